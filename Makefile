@@ -1,0 +1,39 @@
+# Two commands: `make demo` and `make test`. Each makes what it needs and can be run again.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test env kafka bench docs clean
+.DEFAULT_GOAL := help
+
+help: ## what can be made
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: env ## the tour, on an embedded cluster
+	$(BIN)/kcoord demo
+
+test: env kafka ## every test, lint and types included
+	$(BIN)/python -m pytest $(ARGS)
+
+env: $(STAMP) ## the virtual environment in .venv
+
+kafka: env ## Apache Kafka's jars, into the user's cache folder
+	$(BIN)/python -m kcoord.testing.jars
+
+bench: env kafka ## the benchmarks: ratios against Apache Kafka, as tables
+	$(BIN)/python -m tests.bench
+
+docs: env ## the generated parts of docs/
+	$(BIN)/python -m kcoord.api > docs/protocol.md
+
+clean: ## remove the virtual environment and the caches of the tools
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kcoord needs Python 3.11 or newer: install the package python3.11 (and python3.11-venv), or say make PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "making the virtual environment in $(VENV)"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=24"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	@touch $@

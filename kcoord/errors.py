@@ -1,0 +1,16 @@
+"""Kafka's error codes, by kio's names: the one part of kio that every layer may use."""
+
+import sys
+
+# kio imports hypothesis wherever it is installed, to register strategies that only its own tests use. That would
+# triple the start-up time of a server in a test environment, so it is kept out unless the process already uses it.
+_keep_hypothesis_out = "hypothesis" not in sys.modules
+if _keep_hypothesis_out:
+    sys.modules["hypothesis"] = None  # type: ignore[assignment]
+
+from kio.schema.errors import ErrorCode  # noqa: E402
+
+if _keep_hypothesis_out:
+    del sys.modules["hypothesis"]
+
+__all__ = ["ErrorCode"]
