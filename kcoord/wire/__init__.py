@@ -1,0 +1,3 @@
+"""Bytes to kio's entities and back: frames, headers, checks, writers, record batches, a client connection."""
+
+import kcoord.errors  # noqa: F401 - it must come before kio; see there

@@ -1,0 +1,5 @@
+"""`python -m kcoord.commands` is `kcoord`."""
+
+from .main import main
+
+main()

@@ -1,0 +1,126 @@
+"""`kcoord serve`: the embedded cluster, until it is stopped."""
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from kcoord.broker.topics import NewTopic, use_default
+from kcoord.settings import BadSetting, Settings, known_settings, read_properties
+
+
+@click.command()
+@click.option("--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="Port 0: free ports.")
+@click.option("--advertise", metavar="HOST", help="The host that clients are told, if it is another.")
+@click.option("--brokers", default=1, show_default=True, type=click.IntRange(1, 100), help="On consecutive ports.")
+@click.option("--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Make a topic. May be repeated.")
+@click.option(
+    "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting, by Kafka's name. May be repeated."
+)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A properties file; what kcoord does not know in it is named and left aside.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How it says that it is ready."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@click.option("--settings", "shows_settings", is_flag=True, help="List the settings, then exit.")
+def serve(
+    listen: str,
+    advertise: str | None,
+    brokers: int,
+    topics: tuple[str, ...],
+    pairs: tuple[str, ...],
+    config: Path | None,
+    output: str,
+    verbose: bool,
+    shows_settings: bool,
+) -> None:
+    """A local cluster in one process that Kafka's clients use as if it were Kafka. Records are kept in memory.
+
+    \b
+    kcoord serve --topic orders:3
+    kcoord serve --listen 127.0.0.1:0 --brokers 3 -o json
+    kcoord serve --set auto.create.topics.enable=false --set num.partitions=6
+
+    Ctrl-C stops it.
+    """
+    if shows_settings:
+        _show_settings()
+        return
+    from kcoord.server.main import run  # here, so that --help and usage errors need no server
+    from kcoord.server.runtime import Runtime, Setup
+
+    host, port = _host_and_port(listen)
+    setup = Setup(
+        host=host,
+        port=port,
+        advertised_host=advertise,
+        brokers=brokers,
+        topics=tuple(map(_new_topic, topics)),
+        settings=_settings(pairs, config),
+    )
+
+    def ready(runtime: Runtime) -> None:
+        click.echo(_json(runtime) if output == "json" else _text(runtime))
+
+    run(setup, ready, verbose=verbose)
+
+
+def _json(runtime: "Runtime") -> str:  # type: ignore[name-defined]  # noqa: F821
+    said = {"bootstrap": runtime.bootstrap, "cluster_id": runtime.cluster.cluster_id, "pid": os.getpid()}
+    return json.dumps({"kcoord": "serve/v1", **said})
+
+
+def _text(runtime: "Runtime") -> str:  # type: ignore[name-defined]  # noqa: F821
+    lines = [f"bootstrap   {runtime.bootstrap}", f"cluster id  {runtime.cluster.cluster_id}"]
+    lines += [
+        f"topic       {name}: {len(topic.partitions)} partitions" for name, topic in runtime.cluster.topics.items()
+    ]
+    return "\n".join([*lines, "Ctrl-C stops it."])
+
+
+def _host_and_port(listen: str) -> tuple[str, int]:
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise click.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--listen")
+    return host.strip("[]"), int(port)
+
+
+def _new_topic(text: str) -> NewTopic:
+    name, _, partitions = text.partition(":")
+    if partitions and not partitions.isdecimal():
+        raise click.BadParameter(f"{text!r} is not NAME or NAME:PARTITIONS", param_hint="--topic")
+    count = int(partitions) if partitions else use_default
+    return NewTopic(name=name, num_partitions=count, replication_factor=use_default)
+
+
+def _settings(pairs: tuple[str, ...], config: Path | None) -> Settings:
+    properties = _known_of(read_properties(config.read_text())) if config else {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--set")
+        properties[name.strip()] = value.strip()
+    try:
+        return Settings.from_properties(properties)
+    except BadSetting as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _known_of(properties: dict[str, str]) -> dict[str, str]:
+    """A broker's own file has much that means nothing here; say so rather than refuse it."""
+    unknown = [name for name in properties if name not in known_settings()]
+    if unknown:
+        click.echo(f"kcoord: left aside from the file: {', '.join(unknown)}", err=True)
+    return {name: value for name, value in properties.items() if name not in unknown}
+
+
+def _show_settings() -> None:
+    values = Settings().by_name()
+    width = max(map(len, values))
+    for name, about in known_settings().items():
+        click.echo(f"{name:{width}}  {values[name]!s:>12}  {about}")

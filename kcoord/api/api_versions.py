@@ -1,0 +1,64 @@
+"""ApiVersions: what is served, told before anything else is asked (KIP-511)."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kcoord.errors import ErrorCode
+
+KEY: Final = 18
+NAME: Final = "ApiVersions"
+VERSIONS: Final = range(5)
+
+_software = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVersions:
+    """The client's software, from version 3 on."""
+
+    software_name: str | None
+    software_version: str | None
+
+    @property
+    def is_valid(self) -> bool:
+        named = (self.software_name, self.software_version)
+        return all(name is None or _software.fullmatch(name) for name in named)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiRange:
+    api_key: int
+    min_version: int
+    max_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVersionsReply:
+    api_keys: tuple[ApiRange, ...]
+    error_code: ErrorCode = ErrorCode.none
+    throttle_time: float = 0.0
+    supported_features: tuple[object, ...] = ()
+    finalized_features_epoch: int = -1
+    finalized_features: tuple[object, ...] = ()
+    zk_migration_ready: bool = False
+
+
+def to_request(entity: Any) -> ApiVersions:
+    return ApiVersions(
+        software_name=getattr(entity, "client_software_name", None),
+        software_version=getattr(entity, "client_software_version", None),
+    )
+
+
+def announce(ranges: Iterable[ApiRange], request: ApiVersions) -> ApiVersionsReply:
+    if not request.is_valid:
+        return ApiVersionsReply(api_keys=(), error_code=ErrorCode.invalid_request)
+    return ApiVersionsReply(api_keys=tuple(ranges))
+
+
+def refuse_version() -> ApiVersionsReply:
+    """To a version above ours: an answer of version 0 that tells which versions of this API there are."""
+    own = ApiRange(api_key=KEY, min_version=VERSIONS[0], max_version=VERSIONS[-1])
+    return ApiVersionsReply(api_keys=(own,), error_code=ErrorCode.unsupported_version)

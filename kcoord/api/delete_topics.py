@@ -1,0 +1,15 @@
+"""DeleteTopics: by name, and from version 6 on also by id."""
+
+from typing import Any, Final
+
+from kcoord.broker.topics import DeleteTopics, DoomedTopic
+
+KEY: Final = 20
+NAME: Final = "DeleteTopics"
+VERSIONS: Final = range(1, 7)
+
+
+def to_request(entity: Any) -> DeleteTopics:
+    if entity.__version__ < 6:
+        return DeleteTopics(topics=tuple(DoomedTopic(name=name) for name in entity.topic_names))
+    return DeleteTopics(topics=tuple(DoomedTopic(name=topic.name, topic_id=topic.topic_id) for topic in entity.topics))

@@ -1,0 +1,49 @@
+"""Fetch: in full or within a session (7+, KIP-227), by topic name up to version 12, by id from 13 on (KIP-516)."""
+
+from typing import Any, Final
+from uuid import UUID
+
+from kcoord.broker.fetch_sessions import PartitionAsked, PartitionKey, closing_epoch, no_session
+from kcoord.broker.fetching import Fetch
+
+KEY: Final = 1
+NAME: Final = "Fetch"
+VERSIONS: Final = range(4, 19)
+
+_nil_id: Final = UUID(int=0)
+_read_committed: Final = 1
+
+
+def to_request(entity: Any) -> Fetch:
+    is_by_id = entity.__version__ >= 13
+    return Fetch(
+        max_wait=entity.max_wait.total_seconds(),
+        min_bytes=entity.min_bytes,
+        max_bytes=entity.max_bytes,
+        is_read_committed=entity.isolation_level == _read_committed,
+        is_by_id=is_by_id,
+        session_id=getattr(entity, "session_id", no_session),
+        session_epoch=getattr(entity, "session_epoch", closing_epoch),
+        partitions={
+            (_topic(topic, is_by_id), line.partition): PartitionAsked(
+                fetch_offset=line.fetch_offset,
+                current_leader_epoch=getattr(line, "current_leader_epoch", -1),
+                max_bytes=line.partition_max_bytes,
+            )
+            for topic in entity.topics
+            for line in topic.partitions
+        },
+        forgotten=_forgotten(entity, is_by_id),
+    )
+
+
+def _forgotten(entity: Any, is_by_id: bool) -> tuple[PartitionKey, ...]:
+    topics = getattr(entity, "forgotten_topics_data", ())
+    return tuple((_topic(topic, is_by_id), partition) for topic in topics for partition in topic.partitions)
+
+
+def _topic(topic: Any, is_by_id: bool) -> str | UUID:
+    if is_by_id:
+        return topic.topic_id or _nil_id
+    name: str = topic.topic
+    return name

@@ -1,0 +1,43 @@
+"""FindCoordinator: which node coordinates a group; one key up to version 3, many from 4 on (KIP-699)."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kcoord.broker.describing import CoordinatorLine, FindCoordinator, FindCoordinatorReply, KeyType
+from kcoord.errors import ErrorCode
+
+KEY: Final = 10
+NAME: Final = "FindCoordinator"
+VERSIONS: Final = range(7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Single:
+    """The form up to version 3."""
+
+    error_code: ErrorCode
+    error_message: str | None
+    node_id: int
+    host: str
+    port: int
+    throttle_time: float
+
+
+def to_request(entity: Any) -> FindCoordinator:
+    keys = entity.coordinator_keys if entity.__version__ >= 4 else (entity.key,)
+    return FindCoordinator(key_type=getattr(entity, "key_type", KeyType.GROUP), keys=keys)
+
+
+def to_response(reply: FindCoordinatorReply, version: int) -> object:
+    return reply if version >= 4 else _single(reply.coordinators[0], reply.throttle_time)
+
+
+def _single(line: CoordinatorLine, throttle_time: float) -> _Single:
+    return _Single(
+        error_code=line.error_code,
+        error_message=line.error_message or "NONE",  # Kafka's word where all is well
+        node_id=line.node_id,
+        host=line.host,
+        port=line.port,
+        throttle_time=throttle_time,
+    )

@@ -1,0 +1,24 @@
+"""IncrementalAlterConfigs (KIP-339)."""
+
+from typing import Any, Final
+
+from kcoord.broker.configs import Alteration, AlterConfigs, AlteredResource
+
+KEY: Final = 44
+NAME: Final = "IncrementalAlterConfigs"
+VERSIONS: Final = range(2)
+
+
+def to_request(entity: Any) -> AlterConfigs:
+    return AlterConfigs(resources=tuple(map(_resource, entity.resources)), validate_only=entity.validate_only)
+
+
+def _resource(resource: Any) -> AlteredResource:
+    return AlteredResource(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        alterations=tuple(
+            Alteration(name=config.name, operation=config.config_operation, value=config.value)
+            for config in resource.configs
+        ),
+    )

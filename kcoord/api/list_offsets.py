@@ -1,0 +1,38 @@
+"""ListOffsets: offsets by time; the special times came one version after the other."""
+
+from typing import Any, Final
+
+from kcoord.broker.offsets import ListOffsets, OffsetAsked, Special, TopicOffsetsAsked
+
+KEY: Final = 2
+NAME: Final = "ListOffsets"
+VERSIONS: Final = range(1, 12)
+
+_special_since: Final = (
+    (11, Special.EARLIEST_PENDING_UPLOAD),
+    (9, Special.LATEST_TIERED),
+    (8, Special.EARLIEST_LOCAL),
+    (7, Special.MAX_TIMESTAMP),
+    (1, Special.EARLIEST),
+)
+
+
+def to_request(entity: Any) -> ListOffsets:
+    return ListOffsets(
+        topics=tuple(map(_topic, entity.topics)),
+        oldest_special=next(special for since, special in _special_since if entity.__version__ >= since),
+    )
+
+
+def _topic(topic: Any) -> TopicOffsetsAsked:
+    return TopicOffsetsAsked(
+        name=topic.name,
+        partitions=tuple(
+            OffsetAsked(
+                partition_index=line.partition_index,
+                current_leader_epoch=getattr(line, "current_leader_epoch", -1),
+                timestamp=line.timestamp,
+            )
+            for line in topic.partitions
+        ),
+    )

@@ -1,0 +1,26 @@
+"""Metadata: the brokers and the topics."""
+
+from typing import Any, Final
+
+from kcoord.broker.describing import Metadata, TopicAsked
+
+KEY: Final = 3
+NAME: Final = "Metadata"
+VERSIONS: Final = range(14)
+
+
+def to_request(entity: Any) -> Metadata:
+    return Metadata(
+        topics=_topics(entity),
+        allows_ids=entity.__version__ >= 12,
+        # Up to version 3 asking for a topic always makes it, if the server allows it.
+        allow_auto_topic_creation=getattr(entity, "allow_auto_topic_creation", True),
+        include_cluster_operations=getattr(entity, "include_cluster_authorized_operations", False),
+        include_topic_operations=getattr(entity, "include_topic_authorized_operations", False),
+    )
+
+
+def _topics(entity: Any) -> tuple[TopicAsked, ...] | None:
+    if entity.topics is None or (entity.__version__ == 0 and not entity.topics):  # version 0 has no null
+        return None
+    return tuple(TopicAsked(name=topic.name, topic_id=getattr(topic, "topic_id", None)) for topic in entity.topics)

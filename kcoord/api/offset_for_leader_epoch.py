@@ -1,0 +1,27 @@
+"""OffsetForLeaderEpoch: where an epoch of a partition's leader ended (KIP-320)."""
+
+from typing import Any, Final
+
+from kcoord.broker.offsets import EpochAsked, OffsetForLeaderEpoch, TopicEpochsAsked
+
+KEY: Final = 23
+NAME: Final = "OffsetForLeaderEpoch"
+VERSIONS: Final = range(2, 5)
+
+
+def to_request(entity: Any) -> OffsetForLeaderEpoch:
+    return OffsetForLeaderEpoch(topics=tuple(map(_topic, entity.topics)))
+
+
+def _topic(topic: Any) -> TopicEpochsAsked:
+    return TopicEpochsAsked(
+        topic=topic.topic,
+        partitions=tuple(
+            EpochAsked(
+                partition=line.partition,
+                current_leader_epoch=line.current_leader_epoch,
+                leader_epoch=line.leader_epoch,
+            )
+            for line in topic.partitions
+        ),
+    )

@@ -1,0 +1,145 @@
+"""The embedded cluster: its nodes, and the topics they share.
+
+All nodes live in one process, so a partition has one log, whichever node leads it. Replicas are names only: a topic
+may be spread over as many nodes as there are, all of them in sync.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NewType
+from uuid import UUID
+
+from kcoord.broker.partition_log import PartitionLog
+from kcoord.broker.topic_settings import log_settings
+from kcoord.settings import Settings
+
+NodeId = NewType("NodeId", int)
+
+internal_topics: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A broker of the cluster, as clients reach it."""
+
+    node_id: NodeId
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Who was asked, and when."""
+
+    node: Node
+    now_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Partition:
+    topic: str
+    index: int
+    replicas: tuple[NodeId, ...]
+    log: PartitionLog
+
+    @property
+    def leader(self) -> NodeId:
+        return self.replicas[0]
+
+
+@dataclass(slots=True, kw_only=True)
+class Topic:
+    name: str
+    topic_id: UUID
+    partitions: list[Partition]
+    overrides: dict[str, str] = field(default_factory=dict)
+
+    def partition(self, index: int) -> Partition | None:
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in internal_topics
+
+
+class Cluster:
+    """The one place where topics change. `fresh_id` gives the ids of new topics."""
+
+    def __init__(
+        self, *, cluster_id: str, nodes: Sequence[Node], settings: Settings, fresh_id: Callable[[], UUID]
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.nodes = {node.node_id: node for node in nodes}
+        self.settings = settings
+        self.topics: dict[str, Topic] = {}
+        self._by_id: dict[UUID, Topic] = {}
+        self._fresh_id = fresh_id
+        self._next_producer_id = 0
+        self.held_bytes = 0
+        self.on_append: Callable[[Partition, int], None] = lambda partition, size: None
+
+    @property
+    def controller(self) -> Node:
+        return next(iter(self.nodes.values()))
+
+    def appended(self, partition: Partition, size: int) -> None:
+        """A batch of so many bytes was added; those who wait for records hear of it."""
+        self.held_bytes += size
+        self.on_append(partition, size)
+
+    def recount(self) -> None:
+        """Count the bytes held anew, after some were deleted; appends add to the count themselves."""
+        self.held_bytes = sum(partition.log.size for partition in self.partitions())
+
+    def partitions(self) -> Iterator[Partition]:
+        for topic in self.topics.values():
+            yield from topic.partitions
+
+    def topic_by_id(self, topic_id: UUID | None) -> Topic | None:
+        return None if topic_id is None else self._by_id.get(topic_id)
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        found = self.topics.get(topic)
+        return None if found is None else found.partition(index)
+
+    def create_topic(
+        self, name: str, replicas: Sequence[Sequence[NodeId]], overrides: dict[str, str], now_ms: int
+    ) -> Topic:
+        """A new topic with one partition per list of replicas; the name is free and valid."""
+        assert name not in self.topics
+        topic = Topic(name=name, topic_id=self._fresh_id(), partitions=[], overrides=overrides)
+        self.topics[name] = topic
+        self._by_id[topic.topic_id] = topic
+        self.add_partitions(topic, replicas, now_ms)
+        return topic
+
+    def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:
+        settings = log_settings(topic.overrides, self.settings)
+        for nodes in replicas:
+            index = len(topic.partitions)
+            log = PartitionLog(f"{topic.name}-{index}", settings, now_ms=now_ms)
+            topic.partitions.append(Partition(topic=topic.name, index=index, replicas=tuple(nodes), log=log))
+
+    def delete_topic(self, topic: Topic) -> None:
+        del self.topics[topic.name]
+        del self._by_id[topic.topic_id]
+        self.recount()
+
+    def configure(self, topic: Topic, overrides: dict[str, str]) -> None:
+        """Let the topic go by these settings from now on."""
+        topic.overrides = overrides
+        settings = log_settings(overrides, self.settings)
+        for partition in topic.partitions:
+            partition.log.settings = settings
+
+    def spread(self, first: int, partitions: int, replication_factor: int) -> list[list[NodeId]]:
+        """Replicas for so many partitions, leaders taking turns beginning with the partition's number."""
+        ids = list(self.nodes)
+        return [
+            [ids[(first + partition + replica) % len(ids)] for replica in range(replication_factor)]
+            for partition in range(partitions)
+        ]
+
+    def next_producer_id(self) -> int:
+        self._next_producer_id += 1
+        return self._next_producer_id - 1

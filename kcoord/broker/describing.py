@@ -1,0 +1,269 @@
+"""What the cluster says of itself: Metadata, DescribeCluster, FindCoordinator."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+from uuid import UUID
+
+from kcoord.broker.cluster import Asked, Cluster, Node, NodeId, Partition, Topic
+from kcoord.broker.names import why_invalid
+from kcoord.errors import ErrorCode
+
+operations_not_asked_for: Final = -(2**31)
+topic_operations: Final = 0b1101_1111_1000  # every operation on a topic that Kafka has, as the ACL codes' bits
+cluster_operations: Final = 0b1_1111_1010_0000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicAsked:
+    """A topic by name or, where `topic_id` is set, by id."""
+
+    name: str | None
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """`topics` None asks for all."""
+
+    topics: tuple[TopicAsked, ...] | None
+    allows_ids: bool  # from version 12 on (KAFKA-10774)
+    allow_auto_topic_creation: bool
+    include_cluster_operations: bool
+    include_topic_operations: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLine:
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    is_fenced: bool = False
+
+    @property
+    def broker_id(self) -> int:
+        """DescribeCluster's name for it."""
+        return self.node_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLine:
+    partition_index: int
+    leader_id: int
+    replica_nodes: tuple[NodeId, ...]
+    isr_nodes: tuple[NodeId, ...]
+    offline_replicas: tuple[int, ...] = ()
+    leader_epoch: int = 0
+    error_code: ErrorCode = ErrorCode.none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLine:
+    name: str | None
+    error_code: ErrorCode = ErrorCode.none
+    topic_id: UUID | None = None
+    is_internal: bool = False
+    partitions: tuple[PartitionLine, ...] = ()
+    topic_authorized_operations: int = operations_not_asked_for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataReply:
+    brokers: tuple[BrokerLine, ...]
+    cluster_id: str | None
+    controller_id: int
+    topics: tuple[TopicLine, ...]
+    cluster_authorized_operations: int = operations_not_asked_for
+    throttle_time: float = 0.0
+    error_code: ErrorCode = ErrorCode.none
+
+
+def metadata(cluster: Cluster, request: Metadata, asked: Asked) -> MetadataReply:
+    if error := _refuse(request):
+        lines = [TopicLine(name="", topic_id=topic.topic_id, error_code=error) for topic in request.topics or ()]
+        return MetadataReply(brokers=(), cluster_id=None, controller_id=-1, topics=tuple(lines))
+    operations = topic_operations if request.include_topic_operations else operations_not_asked_for
+    if request.topics is None:
+        lines = [_topic_line(topic, operations) for topic in cluster.topics.values()]
+    else:
+        lines = [_asked_line(cluster, topic, request, operations, asked) for topic in _once(request.topics)]
+    return MetadataReply(
+        brokers=_broker_lines(cluster),
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller.node_id,
+        topics=tuple(lines),
+        cluster_authorized_operations=(
+            cluster_operations if request.include_cluster_operations else operations_not_asked_for
+        ),
+    )
+
+
+def _refuse(request: Metadata) -> ErrorCode | None:
+    """What a whole request gets for one topic that cannot be meant."""
+    topics = request.topics or ()
+    if not request.allows_ids and any(topic.topic_id is not None or topic.name is None for topic in topics):
+        return ErrorCode.invalid_request
+    if any(topic.topic_id is None and topic.name is None for topic in topics):
+        return ErrorCode.unknown_server_error
+    return None
+
+
+def _asked_line(cluster: Cluster, topic: TopicAsked, request: Metadata, operations: int, asked: Asked) -> TopicLine:
+    if topic.topic_id is not None:
+        found = cluster.topic_by_id(topic.topic_id)
+        if found is None:
+            return TopicLine(name=None, topic_id=topic.topic_id, error_code=ErrorCode.unknown_topic_id)
+        return _topic_line(found, operations)
+    name = topic.name or ""
+    if name in cluster.topics:
+        return _topic_line(cluster.topics[name], operations)
+    if why_invalid(name):
+        return TopicLine(name=name, error_code=ErrorCode.invalid_topic_exception)
+    if request.allow_auto_topic_creation and cluster.settings.auto_create_topics_enable:
+        return TopicLine(name=name, error_code=_auto_create(cluster, name, asked.now_ms))
+    return TopicLine(name=name, error_code=ErrorCode.unknown_topic_or_partition)
+
+
+def _auto_create(cluster: Cluster, name: str, now_ms: int) -> ErrorCode:
+    """Make the topic; this answer does not know it yet, the next one will (Kafka's AutoTopicCreationManager)."""
+    replication_factor = cluster.settings.default_replication_factor
+    if replication_factor > len(cluster.nodes):
+        return ErrorCode.invalid_replication_factor
+    replicas = cluster.spread(0, cluster.settings.num_partitions, replication_factor)
+    cluster.create_topic(name, replicas, {}, now_ms)
+    return ErrorCode.unknown_topic_or_partition
+
+
+def _topic_line(topic: Topic, operations: int) -> TopicLine:
+    return TopicLine(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=tuple(_partition_line(partition) for partition in topic.partitions),
+        topic_authorized_operations=operations,
+    )
+
+
+def _partition_line(partition: Partition) -> PartitionLine:
+    return PartitionLine(
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.replicas,
+    )
+
+
+def _broker_lines(cluster: Cluster) -> tuple[BrokerLine, ...]:
+    return tuple(BrokerLine(node_id=node.node_id, host=node.host, port=node.port) for node in cluster.nodes.values())
+
+
+def _once(topics: Iterable[TopicAsked]) -> list[TopicAsked]:
+    return list(dict.fromkeys(topics))
+
+
+class EndpointType(IntEnum):
+    BROKERS = 1
+    CONTROLLERS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeCluster:
+    include_operations: bool
+    endpoint_type: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClusterReply:
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[BrokerLine, ...]
+    cluster_authorized_operations: int = operations_not_asked_for
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+    endpoint_type: int = EndpointType.BROKERS
+    throttle_time: float = 0.0
+
+
+def describe_cluster(cluster: Cluster, request: DescribeCluster, asked: Asked) -> DescribeClusterReply:
+    if request.endpoint_type != EndpointType.BROKERS:
+        return DescribeClusterReply(
+            cluster_id="",
+            controller_id=-1,
+            brokers=(),
+            error_code=(
+                ErrorCode.mismatched_endpoint_type
+                if request.endpoint_type == EndpointType.CONTROLLERS
+                else ErrorCode.unsupported_endpoint_type
+            ),
+            error_message="this endpoint serves brokers",
+        )
+    return DescribeClusterReply(
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller.node_id,
+        brokers=_broker_lines(cluster),
+        cluster_authorized_operations=(cluster_operations if request.include_operations else operations_not_asked_for),
+    )
+
+
+class KeyType(IntEnum):
+    """What FindCoordinator can be asked for."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinator:
+    key_type: int
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorLine:
+    key: str
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinatorReply:
+    coordinators: tuple[CoordinatorLine, ...]
+    throttle_time: float = 0.0
+
+
+def find_coordinator(cluster: Cluster, request: FindCoordinator, asked: Asked) -> FindCoordinatorReply:
+    return FindCoordinatorReply(coordinators=tuple(_coordinator(cluster, request, key) for key in request.keys))
+
+
+def _coordinator(cluster: Cluster, request: FindCoordinator, key: str) -> CoordinatorLine:
+    if request.key_type != KeyType.GROUP:
+        return CoordinatorLine(
+            key=key,
+            error_code=ErrorCode.invalid_request,
+            error_message="kcoord coordinates groups; it has no transactions and no share groups",
+        )
+    node = coordinator_of(cluster, key)
+    return CoordinatorLine(key=key, node_id=node.node_id, host=node.host, port=node.port)
+
+
+def coordinator_of(cluster: Cluster, group_id: str) -> Node:
+    """The node that leads the group's partition of __consumer_offsets."""
+    partition = offsets_partition(group_id, cluster.settings.offsets_topic_num_partitions)
+    nodes = list(cluster.nodes.values())
+    return nodes[partition % len(nodes)]
+
+
+def offsets_partition(group_id: str, partitions: int) -> int:
+    """Kafka's rule: Java's hash of the group's name, its absolute value, modulo (GroupMetadataManager.partitionFor)."""
+    hashed = 0
+    encoded = group_id.encode("utf-16-be")
+    for unit in range(0, len(encoded), 2):
+        hashed = (31 * hashed + int.from_bytes(encoded[unit : unit + 2])) & 0xFFFFFFFF
+    signed = hashed - (1 << 32) if hashed >= 1 << 31 else hashed
+    return 0 if signed == -(2**31) else abs(signed) % partitions

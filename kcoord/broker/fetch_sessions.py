@@ -1,0 +1,135 @@
+"""Fetch sessions (KIP-227): a client names its partitions once, then only what changes.
+
+| session id | epoch | means                                                       |
+|------------|-------|-------------------------------------------------------------|
+| 0          | -1    | a full fetch, no session                                    |
+| any        | 0     | a full fetch that opens a session (and closes that of the id) |
+| id         | -1    | a full fetch that closes the session                        |
+| id         | n > 0 | an incremental fetch, the n-th after the session was opened |
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from kcoord.errors import ErrorCode
+
+no_session: Final = 0
+opening_epoch: Final = 0
+closing_epoch: Final = -1
+_last_epoch: Final = 2**31 - 1
+_evictable_after_ms: Final = 120_000  # min.incremental.fetch.session.eviction.ms
+
+PartitionKey = tuple[str | UUID, int]
+"""A topic, by name or by id as the request's version has it, and a partition's number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionAsked:
+    fetch_offset: int
+    current_leader_epoch: int
+    max_bytes: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Told:
+    """What the client was last told of a partition; -1 for nothing yet."""
+
+    high_watermark: int = -1
+    start_offset: int = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    session_id: int
+    is_by_id: bool
+    used_at_ms: int
+    epoch: int = 1
+    partitions: dict[PartitionKey, PartitionAsked] = field(default_factory=dict)
+    told: dict[PartitionKey, Told] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What one Fetch is to read, and the session that it belongs to."""
+
+    session: Session | None
+    is_incremental: bool
+    partitions: dict[PartitionKey, PartitionAsked]
+
+    @property
+    def session_id(self) -> int:
+        return self.session.session_id if self.session else no_session
+
+
+class FetchSessions:
+    """The sessions of one node. What is full is not forced: a client without a session fetches in full."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._sessions: dict[int, Session] = {}
+        self._last_id = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def full(
+        self,
+        session_id: int,
+        epoch: int,
+        partitions: dict[PartitionKey, PartitionAsked],
+        *,
+        is_by_id: bool,
+        now_ms: int,
+    ) -> Opened:
+        """A fetch that names all its partitions."""
+        self._sessions.pop(session_id, None)
+        session = None
+        if epoch == opening_epoch and partitions and self._has_room(now_ms):
+            session = self._open(dict(partitions), is_by_id, now_ms)
+        return Opened(session=session, is_incremental=False, partitions=partitions)
+
+    def incremental(
+        self,
+        session_id: int,
+        epoch: int,
+        changed: dict[PartitionKey, PartitionAsked],
+        forgotten: Iterable[PartitionKey],
+        *,
+        is_by_id: bool,
+        now_ms: int,
+    ) -> Opened | ErrorCode:
+        """A fetch that names what has changed since the one before."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return ErrorCode.fetch_session_id_not_found
+        if session.epoch != epoch:
+            return ErrorCode.invalid_fetch_session_epoch
+        if session.is_by_id != is_by_id and (changed or session.partitions):
+            return ErrorCode.fetch_session_topic_id_error
+        session.partitions.update(changed)
+        for key in forgotten:
+            session.partitions.pop(key, None)
+            session.told.pop(key, None)
+        session.epoch = 1 if epoch == _last_epoch else epoch + 1
+        session.used_at_ms = now_ms
+        self._sessions[session_id] = self._sessions.pop(session_id)  # the least recently used stands first
+        return Opened(session=session, is_incremental=True, partitions=session.partitions)
+
+    def _open(self, partitions: dict[PartitionKey, PartitionAsked], is_by_id: bool, now_ms: int) -> Session:
+        self._last_id = self._last_id % _last_epoch + 1
+        session = Session(session_id=self._last_id, is_by_id=is_by_id, used_at_ms=now_ms, partitions=partitions)
+        self._sessions[session.session_id] = session
+        return session
+
+    def _has_room(self, now_ms: int) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        if not self._sessions:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.used_at_ms < _evictable_after_ms:
+            return False
+        del self._sessions[oldest.session_id]
+        return True

@@ -1,0 +1,226 @@
+"""Fetch: read what there is, or wait for it.
+
+`fetch` answers at once or says what it waits for (`Waiting`); when that has come, or the time is up, `finish` reads
+again and answers. Whatever was appended in between is in the answer.
+"""
+
+from dataclasses import dataclass
+from itertools import groupby
+from uuid import UUID
+
+from kcoord.broker.cluster import Asked, Cluster, Partition
+from kcoord.broker.fetch_sessions import (
+    FetchSessions,
+    Opened,
+    PartitionAsked,
+    PartitionKey,
+    Told,
+    closing_epoch,
+    no_session,
+    opening_epoch,
+)
+from kcoord.broker.leaders import CurrentLeader, Endpoint, endpoints_of, fence_epoch, leader_of
+from kcoord.broker.partition_log import Refused
+from kcoord.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
+    """`max_wait` is in seconds; topics are by name or, if `is_by_id`, by id."""
+
+    max_wait: float
+    min_bytes: int
+    max_bytes: int
+    is_read_committed: bool
+    is_by_id: bool
+    session_id: int
+    session_epoch: int
+    partitions: dict[PartitionKey, PartitionAsked]
+    forgotten: tuple[PartitionKey, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLine:
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.none
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted_transactions: tuple[object, ...] | None = None
+    preferred_read_replica: int = -1
+    records: bytes = b""
+    current_leader: CurrentLeader | None = None
+    diverging_epoch: None = None
+    snapshot_id: None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLine:
+    topic: str
+    topic_id: UUID | None
+    partitions: tuple[PartitionLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchReply:
+    error_code: ErrorCode = ErrorCode.none
+    session_id: int = no_session
+    responses: tuple[TopicLine, ...] = ()
+    node_endpoints: tuple[Endpoint, ...] = ()
+    throttle_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A Fetch that found too little: it goes on when `missing_bytes` more have come to its partitions."""
+
+    request: Fetch
+    opened: Opened
+    missing_bytes: int
+    watched: tuple[tuple[str, int], ...]
+
+
+Lines = dict[PartitionKey, PartitionLine]
+
+
+def fetch(cluster: Cluster, sessions: FetchSessions, request: Fetch, asked: Asked) -> FetchReply | Waiting:
+    opened = _open(sessions, request, asked.now_ms)
+    if isinstance(opened, ErrorCode):
+        return FetchReply(error_code=opened)
+    lines = _read(cluster, opened, request, asked)
+    has_errors = any(line.error_code for line in lines.values())
+    missing = request.min_bytes - sum(len(line.records) for line in lines.values())
+    if missing <= 0 or request.max_wait <= 0 or has_errors or not lines:
+        return _reply(cluster, opened, lines)
+    watched = tuple((_named(cluster, topic), index) for topic, index in opened.partitions)
+    return Waiting(request=request, opened=opened, missing_bytes=missing, watched=watched)
+
+
+def finish(cluster: Cluster, waiting: Waiting, asked: Asked) -> FetchReply:
+    """The answer to a Fetch that waited."""
+    return _reply(cluster, waiting.opened, _read(cluster, waiting.opened, waiting.request, asked))
+
+
+def _open(sessions: FetchSessions, request: Fetch, now_ms: int) -> Opened | ErrorCode:
+    if request.session_epoch in (opening_epoch, closing_epoch):
+        return sessions.full(
+            request.session_id, request.session_epoch, request.partitions, is_by_id=request.is_by_id, now_ms=now_ms
+        )
+    return sessions.incremental(
+        request.session_id,
+        request.session_epoch,
+        request.partitions,
+        request.forgotten,
+        is_by_id=request.is_by_id,
+        now_ms=now_ms,
+    )
+
+
+def _named(cluster: Cluster, topic: str | UUID) -> str:
+    if isinstance(topic, str):
+        return topic
+    found = cluster.topic_by_id(topic)
+    return found.name if found else ""
+
+
+def _read(cluster: Cluster, opened: Opened, request: Fetch, asked: Asked) -> Lines:
+    """Every partition's line, in order, until the limit of bytes; the first batch comes whatever its size (KIP-74)."""
+    left = min(request.max_bytes, cluster.settings.fetch_max_bytes)
+    is_first = True
+    lines: Lines = {}
+    for key, partition_asked in opened.partitions.items():
+        line = _read_partition(cluster, key, partition_asked, request, asked, left, is_first)
+        lines[key] = line
+        left = max(0, left - len(line.records))
+        is_first = is_first and not line.records
+    return lines
+
+
+def _read_partition(
+    cluster: Cluster,
+    key: PartitionKey,
+    partition_asked: PartitionAsked,
+    request: Fetch,
+    asked: Asked,
+    left: int,
+    is_first: bool,
+) -> PartitionLine:
+    topic, index = key
+    found = cluster.topics.get(topic) if isinstance(topic, str) else cluster.topic_by_id(topic)
+    if found is None and not isinstance(topic, str):
+        return PartitionLine(partition_index=index, error_code=ErrorCode.unknown_topic_id, aborted_transactions=())
+    partition = found.partition(index) if found else None
+    if partition is None:
+        error = ErrorCode.unknown_topic_or_partition
+        return PartitionLine(partition_index=index, error_code=error, aborted_transactions=())
+    if partition.leader != asked.node.node_id:
+        return PartitionLine(
+            partition_index=index, error_code=ErrorCode.not_leader_or_follower, current_leader=leader_of(partition)
+        )
+    if error_code := fence_epoch(partition, partition_asked.current_leader_epoch):
+        return PartitionLine(
+            partition_index=index, error_code=error_code, current_leader=_newer_leader(partition, error_code)
+        )
+    return _records_line(partition, partition_asked, request, left, is_first)
+
+
+def _newer_leader(partition: Partition, error: ErrorCode) -> CurrentLeader | None:
+    return leader_of(partition) if error is ErrorCode.fenced_leader_epoch else None
+
+
+def _records_line(
+    partition: Partition, partition_asked: PartitionAsked, request: Fetch, left: int, is_first: bool
+) -> PartitionLine:
+    log = partition.log
+    records = log.read(
+        partition_asked.fetch_offset, max_bytes=min(left, partition_asked.max_bytes), min_one_batch=is_first
+    )
+    if isinstance(records, Refused):
+        return PartitionLine(partition_index=partition.index, error_code=records.error)
+    return PartitionLine(
+        partition_index=partition.index,
+        high_watermark=log.end_offset,
+        last_stable_offset=log.end_offset,
+        log_start_offset=log.start_offset,
+        aborted_transactions=() if request.is_read_committed else None,
+        records=records,
+    )
+
+
+def _reply(cluster: Cluster, opened: Opened, lines: Lines) -> FetchReply:
+    if opened.session is not None:
+        lines = _remember(opened, lines)
+    leaders = [line.current_leader for line in lines.values() if line.current_leader is not None]
+    return FetchReply(
+        session_id=opened.session_id,
+        responses=_by_topic(lines),
+        node_endpoints=endpoints_of(cluster, leaders),
+    )
+
+
+def _remember(opened: Opened, lines: Lines) -> Lines:
+    """Note what the client is told; an incremental answer leaves out what is no news."""
+    session = opened.session
+    assert session is not None
+    news: Lines = {}
+    for key, line in lines.items():
+        told = session.told.setdefault(key, Told())
+        is_news = told.high_watermark != line.high_watermark or told.start_offset != line.log_start_offset
+        told.high_watermark, told.start_offset = line.high_watermark, line.log_start_offset
+        if line.records or line.error_code or is_news or not opened.is_incremental:
+            news[key] = line
+        if line.records and key in session.partitions:
+            # Whoever got records queues up again, so that the limit of bytes starves nobody.
+            session.partitions[key] = session.partitions.pop(key)
+    return news
+
+
+def _by_topic(lines: Lines) -> tuple[TopicLine, ...]:
+    return tuple(
+        TopicLine(
+            topic=topic if isinstance(topic, str) else "",
+            topic_id=None if isinstance(topic, str) else topic,
+            partitions=tuple(line for _, line in group),
+        )
+        for topic, group in groupby(lines.items(), key=lambda item: item[0][0])
+    )

@@ -1,0 +1,40 @@
+"""Who leads a partition, as an answer to a client that asked the wrong node or with an old epoch (KIP-320, KIP-951)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kcoord.broker.cluster import Cluster, NodeId, Partition
+from kcoord.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentLeader:
+    leader_id: NodeId
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+def leader_of(partition: Partition) -> CurrentLeader:
+    return CurrentLeader(leader_id=partition.leader, leader_epoch=partition.log.leader_epoch)
+
+
+def endpoints_of(cluster: Cluster, leaders: Iterable[CurrentLeader]) -> tuple[Endpoint, ...]:
+    """Where these leaders are, each once."""
+    nodes = [cluster.nodes[node] for node in dict.fromkeys(leader.leader_id for leader in leaders)]
+    return tuple(Endpoint(node_id=node.node_id, host=node.host, port=node.port) for node in nodes)
+
+
+def fence_epoch(partition: Partition, claimed_epoch: int) -> ErrorCode | None:
+    """Refuse a client whose idea of the leader's epoch is older or newer than ours; -1 claims nothing."""
+    if claimed_epoch < 0 or claimed_epoch == partition.log.leader_epoch:
+        return None
+    if claimed_epoch < partition.log.leader_epoch:
+        return ErrorCode.fenced_leader_epoch
+    return ErrorCode.unknown_leader_epoch

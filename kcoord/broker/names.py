@@ -1,0 +1,25 @@
+"""Which names a topic may have (Kafka's Topic.validate)."""
+
+import re
+from typing import Final
+
+max_name_length: Final = 249
+_legal = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def why_invalid(name: str) -> str | None:
+    """What is wrong with a topic's name; None if nothing is."""
+    if not name:
+        return "Topic name is invalid: it is empty"
+    if name in (".", ".."):
+        return f"Topic name is invalid: it cannot be {name!r}"
+    if len(name) > max_name_length:
+        return f"Topic name is invalid: it has {len(name)} characters, {max_name_length} are allowed"
+    if not _legal.fullmatch(name):
+        return f"Topic name is invalid: {name!r} has characters other than ASCII letters, digits, '.', '_' and '-'"
+    return None
+
+
+def collide(name: str, other: str) -> bool:
+    """Whether two names differ only in dots and underscores: Kafka's metrics cannot tell them apart."""
+    return name.replace(".", "_") == other.replace(".", "_")

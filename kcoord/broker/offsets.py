@@ -1,0 +1,230 @@
+"""Offsets of partitions: ListOffsets, OffsetForLeaderEpoch, DeleteRecords."""
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import IntEnum
+
+from kcoord.broker.cluster import Asked, Cluster, Partition
+from kcoord.broker.leaders import fence_epoch
+from kcoord.broker.partition_log import Refused
+from kcoord.errors import ErrorCode
+
+
+class Special(IntEnum):
+    """Timestamps that stand for something else."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetAsked:
+    partition_index: int
+    current_leader_epoch: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOffsetsAsked:
+    name: str
+    partitions: tuple[OffsetAsked, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsets:
+    """`oldest_special` is the lowest of the special timestamps that the request's version knows."""
+
+    topics: tuple[TopicOffsetsAsked, ...]
+    oldest_special: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetLine:
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.none
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOffsets:
+    name: str
+    partitions: tuple[OffsetLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsReply:
+    topics: tuple[TopicOffsets, ...]
+    throttle_time: float = 0.0
+
+
+def list_offsets(cluster: Cluster, request: ListOffsets, asked: Asked) -> ListOffsetsReply:
+    return ListOffsetsReply(topics=tuple(_topic_offsets(cluster, topic, request, asked) for topic in request.topics))
+
+
+def _topic_offsets(cluster: Cluster, topic: TopicOffsetsAsked, request: ListOffsets, asked: Asked) -> TopicOffsets:
+    times = Counter(line.partition_index for line in topic.partitions)
+    lines = []
+    for line in {line.partition_index: line for line in topic.partitions}.values():
+        partition = cluster.partition(topic.name, line.partition_index)
+        if partition is not None and times[line.partition_index] > 1:
+            lines.append(OffsetLine(partition_index=line.partition_index, error_code=ErrorCode.invalid_request))
+        else:
+            lines.append(_offset(partition, line, request.oldest_special, asked))
+    return TopicOffsets(name=topic.name, partitions=tuple(lines))
+
+
+def _offset(partition: Partition | None, line: OffsetAsked, oldest_special: int, asked: Asked) -> OffsetLine:
+    index = line.partition_index
+    if partition is None:
+        return OffsetLine(partition_index=index, error_code=ErrorCode.unknown_topic_or_partition)
+    if line.timestamp < oldest_special:
+        return OffsetLine(partition_index=index, error_code=ErrorCode.unsupported_version)
+    if error := _fence(partition, line.current_leader_epoch, asked):
+        return OffsetLine(partition_index=index, error_code=error)
+    log = partition.log
+    match line.timestamp:
+        case Special.LATEST:
+            return OffsetLine(partition_index=index, offset=log.end_offset, leader_epoch=log.leader_epoch)
+        case Special.EARLIEST | Special.EARLIEST_LOCAL:
+            return OffsetLine(partition_index=index, offset=log.start_offset, leader_epoch=log.leader_epoch)
+        case Special.LATEST_TIERED | Special.EARLIEST_PENDING_UPLOAD:
+            return OffsetLine(partition_index=index)
+        case Special.MAX_TIMESTAMP:
+            found = log.offset_of_max_timestamp()
+        case _:
+            found = log.offset_for_timestamp(line.timestamp)
+    if found is None:
+        return OffsetLine(partition_index=index)
+    return OffsetLine(
+        partition_index=index, timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch
+    )
+
+
+def _fence(partition: Partition, claimed_epoch: int, asked: Asked) -> ErrorCode | None:
+    if partition.leader != asked.node.node_id:
+        return ErrorCode.not_leader_or_follower
+    return fence_epoch(partition, claimed_epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochAsked:
+    partition: int
+    current_leader_epoch: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicEpochsAsked:
+    topic: str
+    partitions: tuple[EpochAsked, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetForLeaderEpoch:
+    topics: tuple[TopicEpochsAsked, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochLine:
+    partition: int
+    error_code: ErrorCode = ErrorCode.none
+    leader_epoch: int = -1
+    end_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicEpochs:
+    topic: str
+    partitions: tuple[EpochLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetForLeaderEpochReply:
+    topics: tuple[TopicEpochs, ...]
+    throttle_time: float = 0.0
+
+
+def offset_for_leader_epoch(cluster: Cluster, request: OffsetForLeaderEpoch, asked: Asked) -> OffsetForLeaderEpochReply:
+    topics = tuple(
+        TopicEpochs(
+            topic=topic.topic,
+            partitions=tuple(
+                _epoch_end(cluster.partition(topic.topic, line.partition), line, asked) for line in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    )
+    return OffsetForLeaderEpochReply(topics=topics)
+
+
+def _epoch_end(partition: Partition | None, line: EpochAsked, asked: Asked) -> EpochLine:
+    if partition is None:
+        return EpochLine(partition=line.partition, error_code=ErrorCode.unknown_topic_or_partition)
+    if error := _fence(partition, line.current_leader_epoch, asked):
+        return EpochLine(partition=line.partition, error_code=error)
+    end = partition.log.end_offset_for_epoch(line.leader_epoch)
+    return EpochLine(partition=line.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDeletions:
+    """Per partition, the offset before which records go; -1 for all of them."""
+
+    name: str
+    offsets: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecords:
+    topics: tuple[TopicDeletions, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionLine:
+    partition_index: int
+    low_watermark: int = -1
+    error_code: ErrorCode = ErrorCode.none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedRecords:
+    name: str
+    partitions: tuple[DeletionLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecordsReply:
+    topics: tuple[DeletedRecords, ...]
+    throttle_time: float = 0.0
+
+
+def delete_records(cluster: Cluster, request: DeleteRecords, asked: Asked) -> DeleteRecordsReply:
+    topics = tuple(
+        DeletedRecords(
+            name=topic.name,
+            partitions=tuple(
+                _delete_before(cluster.partition(topic.name, index), index, offset, asked)
+                for index, offset in topic.offsets
+            ),
+        )
+        for topic in request.topics
+    )
+    cluster.recount()
+    return DeleteRecordsReply(topics=topics)
+
+
+def _delete_before(partition: Partition | None, index: int, offset: int, asked: Asked) -> DeletionLine:
+    if partition is None:
+        return DeletionLine(partition_index=index, error_code=ErrorCode.unknown_topic_or_partition)
+    if partition.leader != asked.node.node_id:
+        return DeletionLine(partition_index=index, error_code=ErrorCode.not_leader_or_follower)
+    outcome = partition.log.delete_records(offset, asked.now_ms)
+    if isinstance(outcome, Refused):
+        return DeletionLine(partition_index=index, error_code=outcome.error)
+    return DeletionLine(partition_index=index, low_watermark=outcome)

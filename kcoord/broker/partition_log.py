@@ -1,0 +1,293 @@
+"""The log of one partition, in memory: appends, reads, look-ups by time, retention.
+
+One replica in one process: what is appended is committed, so the end offset is the high watermark and, there being no
+transactions, the last stable offset. The last segment is the active one; there is always one, maybe empty.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+
+from kcoord.broker.admission import LogSettings, RecordError, Refused, admit
+from kcoord.broker.producers import AppendedBatch, Fenced, Producers
+from kcoord.broker.segment import Segment
+from kcoord.errors import ErrorCode
+from kcoord.wire.batches import NO_TIMESTAMP, Batch, BatchHeader
+from kcoord.wire.records import read_records
+
+__all__ = [
+    "HIGH_WATERMARK",
+    "Appended",
+    "EpochEnd",
+    "LogSettings",
+    "PartitionLog",
+    "RecordError",
+    "Refused",
+    "TimestampOffset",
+]
+
+HIGH_WATERMARK = -1  # what DeleteRecords means by -1
+# The refusals of a batch that do not tell where the log begins (ReplicaManager.appendToLocalLog).
+_WITHOUT_START_OFFSET = {ErrorCode.message_too_large, ErrorCode.record_list_too_large, ErrorCode.corrupt_message}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """Where a batch stands; of a duplicate, where it stood the first time."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int  # -1 where the topic keeps the producer's timestamps
+    start_offset: int
+    is_duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestampOffset:
+    """What ListOffsets answers to a time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEnd:
+    """What OffsetForLeaderEpoch answers; -1 and -1 for an epoch that the log does not know."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+class PartitionLog:
+    def __init__(self, name: str, settings: LogSettings, *, now_ms: int, start_offset: int = 0) -> None:
+        self.name = name
+        self.settings = settings  # may be replaced at any time
+        self.leader_epoch = 0
+        self.start_offset = start_offset
+        self.producers = Producers()
+        self._segments = [Segment(start_offset, log_position=0, created_ms=now_ms)]
+        self._base_offsets = [start_offset]
+
+    @property
+    def end_offset(self) -> int:
+        return self._segments[-1].next_offset
+
+    @property
+    def size(self) -> int:
+        """The bytes of all segments."""
+        return self._end_position - self._segments[0].log_position
+
+    def append(self, batch: Batch, now_ms: int) -> Appended | Refused:
+        """Check the batch as Kafka does and take it in, stamped; nothing changes if it is refused."""
+        max_timestamp = admit(batch, self.settings, now_ms)
+        if isinstance(max_timestamp, Refused):
+            return self._with_start_offset(max_timestamp)
+        match self._check_producer(batch.header):
+            case Refused() as refused:
+                return refused
+            case AppendedBatch() as original:
+                return self._repeat(original)
+        self._roll_if_full(batch.header.size, max_timestamp, now_ms)
+        return self._append(batch, max_timestamp, now_ms)
+
+    def read(self, offset: int, *, max_bytes: int, min_one_batch: bool = False) -> bytes | Refused:
+        """Whole batches from the one that holds this offset on; nothing at the log's end.
+
+        With min_one_batch the first batch comes even if it alone is larger than max_bytes.
+        """
+        if refused := self._check_offset(offset):
+            return refused
+        if offset == self.end_offset:
+            return b""
+        index = self._index_of(offset)
+        position = self._segments[index].position_of(offset)
+        if min_one_batch:
+            max_bytes = max(max_bytes, self._segments[index].batch_size(position))
+        views: list[memoryview] = []
+        for segment in self._segments[index:]:
+            views.append(segment.whole_batches(position, max_bytes))
+            max_bytes -= len(views[-1])
+            if position + len(views[-1]) < segment.size:
+                break
+            position = 0
+        return b"".join(views)
+
+    def bytes_from(self, offset: int) -> int:
+        """How many bytes could be read from here; 0 at the log's end and outside of it."""
+        if not self.start_offset <= offset < self.end_offset:
+            return 0
+        segment = self._segments[self._index_of(offset)]
+        return self._end_position - segment.log_position - segment.position_of(offset)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record that is not older than this."""
+        for segment in self._segments:
+            if segment.max_timestamp < timestamp:
+                continue
+            for batch in segment.batches_reaching(timestamp, from_offset=self.start_offset):
+                if found := self._find_record(batch, timestamp):
+                    return found
+        return None
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        """The first record with the largest timestamp there is; None in an empty log."""
+        newest = max(self._max_timestamp_of(segment) for segment in self._segments)
+        return self.offset_for_timestamp(newest)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> EpochEnd:
+        if leader_epoch != self.leader_epoch:
+            return EpochEnd(leader_epoch=-1, end_offset=-1)
+        return EpochEnd(leader_epoch=leader_epoch, end_offset=self.end_offset)
+
+    def delete_records(self, before_offset: int, now_ms: int) -> int | Refused:
+        """Let the log begin at this offset, or at its end; the start offset that it has then."""
+        if not self.settings.is_deletable:
+            return Refused(error=ErrorCode.policy_violation, message="cleanup.policy has no delete")
+        if before_offset == HIGH_WATERMARK:
+            before_offset = self.end_offset
+        if not 0 <= before_offset <= self.end_offset:
+            return Refused(
+                error=ErrorCode.offset_out_of_range, message=f"{before_offset} is not within 0 and {self.end_offset}"
+            )
+        if before_offset > self.start_offset:
+            self.start_offset = before_offset
+            self._delete_segments(self._count_before_start(), now_ms)
+        return self.start_offset
+
+    def enforce_retention(self, now_ms: int) -> int:
+        """Delete the oldest segments that are too much or too old (UnifiedLog.deleteOldSegments); how many."""
+        if not self.settings.is_deletable:
+            return 0
+        oversize = self._delete_segments(self._count_oversize(), now_ms)
+        return oversize + self._delete_segments(self._count_expired(now_ms), now_ms)
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Forget the producers that were silent too long; how many."""
+        return self.producers.expire(now_ms)
+
+    @property
+    def _end_position(self) -> int:
+        return self._segments[-1].log_position + self._segments[-1].size
+
+    def _index_of(self, offset: int) -> int:
+        return bisect_right(self._base_offsets, offset) - 1
+
+    def _check_offset(self, offset: int) -> Refused | None:
+        if self.start_offset <= offset <= self.end_offset:
+            return None
+        return Refused(
+            error=ErrorCode.offset_out_of_range,
+            message=f"Offset {offset} is not within {self.start_offset} and {self.end_offset}",
+        )
+
+    def _check_producer(self, header: BatchHeader) -> AppendedBatch | Refused | None:
+        if header.is_transactional:
+            # UnifiedLog.analyzeAndValidateProducerState: no transaction was ever begun here.
+            return self._refuse(ErrorCode.invalid_txn_state, "The batch belongs to no ongoing transaction")
+        if not header.has_producer_id:
+            return None
+        outcome = self.producers.check(header)
+        return self._refuse(outcome.error, outcome.message) if isinstance(outcome, Fenced) else outcome
+
+    def _refuse(self, error: ErrorCode, message: str) -> Refused:
+        return Refused(error=error, message=message, start_offset=self.start_offset)
+
+    def _with_start_offset(self, refused: Refused) -> Refused:
+        return refused if refused.error in _WITHOUT_START_OFFSET else replace(refused, start_offset=self.start_offset)
+
+    def _append(self, batch: Batch, max_timestamp: int, now_ms: int) -> Appended:
+        header, base_offset = batch.header, self.end_offset
+        uses_append_time = self.settings.uses_append_time
+        self._segments[-1].append(
+            batch,
+            leader_epoch=self.leader_epoch,
+            max_timestamp=max_timestamp,
+            uses_append_time=uses_append_time,
+            now_ms=now_ms,
+        )
+        if header.has_producer_id:
+            self.producers.add(header, base_offset=base_offset, timestamp=max_timestamp)
+        return Appended(
+            base_offset=base_offset,
+            last_offset=base_offset + header.last_offset_delta,
+            append_time_ms=now_ms if uses_append_time else NO_TIMESTAMP,
+            start_offset=self.start_offset,
+        )
+
+    def _repeat(self, original: AppendedBatch) -> Appended:
+        return Appended(
+            base_offset=original.base_offset,
+            last_offset=original.last_offset,
+            append_time_ms=original.timestamp,  # whatever the topic's timestamps are: so does UnifiedLog.append
+            start_offset=self.start_offset,
+            is_duplicate=True,
+        )
+
+    def _roll_if_full(self, size: int, max_timestamp: int, now_ms: int) -> None:
+        """As LogSegment.shouldRoll and timeWaitedForRoll."""
+        active, settings = self._segments[-1], self.settings
+        if not active.size:
+            return
+        if active.first_timestamp > NO_TIMESTAMP:
+            waited_ms = max_timestamp - active.first_timestamp
+        else:
+            waited_ms = now_ms - active.created_ms
+        if active.size + size > settings.segment_bytes or waited_ms > settings.segment_ms:
+            self._roll(now_ms)
+
+    def _roll(self, now_ms: int) -> None:
+        self._segments.append(Segment(self.end_offset, log_position=self._end_position, created_ms=now_ms))
+        self._base_offsets.append(self.end_offset)
+
+    def _delete_segments(self, count: int, now_ms: int) -> int:
+        """Delete so many of the oldest, the active one too, and let the log begin at what is left."""
+        if count == len(self._segments):
+            self._roll(now_ms)
+        del self._segments[:count]
+        del self._base_offsets[:count]
+        self.start_offset = max(self.start_offset, self._base_offsets[0])
+        return count
+
+    def _count_before_start(self) -> int:
+        # Kafka keeps an active segment of which nothing is left to read; in memory it would only take room.
+        is_all_deleted = self.start_offset == self.end_offset and self._segments[-1].size > 0
+        return len(self._segments) if is_all_deleted else self._index_of(self.start_offset)
+
+    def _count_oversize(self) -> int:
+        if self.settings.retention_bytes < 0:
+            return 0
+        excess, count = self.size - self.settings.retention_bytes, 0
+        for segment in self._segments:
+            excess -= segment.size
+            if excess < 0 or not segment.size:
+                break
+            count += 1
+        return count
+
+    def _count_expired(self, now_ms: int) -> int:
+        if self.settings.retention_ms < 0:
+            return 0
+        count = 0
+        for segment in self._segments:
+            # LogSegment.largestTimestamp: records without timestamps are as old as the segment's last append.
+            newest = segment.max_timestamp if segment.max_timestamp > NO_TIMESTAMP else segment.modified_ms
+            if not segment.size or now_ms - newest <= self.settings.retention_ms:
+                break
+            count += 1
+        return count
+
+    def _find_record(self, batch: Batch, timestamp: int) -> TimestampOffset | None:
+        for record in read_records(batch):
+            if record.timestamp >= timestamp and record.offset >= self.start_offset:
+                return TimestampOffset(
+                    timestamp=record.timestamp, offset=record.offset, leader_epoch=batch.header.leader_epoch
+                )
+        return None
+
+    def _max_timestamp_of(self, segment: Segment) -> int:
+        """The largest timestamp in the segment, but for what DeleteRecords has cut off from its first batches."""
+        if segment.base_offset >= self.start_offset:
+            return segment.max_timestamp
+        cut = segment.batch_holding(self.start_offset)
+        left = [record.timestamp for record in read_records(cut) if record.offset >= self.start_offset]
+        return max(*left, segment.max_timestamp_from(cut.header.last_offset + 1))

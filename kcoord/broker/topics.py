@@ -1,0 +1,325 @@
+"""Topics come, grow and go: CreateTopics, CreatePartitions, DeleteTopics.
+
+The order of the checks is Kafka's (ReplicationControlManager, ControllerApis), so that a request with two faults gets
+the same answer.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from uuid import UUID
+
+from kcoord.broker.cluster import Asked, Cluster, NodeId, Topic
+from kcoord.broker.configs import ConfigSource, effective_source
+from kcoord.broker.names import collide, why_invalid
+from kcoord.broker.topic_settings import BadConfig, effective, topic_settings
+from kcoord.errors import ErrorCode
+
+Item = TypeVar("Item")
+
+use_default: Final = -1
+max_partitions: Final = 10_000  # of one topic: memory is bounded by settings, not by clients
+
+
+class Refusal(Exception):
+    """Why a topic cannot be made or changed; caught where its line of the answer is made."""
+
+    def __init__(self, error: ErrorCode, message: str | None) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """`assignments` are the replicas of each partition, by partition, where the client chose them."""
+
+    name: str
+    num_partitions: int
+    replication_factor: int
+    assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopics:
+    topics: tuple[NewTopic, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfigLine:
+    name: str
+    value: str
+    config_source: ConfigSource
+    read_only: bool = False
+    is_sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopic:
+    name: str
+    topic_id: UUID | None = None
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+    topic_config_error_code: int = 0
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: tuple[TopicConfigLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopicsReply:
+    topics: tuple[CreatedTopic, ...]
+    throttle_time: float = 0.0
+
+
+def create_topics(cluster: Cluster, request: CreateTopics, asked: Asked) -> CreateTopicsReply:
+    repeated = _repeated([topic.name for topic in request.topics])
+    lines = [_repeated_topic(name) for name in repeated]
+    once = [topic for topic in request.topics if topic.name not in repeated]
+    lines += [_create(cluster, topic, request.validate_only, asked.now_ms) for topic in once]
+    return CreateTopicsReply(topics=tuple(lines))
+
+
+def _repeated_topic(name: str) -> CreatedTopic:
+    return CreatedTopic(name=name, error_code=ErrorCode.invalid_request, error_message="Duplicate topic name.")
+
+
+def _create(cluster: Cluster, new: NewTopic, validate_only: bool, now_ms: int) -> CreatedTopic:
+    try:
+        _refuse_name(cluster, new.name)
+        overrides = _valid_overrides(new.configs)
+        replicas = _replicas_of_new(cluster, new)
+    except Refusal as refusal:
+        return CreatedTopic(name=new.name, error_code=refusal.error, error_message=refusal.message)
+    topic = None if validate_only else cluster.create_topic(new.name, replicas, overrides, now_ms)
+    return CreatedTopic(
+        name=new.name,
+        topic_id=topic.topic_id if topic else None,
+        num_partitions=len(replicas),
+        replication_factor=len(replicas[0]),
+        configs=_config_lines(cluster, overrides),
+    )
+
+
+def _refuse_name(cluster: Cluster, name: str) -> None:
+    if reason := why_invalid(name):
+        raise Refusal(ErrorCode.invalid_topic_exception, reason)
+    if name in cluster.topics:
+        raise Refusal(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+    other = next((known for known in cluster.topics if collide(known, name)), None)
+    if other is not None:
+        raise Refusal(ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {other}")
+
+
+def _valid_overrides(configs: Sequence[tuple[str, str | None]]) -> dict[str, str]:
+    overrides = {}
+    for name, value in configs:
+        if value is None:
+            raise Refusal(ErrorCode.invalid_config, f"Null value not supported for topic configs: {name}")
+        if name not in topic_settings:
+            raise Refusal(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
+        try:
+            topic_settings[name].refuse_unless_valid(value)
+        except BadConfig as error:
+            raise Refusal(ErrorCode.invalid_config, str(error)) from None
+        overrides[name] = value
+    return overrides
+
+
+def _replicas_of_new(cluster: Cluster, new: NewTopic) -> list[list[NodeId]]:
+    if new.assignments:
+        return _chosen_replicas(cluster, new)
+    partitions = cluster.settings.num_partitions if new.num_partitions == use_default else new.num_partitions
+    default_factor = cluster.settings.default_replication_factor
+    factor = default_factor if new.replication_factor == use_default else new.replication_factor
+    if factor <= 0:
+        raise Refusal(ErrorCode.invalid_replication_factor, "The replication factor must be at least 1, or -1.")
+    if partitions <= 0:
+        raise Refusal(ErrorCode.invalid_partitions, "The number of partitions must be at least 1, or -1.")
+    _refuse_too_many(partitions)
+    if factor > len(cluster.nodes):
+        raise Refusal(
+            ErrorCode.invalid_replication_factor,
+            f"{factor} replicas cannot be placed on {len(cluster.nodes)} broker(s).",
+        )
+    return cluster.spread(0, partitions, factor)
+
+
+def _refuse_too_many(partitions: int) -> None:
+    if partitions > max_partitions:
+        raise Refusal(ErrorCode.invalid_partitions, f"A topic has at most {max_partitions} partitions here.")
+
+
+def _chosen_replicas(cluster: Cluster, new: NewTopic) -> list[list[NodeId]]:
+    if new.replication_factor != use_default:
+        raise Refusal(ErrorCode.invalid_request, "With replicas assigned, the replication factor must be -1.")
+    if new.num_partitions != use_default:
+        raise Refusal(ErrorCode.invalid_request, "With replicas assigned, the number of partitions must be -1.")
+    by_partition = dict(new.assignments)
+    if sorted(by_partition) != list(range(len(new.assignments))):
+        raise Refusal(ErrorCode.invalid_replica_assignment, "Partitions must be numbered from 0 without gaps.")
+    return _known_replicas(cluster, [by_partition[index] for index in range(len(by_partition))])
+
+
+def _known_replicas(cluster: Cluster, assignments: Sequence[Sequence[int]]) -> list[list[NodeId]]:
+    for nodes in assignments:
+        if not nodes:
+            raise Refusal(ErrorCode.invalid_replica_assignment, "A partition must have at least one replica.")
+        if len(set(nodes)) < len(nodes):
+            raise Refusal(ErrorCode.invalid_replica_assignment, "A broker holds a partition at most once.")
+        if len(nodes) != len(assignments[0]):
+            raise Refusal(ErrorCode.invalid_replica_assignment, "All partitions must have as many replicas.")
+        unknown = [node for node in nodes if node not in cluster.nodes]
+        if unknown:
+            raise Refusal(ErrorCode.invalid_replica_assignment, f"There is no broker {unknown[0]}.")
+    return [[NodeId(node) for node in nodes] for nodes in assignments]
+
+
+def _config_lines(cluster: Cluster, overrides: Mapping[str, str]) -> tuple[TopicConfigLine, ...]:
+    return tuple(
+        TopicConfigLine(
+            name=name,
+            value=effective(name, overrides, cluster.settings),
+            config_source=effective_source(name, overrides, cluster.settings),
+        )
+        for name in sorted(topic_settings)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """A topic to have `count` partitions; `assignments` are the new partitions' replicas, where chosen."""
+
+    name: str
+    count: int
+    assignments: tuple[tuple[int, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePartitions:
+    topics: tuple[Growth, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrownTopic:
+    name: str
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePartitionsReply:
+    results: tuple[GrownTopic, ...]
+    throttle_time: float = 0.0
+
+
+def create_partitions(cluster: Cluster, request: CreatePartitions, asked: Asked) -> CreatePartitionsReply:
+    repeated = _repeated([growth.name for growth in request.topics])
+    lines = [
+        GrownTopic(name=name, error_code=ErrorCode.invalid_request, error_message="Duplicate topic name.")
+        for name in repeated
+    ]
+    once = [growth for growth in request.topics if growth.name not in repeated]
+    lines += [_grow(cluster, growth, request.validate_only, asked.now_ms) for growth in once]
+    return CreatePartitionsReply(results=tuple(lines))
+
+
+def _grow(cluster: Cluster, growth: Growth, validate_only: bool, now_ms: int) -> GrownTopic:
+    topic = cluster.topics.get(growth.name)
+    try:
+        if topic is None:
+            raise Refusal(ErrorCode.unknown_topic_or_partition, None)
+        replicas = _replicas_of_growth(cluster, topic, growth)
+    except Refusal as refusal:
+        return GrownTopic(name=growth.name, error_code=refusal.error, error_message=refusal.message)
+    if not validate_only:
+        cluster.add_partitions(topic, replicas, now_ms)
+    return GrownTopic(name=growth.name)
+
+
+def _replicas_of_growth(cluster: Cluster, topic: Topic, growth: Growth) -> list[list[NodeId]]:
+    present = len(topic.partitions)
+    more = growth.count - present
+    if more == 0:
+        raise Refusal(ErrorCode.invalid_partitions, f"Topic already has {present} partition(s).")
+    if more < 0:
+        raise Refusal(
+            ErrorCode.invalid_partitions, f"The topic {topic.name} has {present} partition(s); partitions never go."
+        )
+    _refuse_too_many(growth.count)
+    if growth.assignments is None:
+        return cluster.spread(present, more, len(topic.partitions[0].replicas))
+    if len(growth.assignments) != more:
+        raise Refusal(
+            ErrorCode.invalid_replica_assignment,
+            f"{more} partition(s) are to be added, but replicas of {len(growth.assignments)} were given.",
+        )
+    return _known_replicas(cluster, growth.assignments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoomedTopic:
+    """A topic to delete, by name or by id."""
+
+    name: str | None
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopics:
+    topics: tuple[DoomedTopic, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedTopic:
+    name: str | None
+    topic_id: UUID | None = None
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopicsReply:
+    responses: tuple[DeletedTopic, ...]
+    throttle_time: float = 0.0
+
+
+def delete_topics(cluster: Cluster, request: DeleteTopics, asked: Asked) -> DeleteTopicsReply:
+    repeated = set(_repeated(list(request.topics)))
+    lines = [
+        DeletedTopic(
+            name=doomed.name,
+            topic_id=doomed.topic_id,
+            error_code=ErrorCode.invalid_request,
+            error_message="Duplicate topic name." if doomed.name is not None else "Duplicate topic id.",
+        )
+        for doomed in repeated
+    ]
+    lines += [_delete(cluster, doomed) for doomed in request.topics if doomed not in repeated]
+    return DeleteTopicsReply(responses=tuple(lines))
+
+
+def _delete(cluster: Cluster, doomed: DoomedTopic) -> DeletedTopic:
+    if doomed.name is None and doomed.topic_id is None:
+        return _undeleted(doomed, ErrorCode.invalid_request, "Neither topic name nor id were specified.")
+    if doomed.name is not None and doomed.topic_id is not None:
+        return _undeleted(doomed, ErrorCode.invalid_request, "You may not specify both topic name and topic id.")
+    topic = cluster.topics.get(doomed.name) if doomed.name is not None else cluster.topic_by_id(doomed.topic_id)
+    if topic is None and doomed.name is not None:
+        return _undeleted(doomed, ErrorCode.unknown_topic_or_partition, "There is no such topic.")
+    if topic is None:
+        return _undeleted(doomed, ErrorCode.unknown_topic_id, "There is no topic with this id.")
+    cluster.delete_topic(topic)
+    return DeletedTopic(name=topic.name, topic_id=topic.topic_id)
+
+
+def _undeleted(doomed: DoomedTopic, error: ErrorCode, message: str) -> DeletedTopic:
+    return DeletedTopic(name=doomed.name, topic_id=doomed.topic_id, error_code=error, error_message=message)
+
+
+def _repeated(items: Sequence[Item]) -> list[Item]:
+    return [item for item, times in Counter(items).items() if times > 1]

@@ -1,0 +1,158 @@
+"""One client's connection.
+
+As a broker does, a connection works on one request at a time: the next is not looked at before the one at hand is
+answered, so answers keep the order of requests and a client that asks faster than it is answered fills its own socket.
+What is decided in one go leaves in one write.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import Protocol, cast
+
+from kcoord.broker.long_polls import Ticket
+from kcoord.server.dispatch import Answer, HangUp, Outcome, Park, Unserved
+from kcoord.wire.check import BadBody
+from kcoord.wire.frames import BadFrame, FrameSplitter
+
+log = logging.getLogger("kcoord.server")
+
+_read_ahead_bytes = 1 << 16
+
+
+class Owner(Protocol):
+    """What a connection asks of the runtime."""
+
+    def admit(self, connection: "Connection") -> str | None:
+        """Why the connection is refused; None if it is welcome."""
+
+    def decide(self, connection: "Connection", frame: bytes) -> Outcome: ...
+
+    def park(self, connection: "Connection", park: Park) -> Ticket: ...
+
+    def settle(self) -> None:
+        """Answer the requests of others that can now be answered."""
+
+    def held(self, change: int) -> None:
+        """So many bytes more, or fewer, wait in this connection."""
+
+    def gone(self, connection: "Connection") -> None: ...
+
+    def now(self) -> float: ...
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, owner: Owner, node_id: int, max_frame_bytes: int) -> None:
+        self.node_id = node_id
+        self.peer = ""
+        self.address = ""
+        self.last_active = owner.now()
+        self.held_bytes = 0
+        self.ticket: Ticket | None = None
+        self._owner = owner
+        self._splitter = FrameSplitter(max_frame_bytes)
+        self._frames: deque[bytes] = deque()
+        self._is_full = False
+        self._is_paused = False
+        self._is_closed = False
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peername = transport.get_extra_info("peername") or ("?", 0)
+        self.address, self.peer = str(peername[0]), f"{peername[0]}:{peername[1]}"
+        if reason := self._owner.admit(self):
+            self.close(reason)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._is_closed = True
+        self._frames.clear()
+        self._hold(-self.held_bytes)
+        self._owner.gone(self)
+
+    def data_received(self, chunk: bytes) -> None:
+        if self._is_closed:
+            return
+        self.last_active = self._owner.now()
+        try:
+            self._frames += self._splitter.feed(chunk)
+        except BadFrame as bad:
+            self.close(str(bad))
+            return
+        self._work()
+
+    def pause_writing(self) -> None:
+        """The client does not read what it is sent."""
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        self._work()
+
+    def answer(self, frame: bytes) -> None:
+        """The answer to the request that was parked."""
+        self.ticket = None
+        self._work(frame)
+
+    def close(self, reason: str) -> None:
+        """Hang up on the client, saying why in one line of the log."""
+        if not self._is_closed:
+            log.warning("closed peer=%s node=%s why=%r", self.peer, self.node_id, reason)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        self._is_closed = True
+        assert self._transport is not None
+        # abort, not close: what is still unsent could wait for a client that never reads.
+        self._transport.abort()
+
+    def _work(self, answered: bytes = b"") -> None:
+        """Work on what came in until there is nothing left, a request is parked, or the client's side is full."""
+        answers = [answered] if answered else []
+        while self._frames and self.ticket is None and not self._is_full and not self._is_closed:
+            outcome = self._decide(self._frames.popleft())
+            if isinstance(outcome, Answer):
+                if outcome.frame:
+                    answers.append(outcome.frame)
+            elif isinstance(outcome, Park):
+                self.ticket = self._owner.park(self, outcome)
+            else:
+                self._send(answers)
+                self.close(outcome.reason)
+                return
+        self._send(answers)
+        self._hold(sum(map(len, self._frames)) + self._splitter.held_bytes - self.held_bytes)
+        self._pause_or_resume()
+        self._owner.settle()
+
+    def _decide(self, frame: bytes) -> Outcome:
+        try:
+            return self._owner.decide(self, frame)
+        except BadBody as bad:
+            return HangUp(reason=f"a malformed request: {bad}")
+        except Unserved as unserved:
+            return HangUp(reason=str(unserved))
+        except Exception:
+            log.exception("bug peer=%s node=%s: a request could not be answered", self.peer, self.node_id)
+            return HangUp(reason="a fault of the server")
+
+    def _send(self, answers: list[bytes]) -> None:
+        if answers and not self._is_closed:
+            assert self._transport is not None
+            self._transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
+
+    def _hold(self, change: int) -> None:
+        self.held_bytes += change
+        if change:
+            self._owner.held(change)
+
+    def _pause_or_resume(self) -> None:
+        if self._is_closed:
+            return
+        assert self._transport is not None
+        is_behind = bool(self._frames) and self.held_bytes > _read_ahead_bytes
+        if is_behind and not self._is_paused:
+            self._transport.pause_reading()
+        elif self._is_paused and not is_behind:
+            self._transport.resume_reading()
+        self._is_paused = is_behind

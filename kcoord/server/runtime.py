@@ -1,0 +1,243 @@
+"""The embedded cluster at work: listeners, connections, and the alarms of what waits.
+
+Everything that is decided is decided in synchronous code on the loop; here are the clock, the sockets and the limits.
+"""
+
+import asyncio
+import logging
+import secrets
+import socket
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+from uuid import UUID, uuid4
+
+from kcoord.broker.cluster import Asked, Cluster, Node, NodeId, Partition
+from kcoord.broker.long_polls import LongPolls, Ticket
+from kcoord.broker.topics import CreateTopics, NewTopic, create_topics
+from kcoord.errors import ErrorCode
+from kcoord.server.connection import Connection
+from kcoord.server.dispatch import Dispatch, Outcome, Park
+from kcoord.settings import Settings
+
+log = logging.getLogger("kcoord.server")
+
+_backlog = 4096
+_longest_nap = 30.0
+
+
+class CannotServe(RuntimeError):
+    """The cluster cannot start: a port that is taken, a topic that cannot be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a cluster starts with. Port 0 takes free ports; otherwise the nodes take consecutive ones."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    advertised_host: str | None = None  # what clients are told, where that is not what is listened on
+    brokers: int = 1
+    topics: tuple[NewTopic, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+
+
+class Runtime:
+    """`async with Runtime(setup) as runtime:` serves until it is left."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._settings = setup.settings
+        self._sockets = _bind(setup)
+        nodes = [
+            Node(node_id=NodeId(number), host=setup.advertised_host or setup.host, port=listening.getsockname()[1])
+            for number, listening in enumerate(self._sockets, start=1)
+        ]
+        self.cluster = Cluster(
+            cluster_id=_fresh_cluster_id(), nodes=nodes, settings=setup.settings, fresh_id=_fresh_topic_id
+        )
+        self.cluster.on_append = self._appended
+        self._dispatches = {node.node_id: Dispatch(self.cluster, node) for node in nodes}
+        self._long_polls = LongPolls()
+        self._parked: dict[Ticket, tuple[Connection, Park]] = {}
+        self._tickets = 0
+        self._connections: set[Connection] = set()
+        self._per_address: Counter[str] = Counter()
+        self._held_bytes = 0
+        self._servers: list[asyncio.Server] = []
+        self._chores: list[asyncio.Task[None]] = []
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
+        self._is_settling = False
+        _create(self.cluster, setup.topics)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{node.host}:{node.port}" for node in self.cluster.nodes.values())
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        for node, listening in zip(self.cluster.nodes.values(), self._sockets, strict=True):
+            self._servers.append(await self._listen(node.node_id, listening))
+        self._chores = [asyncio.create_task(self._close_idle()), asyncio.create_task(self._enforce_retention())]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        for server in self._servers:
+            server.close()
+        for chore in self._chores:
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+        if self._alarm:
+            self._alarm.cancel()
+        for connection in list(self._connections):
+            connection.hang_up()
+
+    # What connections ask of their owner.
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def admit(self, connection: Connection) -> str | None:
+        self._connections.add(connection)
+        self._per_address[connection.address] += 1
+        if len(self._connections) > self._settings.max_connections:
+            return f"max.connections={self._settings.max_connections} are open"
+        if self._per_address[connection.address] > self._settings.max_connections_per_ip:
+            return f"max.connections.per.ip={self._settings.max_connections_per_ip} are open from there"
+        return None
+
+    def gone(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        self._per_address[connection.address] -= 1
+        if not self._per_address[connection.address]:
+            del self._per_address[connection.address]
+        if connection.ticket is not None:
+            del self._parked[connection.ticket]
+            self._long_polls.forget(connection.ticket)
+
+    def held(self, change: int) -> None:
+        self._held_bytes += change
+        if self._held_bytes > self._settings.queued_max_request_bytes:
+            greediest = max(self._connections, key=lambda connection: connection.held_bytes)
+            greediest.close(f"queued.max.request.bytes={self._settings.queued_max_request_bytes} are held")
+
+    def decide(self, connection: Connection, frame: bytes) -> Outcome:
+        return self._dispatches[NodeId(connection.node_id)].decide(frame, _now_ms())
+
+    def park(self, connection: Connection, park: Park) -> Ticket:
+        self._tickets += 1
+        ticket = Ticket(self._tickets)
+        self._parked[ticket] = (connection, park)
+        self._long_polls.park(ticket, park.waiting, self.now() + park.waiting.request.max_wait)
+        self._arm()
+        return ticket
+
+    def settle(self) -> None:
+        if self._is_settling:  # an answer lets a connection go on, which settles again: once is enough
+            return
+        self._is_settling = True
+        try:
+            while ready := self._long_polls.take_ready():
+                self._answer([ticket for ticket, _ in ready])
+        finally:
+            self._is_settling = False
+
+    def _appended(self, partition: Partition, size: int) -> None:
+        self._long_polls.appended(partition.topic, partition.index, size)
+
+    def _answer(self, tickets: Sequence[Ticket]) -> None:
+        for ticket in tickets:
+            connection, park = self._parked.pop(ticket)
+            answer = self._dispatches[NodeId(connection.node_id)].finish(park, _now_ms())
+            connection.answer(answer.frame)
+
+    # Time.
+
+    def _arm(self) -> None:
+        """Have one alarm set, no later than the earliest deadline. One that rings too early sets the next."""
+        deadline = self._long_polls.deadline()
+        if deadline is None or (self._alarm is not None and self._alarm_at <= deadline):
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = deadline
+        self._alarm = self._loop.call_later(max(0.0, deadline - self.now()), self._tick)
+
+    def _tick(self) -> None:
+        self._alarm = None
+        self._answer([ticket for ticket, _ in self._long_polls.tick(self.now())])
+        self.settle()
+        self._arm()
+
+    async def _close_idle(self) -> None:
+        allowed = self._settings.connections_max_idle_ms / 1000
+        while True:
+            await asyncio.sleep(min(allowed / 4, _longest_nap))
+            oldest_allowed = self.now() - allowed
+            idle = [c for c in self._connections if c.last_active < oldest_allowed and c.ticket is None]
+            for connection in idle:
+                connection.close(f"idle for more than connections.max.idle.ms={self._settings.connections_max_idle_ms}")
+
+    async def _enforce_retention(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.log_retention_check_interval_ms / 1000)
+            for partition in self.cluster.partitions():
+                deleted = partition.log.enforce_retention(_now_ms())
+                partition.log.expire_producers(_now_ms())
+                if deleted:
+                    log.info("retention topic=%s partition=%s segments=%s", partition.topic, partition.index, deleted)
+            self.cluster.recount()
+
+    async def _listen(self, node_id: NodeId, listening: socket.socket) -> asyncio.Server:
+        limit = self._settings.socket_request_max_bytes
+        return await self._loop.create_server(
+            lambda: Connection(self, node_id, limit), sock=listening, backlog=_backlog
+        )
+
+
+def _bind(setup: Setup) -> list[socket.socket]:
+    """One listening socket per node, all of them or none."""
+    bound: list[socket.socket] = []
+    for number in range(setup.brokers):
+        port = setup.port + number if setup.port else 0
+        try:
+            family, kind, _, _, address = socket.getaddrinfo(setup.host, port, type=socket.SOCK_STREAM)[0]
+            listening = socket.socket(family, kind)
+            bound.append(listening)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+        except OSError as error:
+            for other in bound:
+                other.close()
+            raise CannotServe(f"cannot listen on {setup.host}:{port}: {error.strerror or error}") from None
+    return bound
+
+
+def _create(cluster: Cluster, topics: Sequence[NewTopic]) -> None:
+    asked = Asked(node=cluster.controller, now_ms=_now_ms())
+    for line in create_topics(cluster, CreateTopics(topics=tuple(topics)), asked).topics:
+        if line.error_code is not ErrorCode.none:
+            raise CannotServe(f"cannot make the topic {line.name!r}: {line.error_message}")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _fresh_cluster_id() -> str:
+    """22 characters, as Kafka's: 16 bytes in URL-safe base64."""
+    return secrets.token_urlsafe(16)
+
+
+def _fresh_topic_id() -> UUID:
+    return uuid4()

@@ -1,0 +1,114 @@
+"""What can be set, under Kafka's own names.
+
+A field's name is the setting's name with dots for underscores: `num_partitions` is `num.partitions`. What Kafka has no
+name for begins with `kcoord.`. Values are Kafka's defaults unless the comment says why not.
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self, cast
+
+
+class BadSetting(ValueError):
+    """A name that does not exist, or a value that it cannot take."""
+
+
+def _setting(default: Any, about: str, *, least: int | None = None, choices: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"about": about, "least": least, "choices": choices})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of a server; `from_properties` makes them from text."""
+
+    auto_create_topics_enable: bool = _setting(True, "Asking for a topic that is not there makes it")
+    num_partitions: int = _setting(1, "Partitions of a topic that does not say how many", least=1)
+    default_replication_factor: int = _setting(1, "Replicas of a topic that does not say how many", least=1)
+    compression_type: str = _setting("producer", "Batches are kept as the producer made them", choices=("producer",))
+    message_max_bytes: int = _setting(1_048_588, "The largest batch that a topic takes", least=0)
+    min_insync_replicas: int = _setting(1, "Replicas that acks=all waits for", least=1)
+    log_cleanup_policy: str = _setting("delete", "What happens to old records: delete, compact or both")
+    log_message_timestamp_type: str = _setting(
+        "CreateTime", "Whose time a record carries", choices=("CreateTime", "LogAppendTime")
+    )
+    log_retention_bytes: int = _setting(-1, "Bytes kept per partition; -1: no limit")
+    log_retention_ms: int = _setting(604_800_000, "How long records are kept; -1: for ever")
+    log_retention_check_interval_ms: int = _setting(300_000, "How often old segments are looked for", least=1)
+    log_segment_bytes: int = _setting(1_073_741_824, "When a segment is full; retention frees whole segments", least=1)
+    producer_id_expiration_ms: int = _setting(86_400_000, "When an idle producer is forgotten", least=1)
+
+    fetch_max_bytes: int = _setting(57_671_680, "The most record bytes in one Fetch response", least=1024)
+    max_incremental_fetch_session_cache_slots: int = _setting(1000, "Fetch sessions kept (KIP-227)", least=0)
+    offsets_topic_num_partitions: int = _setting(50, "Partitions that groups are spread over", least=1)
+
+    socket_request_max_bytes: int = _setting(104_857_600, "The longest frame that a client may send", least=1)
+    connections_max_idle_ms: int = _setting(600_000, "A connection that says nothing for so long is closed", least=1)
+    max_connections: int = _setting(2_147_483_647, "Connections in all; those beyond are closed at once", least=0)
+    max_connections_per_ip: int = _setting(2_147_483_647, "Connections from one address", least=0)
+    # Kafka has no limit here by default. This process is one of many on somebody's machine.
+    queued_max_request_bytes: int = _setting(
+        536_870_912, "Bytes of unfinished and waiting requests; beyond, the greediest connection is closed", least=1
+    )
+    kcoord_log_memory_bytes: int = _setting(
+        1_073_741_824, "Bytes of records held in memory; beyond, Produce gets KAFKA_STORAGE_ERROR", least=1
+    )
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> Self:
+        """Settings from names and texts. Raises BadSetting for the first that cannot be."""
+        known = {setting_name(item.name): item for item in fields(cls)}
+        values: dict[str, Any] = {}
+        for name, text in properties.items():
+            if name not in known:
+                raise BadSetting(f"there is no setting {name!r}{_nearest(name, list(known))}")
+            values[known[name].name] = _parsed(name, text, known[name])
+        return cls(**values)
+
+    def by_name(self) -> dict[str, Any]:
+        return {setting_name(item.name): getattr(self, item.name) for item in fields(self)}
+
+
+def setting_name(field_name: str) -> str:
+    return field_name.replace("_", ".")
+
+
+def known_settings() -> dict[str, str]:
+    """Each setting's name and what it is about."""
+    return {setting_name(item.name): item.metadata["about"] for item in fields(Settings)}
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """The lines of a Java properties file, as far as Kafka's files use it: `name=value`, `#` and `!` comments."""
+    properties = {}
+    for line in text.replace("\\\n", "").splitlines():
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        name, _, value = stripped.partition("=")
+        properties[name.strip()] = value.strip()
+    return properties
+
+
+def _parsed(name: str, text: str, item: Any) -> bool | int | str:
+    limits = item.metadata
+    if item.type is bool:
+        if text.lower() not in ("true", "false"):
+            raise BadSetting(f"{name}={text}: true or false is expected")
+        return text.lower() == "true"
+    if item.type is str:
+        if limits["choices"] and text not in limits["choices"]:
+            raise BadSetting(f"{name}={text}: one of {', '.join(limits['choices'])} is expected")
+        return text
+    try:
+        value = int(text)
+    except ValueError:
+        raise BadSetting(f"{name}={text}: a whole number is expected") from None
+    if limits["least"] is not None and value < cast(int, limits["least"]):
+        raise BadSetting(f"{name}={text}: at least {limits['least']} is expected")
+    return value
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""

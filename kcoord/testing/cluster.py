@@ -1,0 +1,159 @@
+"""What every real Kafka of the tests can do, and the one that is already there."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from .errors import NotOurClusterError, NotReadyError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """A broker of a local cluster, as it is now."""
+
+    node: int
+    port: int
+    pid: int | None
+    """None while it is down."""
+    log_path: Path
+    data_dir: Path
+
+
+class Cluster(ABC):
+    """A running Kafka; its brokers are numbered from 1."""
+
+    @property
+    @abstractmethod
+    def bootstrap(self) -> str:
+        """host:port,host:port for clients."""
+
+    @property
+    @abstractmethod
+    def brokers(self) -> tuple[Broker, ...]:
+        """Process ids, ports, logs and data dirs."""
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Start and wait until it is ready; nothing if it runs already."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop it and leave nothing behind; may be called again."""
+
+    @abstractmethod
+    def kill(self, node: int) -> None:
+        """SIGKILL one broker."""
+
+    @abstractmethod
+    def restart(self, node: int) -> None:
+        """Start a broker again, on the same port with the same data, and wait until it serves."""
+
+    @abstractmethod
+    def log_tail(self) -> str:
+        """The last lines that the brokers logged; kept after stop()."""
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+
+class ExistingCluster(Cluster):
+    """A cluster that somebody else started: it can be used, and nothing else."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        brokers: int = 1,
+        properties: Mapping[str, str] | None = None,
+        advertised: Mapping[int, str] | None = None,
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._wanted_brokers = brokers
+        if properties:
+            raise self._refusal(f"cannot be given server properties ({', '.join(sorted(properties))})")
+        if advertised:
+            raise self._refusal("cannot be told to advertise other addresses")
+
+    @property
+    def bootstrap(self) -> str:
+        return self._bootstrap
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        raise self._refusal("does not show the process ids, logs and data dirs of its brokers")
+
+    def start(self) -> Self:
+        wait_for_metadata(self._bootstrap, brokers=self._wanted_brokers, deadline=time.monotonic() + 10)
+        return self
+
+    def stop(self) -> None:
+        """Left running, as it was found."""
+
+    def kill(self, node: int) -> None:
+        raise self._refusal(f"has a broker {node} that is not ours to kill")
+
+    def restart(self, node: int) -> None:
+        raise self._refusal(f"has a broker {node} that is not ours to restart")
+
+    def log_tail(self) -> str:
+        return ""
+
+    def _refusal(self, why: str) -> NotOurClusterError:
+        return NotOurClusterError(
+            f"KCOORD_TEST_BOOTSTRAP points at {self._bootstrap}, a cluster that {why}: "
+            "unset it to let the tests start a Kafka of their own"
+        )
+
+
+def nothing_to_check() -> None:
+    """For clusters whose processes cannot be seen."""
+
+
+def wait_for_metadata(
+    address: str,
+    *,
+    brokers: int,
+    deadline: float,
+    cluster_id: str | None = None,
+    check: Callable[[], None] = nothing_to_check,
+) -> None:
+    """Until the broker at this address says that so many brokers are alive: an open port alone serves nothing yet.
+
+    The cluster's id is compared because another process may have taken the port. `check` raises when waiting is vain.
+    """
+    client = AdminClient(
+        {"bootstrap.servers": address, "log_level": 0, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200}
+    )
+    while True:
+        check()
+        seen = _ask(client)
+        if seen and seen.brokers >= brokers and cluster_id in (None, seen.cluster_id):
+            return
+        if time.monotonic() > deadline:
+            alive = f"{seen.brokers} of {brokers} brokers" if seen else "none"
+            raise NotReadyError(f"Kafka at {address} is not ready in time: {alive} answered")
+        time.sleep(0.05)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    brokers: int
+    cluster_id: str | None
+
+
+def _ask(client: AdminClient) -> _Seen | None:
+    try:
+        metadata = client.list_topics(timeout=0.5)
+    except KafkaException:
+        return None
+    return _Seen(brokers=len(metadata.brokers), cluster_id=metadata.cluster_id)

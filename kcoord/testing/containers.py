@@ -1,0 +1,167 @@
+"""The same cluster from the image apache/kafka, by testcontainers, where a Docker engine answers."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Self
+
+from .cluster import Broker, Cluster, wait_for_metadata
+from .errors import MissingProgramError, NotOurClusterError, NotReadyError, StartError, tail
+from .jars import KAFKA_VERSION
+from .kafka import new_cluster_id
+from .node import free_ports
+from .properties import Place, server_properties, to_environment
+
+if TYPE_CHECKING:
+    from testcontainers.core.container import DockerContainer
+    from testcontainers.core.network import Network
+
+IMAGE = f"apache/kafka:{KAFKA_VERSION}"
+DATA_DIR = "/var/lib/kafka/data"
+INTERNAL_PORT = 19092
+CONTROLLER_PORT = 19093
+
+
+class DockerCluster(Cluster):
+    """Brokers in containers on a network of their own; each one's client port is the same inside and outside."""
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        properties: Mapping[str, str] | None = None,
+        advertised: Mapping[int, str] | None = None,
+        start_timeout: float = 180.0,
+    ) -> None:
+        self.cluster_id = new_cluster_id()
+        self._broker_count = brokers
+        self._properties = dict(properties or {})
+        self._advertised = dict(advertised or {})
+        self._start_timeout = start_timeout
+        self._docker_host = ""
+        self._places: list[Place] = []
+        self._network: Network | None = None
+        self._containers: dict[int, DockerContainer] = {}
+        self._final_log = ""
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{self._docker_host}:{place.client_port}" for place in self._places)
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        raise NotOurClusterError(
+            "the process ids, logs and data dirs of brokers in containers are out of reach: "
+            "unset KCOORD_TEST_KAFKA to run Kafka from its jars"
+        )
+
+    def start(self) -> Self:
+        if self._containers:
+            return self
+        self._docker_host = docker_host()
+        self._places = container_places(self._broker_count, self._docker_host, self._advertised)
+        try:
+            self._start_containers()
+            self._wait_until_ready(self._places)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        if self._containers:
+            self._final_log = self.log_tail()
+        for container in self._containers.values():
+            container.stop()
+        self._containers = {}
+        if self._network:
+            self._network.remove()
+            self._network = None
+
+    def kill(self, node: int) -> None:
+        self._containers[node].get_wrapped_container().kill()
+
+    def restart(self, node: int) -> None:
+        self._containers[node].get_wrapped_container().restart()
+        self._wait_until_ready([place for place in self._places if self._is_running(place.node)])
+
+    def log_tail(self) -> str:
+        if not self._containers:
+            return self._final_log
+        return "\n\n".join(_log_tail(node, container) for node, container in self._containers.items())
+
+    def _start_containers(self) -> None:
+        from testcontainers.core.container import DockerContainer
+        from testcontainers.core.network import Network
+
+        self._network = Network().create()
+        for place in self._places:
+            container = DockerContainer(IMAGE)
+            container.with_network(self._network).with_network_aliases(place.host)
+            container.with_bind_ports(place.client_port, place.client_port)
+            for key, value in container_environment(place, self._places, self.cluster_id, self._properties).items():
+                container.with_env(key, value)
+            self._containers[place.node] = container
+            container.start()
+
+    def _wait_until_ready(self, places: Sequence[Place]) -> None:
+        deadline = time.monotonic() + self._start_timeout
+        for place in places:
+            address = f"{self._docker_host}:{place.client_port}"
+            try:
+                wait_for_metadata(address, brokers=len(places), cluster_id=self.cluster_id, deadline=deadline)
+            except NotReadyError as error:
+                raise StartError(f"{error}\n{self.log_tail()}") from error
+
+    def _is_running(self, node: int) -> bool:
+        container = self._containers[node]
+        container.reload()
+        return bool(container.status == "running")
+
+
+def container_places(brokers: int, docker_host: str, advertised: Mapping[int, str]) -> list[Place]:
+    """Brokers that find each other by name on the network, and are found by clients on the Docker host's ports."""
+    return [
+        Place(
+            node=node,
+            bind="",  # every interface of the container, which are its own
+            host=f"kafka-{node}",
+            client_port=port,
+            internal_port=INTERNAL_PORT,
+            controller_port=CONTROLLER_PORT,
+            advertised=advertised.get(node, f"{docker_host}:{port}"),
+        )
+        for node, port in enumerate(free_ports(brokers), start=1)
+    ]
+
+
+def container_environment(
+    place: Place, places: Sequence[Place], cluster_id: str, overrides: Mapping[str, str]
+) -> dict[str, str]:
+    """All that the image needs: given any property, it forgets its own defaults."""
+    properties = server_properties(place, places, log_dirs=DATA_DIR, overrides=overrides)
+    return {"CLUSTER_ID": cluster_id, **to_environment(properties)}
+
+
+def docker_host() -> str:
+    """Where the engine's published ports are; MissingProgramError if no engine answers."""
+    try:
+        from testcontainers.core.docker_client import DockerClient
+    except ImportError as error:
+        raise MissingProgramError("KCOORD_TEST_KAFKA=docker needs a package: pip install testcontainers") from error
+    try:
+        engine = DockerClient()
+        try:
+            engine.client.ping()
+            return str(engine.host())
+        finally:
+            engine.client.close()
+    # Any error of the client's many layers (no socket, no permission, a bad DOCKER_HOST) means the same here.
+    except Exception as error:
+        raise MissingProgramError(
+            f"no Docker engine answers ({error}): start one, or unset KCOORD_TEST_KAFKA"
+        ) from error
+
+
+def _log_tail(node: int, container: "DockerContainer") -> str:
+    log: bytes = container.get_wrapped_container().logs(tail=40)
+    return f"the end of the log of container kafka-{node}:\n{tail(log.decode(errors='replace'))}"

@@ -1,0 +1,153 @@
+"""A Kafka cluster of one's own: brokers in KRaft mode, from Kafka's jars, on free loopback ports."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from .cluster import Broker, Cluster, wait_for_metadata
+from .errors import NotReadyError, PortTakenError, StartError
+from .jars import kafka_jvm
+from .java import QUICK_FLAGS, Jvm
+from .node import Node, choose_places
+
+START_ATTEMPTS = 3
+RESTART_GRACE = 30.0
+# Short, as the folder is thrown away: the last leader of a quorum would wait 5 s for followers that have gone.
+STOP_GRACE = 2.0
+
+
+class KafkaCluster(Cluster):
+    """Brokers that are also the controllers, as a context manager.
+
+    with KafkaCluster(brokers=3, properties={"group.max.size": "4"}) as kafka: ...
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        properties: Mapping[str, str] | None = None,
+        advertised: Mapping[int, str] | None = None,
+        jvm_flags: Sequence[str] = QUICK_FLAGS,
+        start_timeout: float = 120.0,
+    ) -> None:
+        """Server properties win over the defaults; advertised is host:port by node, for a proxy in front."""
+        self.cluster_id = new_cluster_id()
+        self._broker_count = brokers
+        self._properties = dict(properties or {})
+        self._advertised = dict(advertised or {})
+        self._jvm_flags = tuple(jvm_flags)
+        self._start_timeout = start_timeout
+        self._folder: Path | None = None
+        self._nodes: list[Node] = []
+        self._final_log = ""
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.place.client_address for node in self._nodes)
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        return tuple(_broker(node) for node in self._nodes)
+
+    def start(self) -> Self:
+        if self._folder:
+            return self
+        jvm = kafka_jvm()
+        for _ in range(START_ATTEMPTS - 1):
+            with contextlib.suppress(PortTakenError):
+                return self._start_on_new_ports(jvm)
+        return self._start_on_new_ports(jvm)
+
+    def stop(self) -> None:
+        if not self._folder:
+            return
+        # All at once: a broker on its own would wait for a quorum to let it go.
+        for node in self._nodes:
+            node.terminate()
+        deadline = time.monotonic() + STOP_GRACE
+        for node in self._nodes:
+            node.stop(grace=max(0.0, deadline - time.monotonic()))
+        self._final_log = self.log_tail()
+        if os.environ.get("KCOORD_TEST_KEEP") != "1":
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder = None
+
+    def kill(self, node: int) -> None:
+        self._node(node).kill()
+
+    def restart(self, node: int) -> None:
+        restarted = self._node(node)
+        restarted.stop(grace=RESTART_GRACE)
+        running = [each for each in self._nodes if each.pid]
+        restarted.start()
+        self._wait_until_ready([*running, restarted])
+
+    def log_tail(self) -> str:
+        if not self._folder:
+            return self._final_log
+        return "\n\n".join(node.log_tail() for node in self._nodes)
+
+    def _start_on_new_ports(self, jvm: Jvm) -> Self:
+        try:
+            self._start_nodes(jvm)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def _start_nodes(self, jvm: Jvm) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="kcoord-kafka-"))
+        places = choose_places(self._broker_count, self._advertised)
+        self._nodes = [Node(jvm, place, self._folder / f"node-{place.node}", flags=self._jvm_flags) for place in places]
+        for node in self._nodes:
+            node.prepare(places, self._properties)
+            node.format(self.cluster_id)
+        for node in self._nodes:
+            node.formatted()
+        for node in self._nodes:
+            node.start()
+        self._wait_until_ready(self._nodes)
+
+    def _wait_until_ready(self, nodes: Sequence[Node]) -> None:
+        """Each broker is asked itself, over the brokers' own listener: no proxy and no password is in the way."""
+
+        def check() -> None:
+            for node in nodes:
+                node.check()
+
+        deadline = time.monotonic() + self._start_timeout
+        for node in nodes:
+            address = node.place.internal_address
+            try:
+                wait_for_metadata(
+                    address, brokers=len(nodes), cluster_id=self.cluster_id, deadline=deadline, check=check
+                )
+            except NotReadyError as error:
+                raise StartError(f"{error}\n{self.log_tail()}") from error
+
+    def _node(self, node: int) -> Node:
+        assert self._folder, "the cluster is not running"
+        assert 1 <= node <= len(self._nodes), f"there is no broker {node}: they are numbered 1 to {len(self._nodes)}"
+        return self._nodes[node - 1]
+
+
+def new_cluster_id() -> str:
+    """22 characters that Kafka reads as the base64 of a UUID."""
+    return f"kcoord-{uuid.uuid4().hex[:14]}A"
+
+
+def _broker(node: Node) -> Broker:
+    return Broker(
+        node=node.place.node,
+        port=node.place.client_port,
+        pid=node.pid,
+        log_path=node.log_path,
+        data_dir=node.data_dir,
+    )

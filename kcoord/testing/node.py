@@ -1,0 +1,137 @@
+"""One broker process of a local cluster: its folder, its log, its life."""
+
+import contextlib
+import random
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from . import process
+from .errors import PortTakenError, StartError, tail
+from .java import QUICK_FLAGS, Jvm
+from .properties import Place, server_properties, to_text
+
+# Below the ports that Linux (32768–60999) and macOS (49152–65535) give to outgoing connections: none of these can sit
+# on the port of a killed broker when it comes back.
+PORTS = range(15_000, 30_000)
+HOST = "127.0.0.1"
+
+
+class Node:
+    """A broker that can be started, killed and started again in the same folder."""
+
+    def __init__(self, jvm: Jvm, place: Place, folder: Path, *, flags: Sequence[str] = QUICK_FLAGS) -> None:
+        self.place = place
+        self.folder = folder
+        self.data_dir = folder / "data"
+        self.log_path = folder / "kafka.log"
+        self._jvm = jvm
+        self._flags = flags
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """None while it is down."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def prepare(self, places: Sequence[Place], overrides: Mapping[str, str]) -> None:
+        """Write its properties and make its folders."""
+        self.folder.joinpath("tmp").mkdir(parents=True)
+        properties = server_properties(self.place, places, log_dirs=str(self.data_dir), overrides=overrides)
+        self._properties_path.write_text(to_text(properties))
+
+    def format(self, cluster_id: str) -> None:
+        """Give its data dir the cluster's id; begun here, finished by formatted()."""
+        self._run("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(self._properties_path))
+
+    def formatted(self) -> None:
+        """Wait for format(); StartError shows what it said, such as a property that Kafka refuses."""
+        assert self._process, "format() comes first"
+        if exit_code := self._process.wait():
+            raise StartError(f"{self.name} could not format its data dir (exit code {exit_code})\n{self.log_tail()}")
+
+    def start(self) -> None:
+        self._run("kafka.Kafka", str(self._properties_path))
+
+    def check(self) -> None:
+        """StartError, with the tail of the log, if the broker has ended."""
+        assert self._process, "start() comes first"
+        exit_code = self._process.poll()
+        if exit_code is None:
+            return
+        kind = PortTakenError if "Address already in use" in self._log_text() else StartError
+        raise kind(f"{self.name} ended with exit code {exit_code} while it was starting\n{self.log_tail()}")
+
+    def kill(self) -> None:
+        """SIGKILL, as a power cut would."""
+        assert self._process, "start() comes first"
+        self._process.kill()
+        self._process.wait()
+
+    def terminate(self) -> None:
+        """Ask it to shut down, without waiting."""
+        if self._process and self._process.poll() is None:
+            self._process.terminate()
+
+    def stop(self, *, grace: float) -> None:
+        if self._process:
+            process.stop(self._process, grace=grace)
+
+    def log_tail(self) -> str:
+        return f"the end of {self.log_path} (KCOORD_TEST_KEEP=1 keeps it):\n{tail(self._log_text())}"
+
+    @property
+    def name(self) -> str:
+        return f"Kafka broker {self.place.node}"
+
+    @property
+    def _properties_path(self) -> Path:
+        return self.folder / "server.properties"
+
+    def _log_text(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def _run(self, main_class: str, *arguments: str) -> None:
+        command = self._jvm.command(
+            main_class, *arguments, temp_folder=self.folder / "tmp", flags=self._flags, log_level="info"
+        )
+        with self.log_path.open("ab") as log:
+            self._process = process.spawn(command, folder=self.folder, stdout=log, stderr=log)
+
+
+def choose_places(brokers: int, advertised: Mapping[int, str]) -> list[Place]:
+    """Free loopback ports for that many brokers, numbered from 1."""
+    ports = iter(free_ports(3 * brokers))
+    places = []
+    for node in range(1, brokers + 1):
+        client_port = next(ports)
+        place = Place(
+            node=node,
+            bind=HOST,
+            host=HOST,
+            client_port=client_port,
+            internal_port=next(ports),
+            controller_port=next(ports),
+            advertised=advertised.get(node, f"{HOST}:{client_port}"),
+        )
+        places.append(place)
+    return places
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now."""
+    candidates = random.sample(PORTS, len(PORTS))
+    free = (port for port in candidates if _is_free(port))
+    return [port for port, _ in zip(free, range(count), strict=False)]
+
+
+def _is_free(port: int) -> bool:
+    with contextlib.closing(socket.socket()) as probe:
+        # As Kafka does: connections of a dead broker that linger in TIME_WAIT do not matter.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,122 @@
+"""The pytest plugin: a real Kafka and an embedded kcoord as fixtures.
+
+| fixture                | scope    | gives                                                                         |
+|------------------------|----------|-------------------------------------------------------------------------------|
+| kafka_cluster          | session  | a real Kafka with one broker, shared by all tests                             |
+| kafka_cluster_factory  | session  | `factory(brokers=3, properties={…}, advertised={…})`: one of the test's own   |
+| java_tools             | session  | Kafka's own tools and Java clients                                            |
+| kcoord_cluster         | function | `kcoord serve` with one broker                                                |
+| kcoord_cluster_factory | session  | `factory(brokers=3, topics={"t": 3}, settings={…})`                           |
+
+A factory's cluster is started; stop it by a `with`, or leave that to the end of the session. When a test that used a
+cluster fails, the end of that cluster's log is in its report.
+
+Every pytest run of everyone who has kcoord installed imports this file: what is heavy is imported by the fixtures.
+"""
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kcoord.testing.cluster import Cluster
+    from kcoord.testing.embedded import EmbeddedCluster
+    from kcoord.testing.tools import JavaTools
+
+LEFT_OUT = "KCOORD_TEST_NO_KAFKA=1: tests against the real Kafka are left out"
+CLUSTER_FIXTURES = {"kafka_cluster", "kafka_cluster_factory", "kcoord_cluster", "kcoord_cluster_factory"}
+
+_opened = pytest.StashKey[list["Cluster | EmbeddedCluster"]]()
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster(kafka_cluster_factory: "Callable[..., Cluster]") -> "Cluster":
+    """A real Kafka with one broker, shared by all tests of the session."""
+    return kafka_cluster_factory()
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_factory(pytestconfig: pytest.Config) -> "Iterator[Callable[..., Cluster]]":
+    """Starts real Kafka clusters: factory(brokers=1, properties={…}, advertised={node: "host:port"})."""
+    _skip_without_kafka()
+    from kcoord.testing.choice import choose_cluster
+
+    yield from _factory(choose_cluster, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def java_tools() -> "JavaTools":
+    """Kafka's own tools and Java clients, by short name or class name."""
+    _skip_without_kafka()
+    from kcoord.testing.errors import FixtureError
+    from kcoord.testing.tools import JavaTools
+
+    try:
+        return JavaTools()
+    except FixtureError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture
+def kcoord_cluster(kcoord_cluster_factory: "Callable[..., EmbeddedCluster]") -> "Iterator[EmbeddedCluster]":
+    """`kcoord serve` with one broker, for one test."""
+    with kcoord_cluster_factory() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kcoord_cluster_factory(pytestconfig: pytest.Config) -> "Iterator[Callable[..., EmbeddedCluster]]":
+    """Starts `kcoord serve`: factory(brokers=1, topics={"t": 3}, settings={…})."""
+    from kcoord.testing.embedded import EmbeddedCluster
+
+    yield from _factory(EmbeddedCluster, pytestconfig)
+
+
+def pytest_report_header() -> str | None:
+    return LEFT_OUT if _without_kafka() else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _without_kafka():
+        terminalreporter.write_line(LEFT_OUT, yellow=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Attach the logs of the open clusters to the report of a test that failed with one of their fixtures."""
+    report = yield
+    if report.failed and CLUSTER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+        for cluster in item.config.stash.get(_opened, []):
+            report.sections.append((f"log of {type(cluster).__name__} {cluster.bootstrap}", cluster.log_tail()))
+    return report
+
+
+def _factory(build: Callable[..., Any], config: pytest.Config) -> Iterator[Callable[..., Any]]:
+    from kcoord.testing.errors import FixtureError
+
+    opened = config.stash.setdefault(_opened, [])
+    ours = []
+
+    def open_cluster(*arguments: Any, **options: Any) -> Any:
+        try:
+            cluster = build(*arguments, **options).start()
+        except FixtureError as error:
+            pytest.fail(str(error), pytrace=False)
+        opened.append(cluster)
+        ours.append(cluster)
+        return cluster
+
+    yield open_cluster
+    for cluster in ours:
+        cluster.stop()
+
+
+def _skip_without_kafka() -> None:
+    if _without_kafka():
+        pytest.skip(LEFT_OUT)
+
+
+def _without_kafka() -> bool:
+    return os.environ.get("KCOORD_TEST_NO_KAFKA") == "1"

@@ -1,0 +1,93 @@
+"""The server properties of a broker: small and quick, for tests; any of them can be overridden."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where one broker listens, and what it tells its clients."""
+
+    node: int
+    bind: str
+    host: str
+    """As the other brokers see it."""
+    client_port: int
+    internal_port: int
+    controller_port: int
+    advertised: str
+    """host:port for clients; a proxy's, where one stands in front."""
+
+    @property
+    def client_address(self) -> str:
+        return f"{self.host}:{self.client_port}"
+
+    @property
+    def internal_address(self) -> str:
+        return f"{self.host}:{self.internal_port}"
+
+    @property
+    def controller_address(self) -> str:
+        return f"{self.host}:{self.controller_port}"
+
+
+def server_properties(
+    place: Place, places: Sequence[Place], *, log_dirs: str, overrides: Mapping[str, str]
+) -> dict[str, str]:
+    """All properties of the broker at this place; the overrides win."""
+    return {**_topology(place, places), "log.dirs": log_dirs, **_sizes(len(places)), **overrides}
+
+
+def to_text(properties: Mapping[str, str]) -> str:
+    """Java's properties format. Keys of Kafka need no escaping, values do."""
+    return "".join(f"{key}={_escape(value)}\n" for key, value in properties.items())
+
+
+def to_environment(properties: Mapping[str, str]) -> dict[str, str]:
+    """As the image apache/kafka wants them: `a.b` is KAFKA_A_B, `_` is written twice, `-` thrice."""
+    escapes = str.maketrans({".": "_", "_": "__", "-": "___"})
+    return {f"KAFKA_{key.translate(escapes).upper()}": value for key, value in properties.items()}
+
+
+def _topology(place: Place, places: Sequence[Place]) -> dict[str, str]:
+    voters = [f"{other.node}@{other.controller_address}" for other in places]
+    # The brokers talk over a listener of their own, so a proxy in front of CLIENT sees clients only, and CLIENT can be
+    # given another security protocol without touching the rest.
+    listeners = {"CLIENT": place.client_port, "INTERNAL": place.internal_port, "CONTROLLER": place.controller_port}
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(place.node),
+        "controller.quorum.voters": ",".join(voters),
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "INTERNAL",
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listeners),
+        "listeners": ",".join(f"{name}://{place.bind}:{port}" for name, port in listeners.items()),
+        "advertised.listeners": f"CLIENT://{place.advertised},INTERNAL://{place.internal_address}",
+    }
+
+
+def _sizes(brokers: int) -> dict[str, str]:
+    replicas = str(min(brokers, 3))
+    in_sync = "2" if brokers >= 3 else "1"
+    return {
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        # One partition, as the first group to be used pays for creating them all: 50 take seconds.
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.num.partitions": "1",
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "group.initial.rebalance.delay.ms": "0",
+        # A killed broker is missed, and may come back, after this long; Kafka's own 9 s are a long time in a test.
+        "broker.session.timeout.ms": "4000",
+        "broker.heartbeat.interval.ms": "500",
+        "log.index.size.max.bytes": "65536",
+    }
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")

@@ -1,0 +1,220 @@
+"""Record batches, format v2: the header, the checks that need no look at the records, and the stamps a broker sets.
+
+| at | field             |                        | at | field          |
+|----|-------------------|------------------------|----|----------------|
+|  0 | base offset       |                        | 27 | base timestamp |
+|  8 | length            | of all that follows it | 35 | max timestamp  |
+| 12 | leader epoch      |                        | 43 | producer id    |
+| 16 | magic             | 2                      | 51 | producer epoch |
+| 17 | crc               | of all that follows it | 53 | base sequence  |
+| 21 | attributes        | codec and flags        | 57 | record count   |
+| 23 | last offset delta |                        | 61 | the records    |
+
+Base offset and leader epoch stand before the checksum, so that a broker sets them without another pass over the bytes.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from kcoord.errors import ErrorCode
+
+HEADER_SIZE = 61
+NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+MAGIC = 2
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_FRAME = struct.Struct(">qiib")
+_BASE_OFFSET = struct.Struct(">q")
+_LENGTH = struct.Struct(">i")
+_LEADER_EPOCH = struct.Struct(">i")
+_CRC = struct.Struct(">I")
+_ATTRIBUTES = struct.Struct(">h")
+_MAX_TIMESTAMP = struct.Struct(">q")
+_LENGTH_AT = 8
+_LEADER_EPOCH_AT = 12
+_CRC_AT = 17
+_CHECKED_FROM = 21
+_MAX_TIMESTAMP_AT = 35
+
+_LENGTH_COUNTS_FROM = 12
+_SMALLEST_LENGTH = 14  # of a record of format v0: LegacyRecord.RECORD_OVERHEAD_V0
+_LARGEST_SEQUENCE = 2**31 - 1
+
+_CODEC = 0x07
+_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_DELETE_HORIZON = 0x40
+
+Buffer = bytes | bytearray | memoryview
+
+
+class BadBatch(ValueError):
+    """Bytes that are no record batch, or not one that a client may send; `error` is what Kafka answers to them."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+class BatchHeader(NamedTuple):
+    """What stands before the records. A named tuple, made for every batch: 4 times as fast as a dataclass."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """The bytes of the whole batch."""
+        return self.length + _LENGTH_COUNTS_FROM
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & _CODEC
+
+    @property
+    def uses_append_time(self) -> bool:
+        return self.attributes & _APPEND_TIME != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & _TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & _CONTROL != 0
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return step_sequence(self.base_sequence, self.last_offset_delta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One batch as it came: its header and all its bytes, header included."""
+
+    header: BatchHeader
+    data: memoryview
+
+
+def step_sequence(sequence: int, increment: int) -> int:
+    """The sequence number so many records later: after 2^31-1 comes 0."""
+    return (sequence + increment) & _LARGEST_SEQUENCE
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at this position; the caller knows that 61 bytes are there."""
+    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+
+
+def split(buffer: Buffer) -> Iterator[Batch]:
+    """The whole batches from the start of the buffer on; what is cut short at its end is left out, as Kafka does."""
+    view = memoryview(buffer)
+    position = 0
+    while size := _next_size(view, position):
+        yield Batch(header=read_header(view, position), data=view[position : position + size])
+        position += size
+
+
+def produced_batch(buffer: Buffer | None) -> Batch:
+    """The one batch that a Produce request of version 3 or later brings for a partition.
+
+    As ProduceRequest.validateRecords; bytes behind the batch that are no whole one are dropped, as Kafka does.
+    """
+    view = memoryview(buffer or b"")
+    size = _next_size(view, 0)
+    if not size:
+        raise BadBatch(ErrorCode.invalid_record, "A Produce request brings one batch per partition, not none")
+    if _next_size(view, size):
+        raise BadBatch(ErrorCode.invalid_record, "A Produce request brings one batch per partition, not several")
+    return Batch(header=read_header(view), data=view[:size])
+
+
+def assemble(header: BatchHeader, packed: bytes) -> bytes:
+    """The batch's bytes, with the length and the checksum that its records give it."""
+    out = bytearray(_HEADER.pack(*header)) + packed
+    _LENGTH.pack_into(out, _LENGTH_AT, len(out) - _LENGTH_COUNTS_FROM)
+    _stamp_crc(out, 0, len(out))
+    return bytes(out)
+
+
+def attributes_of(codec: int, *, is_transactional: bool = False, is_control: bool = False) -> int:
+    return codec | (_TRANSACTIONAL if is_transactional else 0) | (_CONTROL if is_control else 0)
+
+
+def has_valid_crc(batch: Batch) -> bool:
+    return batch.header.crc == crc32c(batch.data[_CHECKED_FROM:])
+
+
+def stamp_offsets(buffer: bytearray, position: int, *, base_offset: int, leader_epoch: int) -> None:
+    """Set what stands outside the checksum."""
+    _BASE_OFFSET.pack_into(buffer, position, base_offset)
+    _LEADER_EPOCH.pack_into(buffer, position + _LEADER_EPOCH_AT, leader_epoch)
+
+
+def stamp_timestamp(buffer: bytearray, position: int, size: int, *, max_timestamp: int, uses_append_time: bool) -> None:
+    """Set the largest timestamp and whose clock it is from, and the checksum anew."""
+    (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + _CHECKED_FROM)
+    # DefaultRecordBatch.setMaxTimestamp too drops the bits that have no meaning.
+    kept = attributes & (_CODEC | _TRANSACTIONAL | _CONTROL | _DELETE_HORIZON)
+    _ATTRIBUTES.pack_into(buffer, position + _CHECKED_FROM, kept | (_APPEND_TIME if uses_append_time else 0))
+    _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_AT, max_timestamp)
+    _stamp_crc(buffer, position, size)
+
+
+def _stamp_crc(buffer: bytearray, position: int, size: int) -> None:
+    with memoryview(buffer) as view, view[position + _CHECKED_FROM : position + size] as checked:
+        crc = crc32c(checked)
+    _CRC.pack_into(buffer, position + _CRC_AT, crc)
+
+
+def _next_size(view: memoryview, position: int) -> int:
+    """The size of the batch that begins here, or 0 if no whole one is left (ByteBufferLogInputStream.nextBatchSize)."""
+    left = len(view) - position
+    if left < _FRAME.size:
+        return 0
+    _, length, _, magic = _FRAME.unpack_from(view, position)
+    if length < _SMALLEST_LENGTH:
+        raise BadBatch(
+            ErrorCode.corrupt_message, f"A batch claims a length of {length}, the least is {_SMALLEST_LENGTH}"
+        )
+    if not 0 <= magic <= MAGIC:
+        raise BadBatch(ErrorCode.corrupt_message, f"No format has the magic {magic}")
+    size: int = length + _LENGTH_COUNTS_FROM
+    if left < size:
+        return 0
+    if magic != MAGIC:
+        raise BadBatch(ErrorCode.invalid_record, f"Batches of format v{magic} are no longer taken")
+    if size < HEADER_SIZE:
+        raise BadBatch(
+            ErrorCode.corrupt_message, f"A batch of {size} bytes is shorter than its header of {HEADER_SIZE}"
+        )
+    return size

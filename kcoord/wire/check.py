@@ -1,0 +1,200 @@
+"""Walk a body before kio reads it: lengths are held against the bytes that are left, unknown tagged fields cut out.
+
+Theory of operation. kio's native reader trusts its input: it allocates by the claimed length of an array (a lying one
+aborts the process) and raises on a tag that it does not know, where the protocol says to skip it (KIP-482). So a
+function is generated for each entity class, which steps over the fields without building anything:
+
+    check(body, start) -> cuts        raises BadBody
+
+It is straight-line code: runs of fixed-size fields are one addition, nested entities are inlined loops. Stepping past
+the end is caught late (a read beyond the end raises, and the last position is compared with the length), which is
+safe because positions only grow and nothing is allocated. `cuts` is None in the common case; otherwise the
+replacements that remove the unknown tags, for `without`.
+
+What is left to kio: nulls where none may be, and text that is not UTF-8. Both raise ordinary errors there.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from struct import Struct, error
+from typing import Final
+
+from kcoord.wire.schema import Field, Shape, least_element_size, shape_of
+
+Cut = tuple[int, int, bytes]
+Check = Callable[[bytes, int], list[Cut] | None]
+
+max_elements: Final = 1_000_000
+"""How many array elements one body may hold in all: a frame of empty strings must not become gigabytes of objects."""
+
+
+class BadBody(ValueError):
+    """The bytes are not what their API version says."""
+
+
+@cache
+def compiled_check(entity_type: type) -> Check:
+    source = _Source()
+    source.add(0, "def walk(b, p):")
+    source.add(1, f"end = len(b); budget = {max_elements}; cuts = None")
+    _entity(source, 1, shape_of(entity_type))
+    source.add(1, "if p > end: raise BadBody('the body ends too early')")
+    source.add(1, "return cuts")
+    walk = source.compile("walk")
+
+    def check(body: bytes, start: int) -> list[Cut] | None:
+        try:
+            return walk(body, start)
+        except (IndexError, error):
+            raise BadBody("the body ends too early") from None
+
+    return check
+
+
+def without(body: bytes, cuts: list[Cut]) -> bytes:
+    """The body with each cut's span replaced."""
+    kept, position = [], 0
+    for start, end, replacement in sorted(cuts):
+        kept += [body[position:start], replacement]
+        position = end
+    return b"".join([*kept, body[position:]])
+
+
+def read_uvarint(b: bytes, p: int) -> tuple[int, int]:
+    """An unsigned varint of at most 5 bytes at p, and the position after it."""
+    value = 0
+    for shift in (0, 7, 14, 21, 28):
+        byte = b[p]
+        p += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, p
+    raise BadBody("a varint of more than 5 bytes")
+
+
+def uvarint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+class _Source:
+    """Lines of generated code, and names that do not clash."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names = 0
+
+    def add(self, depth: int, line: str) -> None:
+        self.lines.append("    " * depth + line)
+
+    def name(self, stem: str) -> str:
+        self.names += 1
+        return f"{stem}{self.names}"
+
+    def compile(self, function: str) -> Callable[[bytes, int], list[Cut] | None]:
+        scope: dict[str, object] = {
+            "BadBody": BadBody,
+            "i16": Struct(">h").unpack_from,
+            "i32": Struct(">i").unpack_from,
+            "read_uvarint": read_uvarint,
+            "uvarint": uvarint,
+        }
+        exec("\n".join(self.lines), scope)  # noqa: S102 - the code is made from kio's classes alone
+        return scope[function]  # type: ignore[return-value]
+
+
+def _entity(source: _Source, depth: int, shape: Shape) -> None:
+    fixed = 0
+    for field in shape.plain:
+        if field.size is not None and not field.is_array:
+            fixed += field.size
+            continue
+        if fixed:
+            source.add(depth, f"p += {fixed}")
+            fixed = 0
+        _value(source, depth, field, shape.is_flexible)
+    if fixed:
+        source.add(depth, f"p += {fixed}")
+    if shape.is_flexible:
+        _tagged_fields(source, depth, shape)
+
+
+def _value(source: _Source, depth: int, field: Field, is_flexible: bool) -> None:
+    if field.is_array:
+        _array(source, depth, field, is_flexible)
+    elif field.entity is not None:
+        _nested(source, depth, field)
+    elif field.size is not None:
+        source.add(depth, f"p += {field.size}")
+    else:
+        n = _length(source, depth, "i16" if field.kafka_type == "string" else "i32", is_flexible)
+        source.add(depth, f"if {n} > 0: p += {n}")
+
+
+def _nested(source: _Source, depth: int, field: Field) -> None:
+    assert field.entity is not None
+    if field.is_nullable and field.tag is None:  # KIP-893: a marker byte, negative for null
+        marker = source.name("marker")
+        source.add(depth, f"{marker} = b[p]; p += 1")
+        source.add(depth, f"if {marker} < 128:")
+        depth += 1
+    _entity(source, depth, shape_of(field.entity))
+
+
+def _array(source: _Source, depth: int, field: Field, is_flexible: bool) -> None:
+    n = _length(source, depth, "i32", is_flexible)
+    source.add(depth, f"if {n} > 0:")
+    least = least_element_size(field)
+    source.add(depth + 1, f"if {n} * {least} > end - p: raise BadBody('an array of {field.name} longer than its body')")
+    source.add(depth + 1, f"budget -= {n}")
+    source.add(depth + 1, f"if budget < 0: raise BadBody('more than {max_elements} array elements')")
+    if field.size is not None:
+        source.add(depth + 1, f"p += {n} * {field.size}")
+        return
+    source.add(depth + 1, f"for _ in range({n}):")
+    if field.entity is not None:
+        _entity(source, depth + 2, shape_of(field.entity))
+    else:
+        m = _length(source, depth + 2, "i16" if field.kafka_type == "string" else "i32", is_flexible)
+        source.add(depth + 2, f"if {m} > 0: p += {m}")
+
+
+def _length(source: _Source, depth: int, legacy: str, is_flexible: bool) -> str:
+    """Read a length into a name: the legacy integer, or the compact varint that is one more."""
+    n = source.name("n")
+    if is_flexible:
+        source.add(depth, f"{n} = b[p]; p += 1")
+        source.add(depth, f"if {n} > 127: {n}, p = read_uvarint(b, p - 1)")
+        source.add(depth, f"{n} -= 1")
+        return n
+    source.add(depth, f"{n} = {legacy}(b, p)[0]; p += {2 if legacy == 'i16' else 4}")
+    source.add(depth, f"if {n} < -1: raise BadBody('a negative length')")
+    return n
+
+
+def _tagged_fields(source: _Source, depth: int, shape: Shape) -> None:
+    count, at, tag, size, close = (source.name(stem) for stem in ("count", "at", "tag", "size", "close"))
+    start, dropped = source.name("start"), source.name("dropped")
+    source.add(depth, f"{at} = p; {count} = b[p]; p += 1")
+    source.add(depth, f"if {count}:")
+    depth += 1
+    source.add(depth, f"if {count} > 127: {count}, p = read_uvarint(b, {at})")
+    source.add(depth, f"if {count} * 2 > end - p: raise BadBody('more tagged fields than bytes')")
+    source.add(depth, f"first{at} = p; {dropped} = 0")
+    source.add(depth, f"for _ in range({count}):")
+    source.add(depth + 1, f"{start} = p; {tag}, p = read_uvarint(b, p); {size}, p = read_uvarint(b, p)")
+    source.add(depth + 1, f"{close} = p + {size}")
+    source.add(depth + 1, f"if {close} > end: raise BadBody('a tagged field longer than its body')")
+    branch = "if"
+    for field in shape.tagged:
+        source.add(depth + 1, f"{branch} {tag} == {field.tag}:")
+        _value(source, depth + 2, field, is_flexible=True)
+        source.add(depth + 2, f"if p != {close}: raise BadBody('the tagged field {field.name} has another size')")
+        branch = "elif"
+    drop = f"{dropped} += 1; p = {close}; cuts = cuts or []; cuts.append(({start}, p, b''))"
+    source.add(depth + 1, f"else: {drop}" if shape.tagged else drop)
+    source.add(depth, f"if {dropped}: cuts.append(({at}, first{at}, uvarint({count} - {dropped})))")

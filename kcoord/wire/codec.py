@@ -1,0 +1,103 @@
+"""Frames to kio's entities and back, checked before kio reads them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from kio.index import load_request_schema, load_response_schema
+from kio.serial import entity_reader
+from kio.serial.errors import SerialError
+
+from kcoord.wire.check import BadBody, compiled_check, without
+from kcoord.wire.frames import framed
+from kcoord.wire.headers import (
+    RequestHeader,
+    read_request_header,
+    read_response_header,
+    write_request_header,
+    write_response_header,
+)
+from kcoord.wire.write import Write, compiled_writer
+
+API_VERSIONS: Final = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Codec:
+    """How one version of one API is read and written; made once, by `codec`."""
+
+    request_header_version: int
+    response_header_version: int
+    read_request: Callable[[bytes, int], Any]
+    read_response: Callable[[bytes, int], Any]
+    write_request: Write
+    write_response: Write
+
+
+@cache
+def codec(api_key: int, api_version: int) -> Codec:
+    """The codec of a version that kio knows."""
+    request_type = load_request_schema(api_key, api_version)
+    response_type = load_response_schema(api_key, api_version)
+    return Codec(
+        request_header_version=2 if request_type.__flexible__ else 1,
+        # ApiVersions answers with header 0 for ever: its asker does not know yet what the server speaks (KIP-511).
+        response_header_version=1 if response_type.__flexible__ and api_key != API_VERSIONS else 0,
+        read_request=_checked_reader(request_type),
+        read_response=_checked_reader(response_type),
+        write_request=compiled_writer(request_type),
+        write_response=compiled_writer(response_type),
+    )
+
+
+def request_type(api_key: int, api_version: int) -> type:
+    """kio's class of a request."""
+    return load_request_schema(api_key, api_version)
+
+
+def decode_request(frame: bytes, api_key: int, api_version: int) -> tuple[RequestHeader, Any]:
+    """The header and entity of a request frame whose key and version are known to be served. Raises BadBody."""
+    served = codec(api_key, api_version)
+    header, position = read_request_header(frame, served.request_header_version)
+    return header, served.read_request(frame, position)
+
+
+def decode_response(frame: bytes, api_key: int, api_version: int) -> tuple[int, Any]:
+    """The correlation id and entity of a response frame. Raises BadBody."""
+    asked = codec(api_key, api_version)
+    correlation_id, position = read_response_header(frame, asked.response_header_version)
+    return correlation_id, asked.read_response(frame, position)
+
+
+def encode_request(header: RequestHeader, request: Any) -> bytes:
+    """The request as a frame with its length."""
+    asked = codec(header.api_key, header.api_version)
+    parts = [write_request_header(header, asked.request_header_version)]
+    asked.write_request(request, parts)
+    return framed(parts)
+
+
+def encode_response(header: RequestHeader, response: Any) -> bytes:
+    """The response to a request of that header, as a frame with its length."""
+    served = codec(header.api_key, header.api_version)
+    parts = [write_response_header(header.correlation_id, served.response_header_version)]
+    served.write_response(response, parts)
+    return framed(parts)
+
+
+def _checked_reader(entity_type: Any) -> Callable[[bytes, int], Any]:
+    check = compiled_check(entity_type)
+    native_read = entity_reader(entity_type)
+
+    def read(frame: bytes, position: int) -> Any:
+        cuts = check(frame, position)
+        if cuts:
+            frame = without(frame, cuts)
+        try:
+            entity, _ = native_read(frame, position)
+        except (SerialError, ValueError, OverflowError, TypeError) as error:
+            raise BadBody(f"{type(error).__name__}: {error}") from None
+        return entity
+
+    return read

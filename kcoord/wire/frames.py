@@ -1,0 +1,62 @@
+"""The stream of a connection as frames: a 4-byte length, then that many bytes."""
+
+from struct import Struct
+from typing import Final
+
+length_prefix: Final = Struct(">i")
+
+
+class BadFrame(ValueError):
+    """A length that no frame may have; the stream cannot be read any further."""
+
+
+class FrameSplitter:
+    """Bytes in as they arrive, whole frames out; holds only bytes that did arrive, whatever a length claims."""
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._held = bytearray()
+        self._needed = 4
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes of an unfinished frame are kept."""
+        return len(self._held)
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The frames that this chunk completes. Raises BadFrame, after which the splitter is of no more use."""
+        if not self._held:
+            frames, position = self._split(chunk)
+            self._held += chunk[position:]
+            return frames
+        self._held += chunk
+        if len(self._held) < self._needed:
+            return []
+        frames, position = self._split(self._held)
+        del self._held[:position]
+        return frames
+
+    def _split(self, buffer: bytes | bytearray) -> tuple[list[bytes], int]:
+        frames: list[bytes] = []
+        position, end = 0, len(buffer)
+        view = memoryview(buffer)
+        while end - position >= 4:
+            (length,) = length_prefix.unpack_from(buffer, position)
+            if length < 0 or length > self._max_frame_bytes:
+                view.release()
+                raise BadFrame(f"a frame length of {length}, where 0 to {self._max_frame_bytes} is allowed")
+            close = position + 4 + length
+            if close > end:
+                self._needed = 4 + length
+                break
+            frames.append(bytes(view[position + 4 : close]))
+            position = close
+        else:
+            self._needed = 4
+        view.release()
+        return frames, position
+
+
+def framed(parts: list[bytes]) -> bytes:
+    """The parts as one frame, its length before them."""
+    return b"".join([length_prefix.pack(sum(map(len, parts))), *parts])
