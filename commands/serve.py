@@ -3,11 +3,14 @@
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kcoord.broker.topics import NewTopic, use_default
 from kcoord.settings import BadSetting, Settings, known_settings, read_properties
+
+if TYPE_CHECKING:
+    from kcoord.server.runtime import Runtime
 
 
 @click.command()
@@ -52,7 +55,7 @@ def serve(
         _show_settings()
         return
     from kcoord.server.main import run  # here, so that --help and usage errors need no server
-    from kcoord.server.runtime import Runtime, Setup
+    from kcoord.server.runtime import Setup
 
     host, port = _host_and_port(listen)
     setup = Setup(
@@ -64,18 +67,18 @@ def serve(
         settings=_settings(pairs, config),
     )
 
-    def ready(runtime: Runtime) -> None:
+    def ready(runtime: "Runtime") -> None:
         click.echo(_json(runtime) if output == "json" else _text(runtime))
 
     run(setup, ready, verbose=verbose)
 
 
-def _json(runtime: "Runtime") -> str:  # type: ignore[name-defined]  # noqa: F821
+def _json(runtime: "Runtime") -> str:
     said = {"bootstrap": runtime.bootstrap, "cluster_id": runtime.cluster.cluster_id, "pid": os.getpid()}
     return json.dumps({"kcoord": "serve/v1", **said})
 
 
-def _text(runtime: "Runtime") -> str:  # type: ignore[name-defined]  # noqa: F821
+def _text(runtime: "Runtime") -> str:
     lines = [f"bootstrap   {runtime.bootstrap}", f"cluster id  {runtime.cluster.cluster_id}"]
     lines += [
         f"topic       {name}: {len(topic.partitions)} partitions" for name, topic in runtime.cluster.topics.items()
@@ -90,12 +93,11 @@ def _host_and_port(listen: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _new_topic(text: str) -> NewTopic:
+def _new_topic(text: str) -> tuple[str, int | None]:
     name, _, partitions = text.partition(":")
-    if partitions and not partitions.isdecimal():
+    if partitions and (not partitions.isdecimal() or int(partitions) == 0):
         raise click.BadParameter(f"{text!r} is not NAME or NAME:PARTITIONS", param_hint="--topic")
-    count = int(partitions) if partitions else use_default
-    return NewTopic(name=name, num_partitions=count, replication_factor=use_default)
+    return name, int(partitions) if partitions else None
 
 
 def _settings(pairs: tuple[str, ...], config: Path | None) -> Settings:

@@ -1,11 +1,8 @@
-"""The Kafka APIs that are served, one file each.
+"""The Kafka APIs that are served: `table.py` lists them, and each has a file of its own.
 
-Every file says the same things:
+    to_request     a kio entity of any served version to a version-free request
+    decide         what answers it
+    to_response    only where versions differ in shape: the reply as the version has it
 
-    KEY, NAME      Kafka's number and name of the API
-    VERSIONS       the versions that are served
-    to_request     a kio entity of any of these versions to a version-free request
-
-A reply is written as it is: the writer of a version takes the fields that the version has (wire/write.py). Only where
-versions differ in shape, `to_response` makes the one from the other.
+A reply is written as it is: the writer of a version takes the fields that the version has (wire/write.py).
 """

@@ -2,7 +2,7 @@
 
 import sys
 
-from kcoord.api.table import announced_from, served
+from kcoord.api.table import served
 
 
 def protocol_page() -> str:
@@ -15,8 +15,8 @@ def protocol_page() -> str:
         "|---|---|---|---|",
     ]
     for api in served.values():
-        first, last = api.VERSIONS[0], api.VERSIONS[-1]
-        lines.append(f"| {api.KEY} | {api.NAME} | {first}–{last} | {announced_from.get(api.KEY, first)}–{last} |")
+        first, last = api.versions[0], api.versions[-1]
+        lines.append(f"| {api.key} | {api.name} | {first}–{last} | {api.announced_from}–{last} |")
     return "\n".join(lines) + "\n"
 
 

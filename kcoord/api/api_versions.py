@@ -1,15 +1,11 @@
 """ApiVersions: what is served, told before anything else is asked (KIP-511)."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from kcoord.api.table import API_VERSIONS, Api, served
 from kcoord.errors import ErrorCode
-
-KEY: Final = 18
-NAME: Final = "ApiVersions"
-VERSIONS: Final = range(5)
 
 _software = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -52,13 +48,16 @@ def to_request(entity: Any) -> ApiVersions:
     )
 
 
-def announce(ranges: Iterable[ApiRange], request: ApiVersions) -> ApiVersionsReply:
+def announce(request: ApiVersions) -> ApiVersionsReply:
     if not request.is_valid:
         return ApiVersionsReply(api_keys=(), error_code=ErrorCode.invalid_request)
-    return ApiVersionsReply(api_keys=tuple(ranges))
+    return ApiVersionsReply(api_keys=tuple(map(_range, served.values())))
 
 
 def refuse_version() -> ApiVersionsReply:
     """To a version above ours: an answer of version 0 that tells which versions of this API there are."""
-    own = ApiRange(api_key=KEY, min_version=VERSIONS[0], max_version=VERSIONS[-1])
-    return ApiVersionsReply(api_keys=(own,), error_code=ErrorCode.unsupported_version)
+    return ApiVersionsReply(api_keys=(_range(served[API_VERSIONS]),), error_code=ErrorCode.unsupported_version)
+
+
+def _range(api: Api) -> ApiRange:
+    return ApiRange(api_key=api.key, min_version=api.announced_from, max_version=api.versions[-1])

@@ -1,12 +1,11 @@
 """CreatePartitions: more partitions for a topic."""
 
-from typing import Any, Final
+from typing import Any
 
 from kcoord.broker.topics import CreatePartitions, Growth
+from kcoord.broker.topics import create_partitions as decide
 
-KEY: Final = 37
-NAME: Final = "CreatePartitions"
-VERSIONS: Final = range(4)
+__all__ = ["decide", "to_request"]
 
 
 def to_request(entity: Any) -> CreatePartitions:

@@ -1,12 +1,11 @@
 """CreateTopics."""
 
-from typing import Any, Final
+from typing import Any
 
 from kcoord.broker.topics import CreateTopics, NewTopic
+from kcoord.broker.topics import create_topics as decide
 
-KEY: Final = 19
-NAME: Final = "CreateTopics"
-VERSIONS: Final = range(2, 8)
+__all__ = ["decide", "to_request"]
 
 
 def to_request(entity: Any) -> CreateTopics:

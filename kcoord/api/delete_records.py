@@ -1,12 +1,11 @@
 """DeleteRecords: let partitions begin later (KIP-107)."""
 
-from typing import Any, Final
+from typing import Any
 
 from kcoord.broker.offsets import DeleteRecords, TopicDeletions
+from kcoord.broker.offsets import delete_records as decide
 
-KEY: Final = 21
-NAME: Final = "DeleteRecords"
-VERSIONS: Final = range(3)
+__all__ = ["decide", "to_request"]
 
 
 def to_request(entity: Any) -> DeleteRecords:

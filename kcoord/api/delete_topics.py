@@ -1,12 +1,11 @@
 """DeleteTopics: by name, and from version 6 on also by id."""
 
-from typing import Any, Final
+from typing import Any
 
 from kcoord.broker.topics import DeleteTopics, DoomedTopic
+from kcoord.broker.topics import delete_topics as decide
 
-KEY: Final = 20
-NAME: Final = "DeleteTopics"
-VERSIONS: Final = range(1, 7)
+__all__ = ["decide", "to_request"]
 
 
 def to_request(entity: Any) -> DeleteTopics:

@@ -1,12 +1,11 @@
 """DescribeCluster: the brokers alone (KIP-700)."""
 
-from typing import Any, Final
+from typing import Any
 
 from kcoord.broker.describing import DescribeCluster, EndpointType
+from kcoord.broker.describing import describe_cluster as decide
 
-KEY: Final = 60
-NAME: Final = "DescribeCluster"
-VERSIONS: Final = range(3)
+__all__ = ["decide", "to_request"]
 
 
 def to_request(entity: Any) -> DescribeCluster:

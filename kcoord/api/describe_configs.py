@@ -1,12 +1,11 @@
 """DescribeConfigs."""
 
-from typing import Any, Final
+from typing import Any
 
 from kcoord.broker.configs import DescribeConfigs, ResourceAsked
+from kcoord.broker.configs import describe_configs as decide
 
-KEY: Final = 32
-NAME: Final = "DescribeConfigs"
-VERSIONS: Final = range(1, 5)
+__all__ = ["decide", "to_request"]
 
 
 def to_request(entity: Any) -> DescribeConfigs:

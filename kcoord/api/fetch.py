@@ -4,11 +4,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from kcoord.broker.fetch_sessions import PartitionAsked, PartitionKey, closing_epoch, no_session
-from kcoord.broker.fetching import Fetch
+from kcoord.broker.fetching import Fetch, Waiting, finish
+from kcoord.broker.fetching import fetch as decide
 
-KEY: Final = 1
-NAME: Final = "Fetch"
-VERSIONS: Final = range(4, 19)
+__all__ = ["Waiting", "decide", "finish", "to_request"]
+
 
 _nil_id: Final = UUID(int=0)
 _read_committed: Final = 1

@@ -1,14 +1,13 @@
 """FindCoordinator: which node coordinates a group; one key up to version 3, many from 4 on (KIP-699)."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from kcoord.broker.describing import CoordinatorLine, FindCoordinator, FindCoordinatorReply, KeyType
+from kcoord.broker.describing import find_coordinator as decide
 from kcoord.errors import ErrorCode
 
-KEY: Final = 10
-NAME: Final = "FindCoordinator"
-VERSIONS: Final = range(7)
+__all__ = ["decide", "to_request", "to_response"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

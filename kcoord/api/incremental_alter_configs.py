@@ -1,12 +1,11 @@
 """IncrementalAlterConfigs (KIP-339)."""
 
-from typing import Any, Final
+from typing import Any
 
 from kcoord.broker.configs import Alteration, AlterConfigs, AlteredResource
+from kcoord.broker.configs import alter_configs as decide
 
-KEY: Final = 44
-NAME: Final = "IncrementalAlterConfigs"
-VERSIONS: Final = range(2)
+__all__ = ["decide", "to_request"]
 
 
 def to_request(entity: Any) -> AlterConfigs:

@@ -1,12 +1,11 @@
 """InitProducerId: an id for an idempotent producer."""
 
-from typing import Any, Final
+from typing import Any
 
 from kcoord.broker.producing import InitProducerId
+from kcoord.broker.producing import init_producer_id as decide
 
-KEY: Final = 22
-NAME: Final = "InitProducerId"
-VERSIONS: Final = range(6)
+__all__ = ["decide", "to_request"]
 
 
 def to_request(entity: Any) -> InitProducerId:

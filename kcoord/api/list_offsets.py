@@ -3,10 +3,10 @@
 from typing import Any, Final
 
 from kcoord.broker.offsets import ListOffsets, OffsetAsked, Special, TopicOffsetsAsked
+from kcoord.broker.offsets import list_offsets as decide
 
-KEY: Final = 2
-NAME: Final = "ListOffsets"
-VERSIONS: Final = range(1, 12)
+__all__ = ["decide", "to_request"]
+
 
 _special_since: Final = (
     (11, Special.EARLIEST_PENDING_UPLOAD),

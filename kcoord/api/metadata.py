@@ -1,12 +1,11 @@
 """Metadata: the brokers and the topics."""
 
-from typing import Any, Final
+from typing import Any
 
 from kcoord.broker.describing import Metadata, TopicAsked
+from kcoord.broker.describing import metadata as decide
 
-KEY: Final = 3
-NAME: Final = "Metadata"
-VERSIONS: Final = range(14)
+__all__ = ["decide", "to_request"]
 
 
 def to_request(entity: Any) -> Metadata:

@@ -1,12 +1,11 @@
 """OffsetForLeaderEpoch: where an epoch of a partition's leader ended (KIP-320)."""
 
-from typing import Any, Final
+from typing import Any
 
 from kcoord.broker.offsets import EpochAsked, OffsetForLeaderEpoch, TopicEpochsAsked
+from kcoord.broker.offsets import offset_for_leader_epoch as decide
 
-KEY: Final = 23
-NAME: Final = "OffsetForLeaderEpoch"
-VERSIONS: Final = range(2, 5)
+__all__ = ["decide", "to_request"]
 
 
 def to_request(entity: Any) -> OffsetForLeaderEpoch:

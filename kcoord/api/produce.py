@@ -1,14 +1,11 @@
 """Produce: by topic name up to version 12, by id from 13 on (KIP-516)."""
 
-from typing import Any, Final
+from typing import Any
 
 from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic
+from kcoord.broker.producing import produce as decide
 
-KEY: Final = 0
-NAME: Final = "Produce"
-VERSIONS: Final = range(3, 14)
-ANNOUNCED_FROM: Final = 0
-"""Kafka 4 serves from 3 on too, and says 0: librdkafka takes a higher minimum for a broker too new (KAFKA-18659)."""
+__all__ = ["decide", "to_request"]
 
 
 def to_request(entity: Any) -> Produce:

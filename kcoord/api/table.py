@@ -1,80 +1,68 @@
-"""The one table of what is served: ApiVersions, dispatch and docs/protocol.md are made from it."""
+"""The one table of what is served: ApiVersions, dispatch and docs/protocol.md are made from it.
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, Final, Protocol
+An API's file is imported when the API is first asked for: a server should be there at once, and a client needs few.
+"""
 
-from kcoord.api import (
-    api_versions,
-    create_partitions,
-    create_topics,
-    delete_records,
-    delete_topics,
-    describe_cluster,
-    describe_configs,
-    fetch,
-    find_coordinator,
-    incremental_alter_configs,
-    init_producer_id,
-    list_offsets,
-    metadata,
-    offset_for_leader_epoch,
-    produce,
-)
-from kcoord.api.api_versions import ApiRange
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType, ModuleType
+from typing import Final
 
 
-class Api(Protocol):
-    """What every file of this folder has."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """Kafka's number and name of an API, the versions that are served, and the file that serves them."""
+
+    key: int
+    name: str
+    versions: range
+    announced_from: int
+    file: str
 
     @property
-    def KEY(self) -> int: ...  # noqa: N802
-    @property
-    def NAME(self) -> str: ...  # noqa: N802
-    @property
-    def VERSIONS(self) -> range: ...  # noqa: N802
-    @property
-    def to_request(self) -> Callable[[Any], Any]: ...
+    def module(self) -> ModuleType:
+        return _module(self.file)
 
 
-_modules: Final[tuple[Api, ...]] = (
-    produce,
-    fetch,
-    list_offsets,
-    metadata,
-    find_coordinator,
-    api_versions,
-    create_topics,
-    delete_topics,
-    delete_records,
-    init_producer_id,
-    offset_for_leader_epoch,
-    describe_configs,
-    create_partitions,
-    incremental_alter_configs,
-    describe_cluster,
-)
-
-served: Final[Mapping[int, Api]] = MappingProxyType({api.KEY: api for api in sorted(_modules, key=lambda a: a.KEY)})
-"""Every served API by its key."""
-
-announced_from: Final[Mapping[int, int]] = MappingProxyType({produce.KEY: produce.ANNOUNCED_FROM})
-"""Where more is announced than is served."""
+@cache
+def _module(file: str) -> ModuleType:
+    return import_module(f"kcoord.api.{file}")
 
 
-reshaped: Final[Mapping[int, Callable[[Any, int], object]]] = MappingProxyType(
-    {find_coordinator.KEY: find_coordinator.to_response}
-)
-"""The APIs whose replies take another shape in some versions."""
-
-
-def announced() -> tuple[ApiRange, ...]:
-    """What ApiVersions says."""
-    return tuple(
-        ApiRange(
-            api_key=api.KEY,
-            min_version=announced_from.get(api.KEY, api.VERSIONS[0]),
-            max_version=api.VERSIONS[-1],
-        )
-        for api in served.values()
+def _api(key: int, name: str, first: int, last: int, file: str, *, announced_from: int | None = None) -> Api:
+    return Api(
+        key=key,
+        name=name,
+        versions=range(first, last + 1),
+        announced_from=first if announced_from is None else announced_from,
+        file=file,
     )
+
+
+PRODUCE: Final = 0
+FETCH: Final = 1
+API_VERSIONS: Final = 18
+
+_apis: Final = (
+    # Kafka 4 serves Produce from 3 on and says 0: librdkafka takes a higher minimum for a broker too new (KAFKA-18659).
+    _api(PRODUCE, "Produce", 3, 13, "produce", announced_from=0),
+    _api(FETCH, "Fetch", 4, 18, "fetch"),
+    _api(2, "ListOffsets", 1, 11, "list_offsets"),
+    _api(3, "Metadata", 0, 13, "metadata"),
+    _api(10, "FindCoordinator", 0, 6, "find_coordinator"),
+    _api(API_VERSIONS, "ApiVersions", 0, 4, "api_versions"),
+    _api(19, "CreateTopics", 2, 7, "create_topics"),
+    _api(20, "DeleteTopics", 1, 6, "delete_topics"),
+    _api(21, "DeleteRecords", 0, 2, "delete_records"),
+    _api(22, "InitProducerId", 0, 5, "init_producer_id"),
+    _api(23, "OffsetForLeaderEpoch", 2, 4, "offset_for_leader_epoch"),
+    _api(32, "DescribeConfigs", 1, 4, "describe_configs"),
+    _api(37, "CreatePartitions", 0, 3, "create_partitions"),
+    _api(44, "IncrementalAlterConfigs", 0, 1, "incremental_alter_configs"),
+    _api(60, "DescribeCluster", 0, 2, "describe_cluster"),
+)
+
+served: Final[Mapping[int, Api]] = MappingProxyType({api.key: api for api in _apis})
+"""Every served API by its key."""

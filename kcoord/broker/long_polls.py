@@ -1,6 +1,6 @@
 """Fetches that wait for records: who waits for what, and until when.
 
-Deadlines are data (D2): `deadline()` says when to call `tick(now)`. Both give the tickets that are to be answered;
+Deadlines are data (D2): `deadline()` says when to call `tick(now)`. Tickets come out when they are to be answered;
 what the answers are is decided by `fetching.finish`.
 """
 
@@ -9,15 +9,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import NewType
 
-from kcoord.broker.fetching import Waiting
-
 Ticket = NewType("Ticket", int)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Parked:
     ticket: Ticket
-    waiting: Waiting
+    watched: tuple[tuple[str, int], ...]
     missing_bytes: int
 
 
@@ -31,11 +29,12 @@ class LongPolls:
     def __len__(self) -> int:
         return len(self._parked)
 
-    def park(self, ticket: Ticket, waiting: Waiting, deadline: float) -> None:
-        parked = _Parked(ticket=ticket, waiting=waiting, missing_bytes=waiting.missing_bytes)
+    def park(self, ticket: Ticket, watched: tuple[tuple[str, int], ...], missing_bytes: int, deadline: float) -> None:
+        """Wait until so many bytes have come to the watched partitions, or for the deadline."""
+        parked = _Parked(ticket=ticket, watched=watched, missing_bytes=missing_bytes)
         self._parked[ticket] = parked
-        for watched in waiting.watched:
-            self._watchers[watched][ticket] = parked
+        for partition in watched:
+            self._watchers[partition][ticket] = parked
         heapq.heappush(self._deadlines, (deadline, ticket))
         if len(self._deadlines) > 2 * len(self._parked) + 64:
             self._drop_stale_deadlines()
@@ -51,12 +50,12 @@ class LongPolls:
             if was_missing and parked.missing_bytes <= 0:
                 self._ready.append(parked.ticket)
 
-    def take_ready(self) -> list[tuple[Ticket, Waiting]]:
+    def take_ready(self) -> list[Ticket]:
         """Those who wait no longer because enough has come."""
         ready, self._ready = self._ready, []
         return self._take(ready)
 
-    def tick(self, now: float) -> list[tuple[Ticket, Waiting]]:
+    def tick(self, now: float) -> list[Ticket]:
         """Those whose time is up."""
         due = []
         while self._deadlines and self._deadlines[0][0] <= now:
@@ -77,16 +76,16 @@ class LongPolls:
         self._deadlines = [entry for entry in self._deadlines if entry[1] in self._parked]
         heapq.heapify(self._deadlines)
 
-    def _take(self, tickets: list[Ticket]) -> list[tuple[Ticket, Waiting]]:
+    def _take(self, tickets: list[Ticket]) -> list[Ticket]:
         taken = []
         for ticket in tickets:
             parked = self._parked.pop(ticket, None)
             if parked is None:
                 continue
-            for watched in parked.waiting.watched:
-                watchers = self._watchers[watched]
+            for partition in parked.watched:
+                watchers = self._watchers[partition]
                 watchers.pop(ticket, None)
                 if not watchers:
-                    del self._watchers[watched]
-            taken.append((ticket, parked.waiting))
+                    del self._watchers[partition]
+            taken.append(ticket)
         return taken

@@ -11,7 +11,6 @@ from kcoord.errors import ErrorCode
 from kcoord.wire.batches import BadBatch, produced_batch
 from kcoord.wire.compression import Codec
 
-acks_none: Final = 0
 _legal_acks: Final = frozenset({-1, 0, 1})
 
 
@@ -36,6 +35,11 @@ class Produce:
     is_transactional: bool
     allows_zstd: bool  # from version 7 on (KIP-110)
     topics: tuple[ProducedTopic, ...]
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the client waits for no answer."""
+        return self.acks == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

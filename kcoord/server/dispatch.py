@@ -5,53 +5,18 @@
 Nothing here waits: an answer is there at once, or the request is parked under a ticket and `Runtime` answers later.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
-from kcoord.api import (
-    api_versions,
-    create_partitions,
-    create_topics,
-    delete_records,
-    delete_topics,
-    describe_cluster,
-    describe_configs,
-    fetch,
-    find_coordinator,
-    incremental_alter_configs,
-    init_producer_id,
-    list_offsets,
-    metadata,
-    offset_for_leader_epoch,
-    produce,
-)
-from kcoord.api.table import announced, reshaped, served
-from kcoord.broker import configs, describing, fetching, offsets, producing, topics
+from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, served
 from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.broker.fetch_sessions import FetchSessions
 from kcoord.wire.codec import decode_request, encode_response
 from kcoord.wire.headers import RequestHeader, read_request_start
 
-Decide = Callable[[Cluster, Any, Asked], Any]
-
-_decisions: Final[Mapping[int, Decide]] = MappingProxyType(
-    {
-        list_offsets.KEY: offsets.list_offsets,
-        metadata.KEY: describing.metadata,
-        find_coordinator.KEY: describing.find_coordinator,
-        create_topics.KEY: topics.create_topics,
-        delete_topics.KEY: topics.delete_topics,
-        delete_records.KEY: offsets.delete_records,
-        init_producer_id.KEY: producing.init_producer_id,
-        offset_for_leader_epoch.KEY: offsets.offset_for_leader_epoch,
-        describe_configs.KEY: configs.describe_configs,
-        create_partitions.KEY: topics.create_partitions,
-        incremental_alter_configs.KEY: configs.alter_configs,
-        describe_cluster.KEY: describing.describe_cluster,
-    }
-)
+if TYPE_CHECKING:
+    from kcoord.broker.fetching import Fetch, Waiting
+    from kcoord.broker.producing import Produce
 
 
 class Unserved(ValueError):
@@ -70,7 +35,7 @@ class Park:
     """Answer later, when what it waits for has come."""
 
     header: RequestHeader
-    waiting: fetching.Waiting
+    waiting: "Waiting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,45 +62,50 @@ class Dispatch:
         api = served.get(start.api_key)
         if api is None:
             raise Unserved(f"API key {start.api_key} is not served")
-        if start.api_version not in api.VERSIONS:
-            return self._unserved_version(start, api.NAME)
+        if start.api_version not in api.versions:
+            return self._unserved_version(start, api.name)
         header, entity = decode_request(frame, start.api_key, start.api_version)
-        return self._decide(header, api.to_request(entity), Asked(node=self._node, now_ms=now_ms))
+        return self._decide(header, api.module.to_request(entity), Asked(node=self._node, now_ms=now_ms))
 
     def finish(self, park: Park, now_ms: int) -> Answer:
         """The answer to a request that was parked."""
         asked = Asked(node=self._node, now_ms=now_ms)
-        return _answer(park.header, fetching.finish(self._cluster, park.waiting, asked))
+        return _answer(park.header, _module(FETCH).finish(self._cluster, park.waiting, asked))
 
     def _decide(self, header: RequestHeader, request: Any, asked: Asked) -> Outcome:
-        match header.api_key:
-            case produce.KEY:
-                return self._produce(header, request, asked)
-            case fetch.KEY:
-                reply = fetching.fetch(self._cluster, self._fetch_sessions, request, asked)
-                if isinstance(reply, fetching.Waiting):
-                    return Park(header=header, waiting=reply)
-                return _answer(header, reply)
-            case api_versions.KEY:
-                return _answer(header, api_versions.announce(announced(), request))
-            case key:
-                return _answer(header, _decisions[key](self._cluster, request, asked))
+        if header.api_key == PRODUCE:
+            return self._produce(header, request, asked)
+        if header.api_key == FETCH:
+            return self._fetch(header, request, asked)
+        if header.api_key == API_VERSIONS:
+            return _answer(header, _module(API_VERSIONS).announce(request))
+        return _answer(header, _module(header.api_key).decide(self._cluster, request, asked))
 
-    def _produce(self, header: RequestHeader, request: producing.Produce, asked: Asked) -> Outcome:
-        reply = producing.produce(self._cluster, request, asked)
-        if request.acks != producing.acks_none:
+    def _produce(self, header: RequestHeader, request: "Produce", asked: Asked) -> Outcome:
+        reply = _module(PRODUCE).decide(self._cluster, request, asked)
+        if not request.is_unanswered:
             return _answer(header, reply)
         # The client waits for no answer, so that a closed connection is the only way to tell it (KafkaApis does so).
         return HangUp(reason="a Produce with acks=0 failed") if reply.has_errors else Answer(frame=b"")
 
+    def _fetch(self, header: RequestHeader, request: "Fetch", asked: Asked) -> Outcome:
+        reply = _module(FETCH).decide(self._cluster, self._fetch_sessions, request, asked)
+        if isinstance(reply, _module(FETCH).Waiting):
+            return Park(header=header, waiting=reply)
+        return _answer(header, reply)
+
     def _unserved_version(self, start: RequestHeader, name: str) -> Answer:
-        if start.api_key != api_versions.KEY:
+        if start.api_key != API_VERSIONS:
             raise Unserved(f"{name} version {start.api_version} is not served")
         oldest = RequestHeader(api_key=start.api_key, api_version=0, correlation_id=start.correlation_id)
-        return _answer(oldest, api_versions.refuse_version())
+        return _answer(oldest, _module(API_VERSIONS).refuse_version())
+
+
+def _module(api_key: int) -> Any:
+    return served[api_key].module
 
 
 def _answer(header: RequestHeader, reply: Any) -> Answer:
-    reshape = reshaped.get(header.api_key)
+    reshape = getattr(_module(header.api_key), "to_response", None)
     response = reshape(reply, header.api_version) if reshape else reply
     return Answer(frame=encode_response(header, response))

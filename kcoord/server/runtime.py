@@ -17,7 +17,6 @@ from uuid import UUID, uuid4
 
 from kcoord.broker.cluster import Asked, Cluster, Node, NodeId, Partition
 from kcoord.broker.long_polls import LongPolls, Ticket
-from kcoord.broker.topics import CreateTopics, NewTopic, create_topics
 from kcoord.errors import ErrorCode
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Dispatch, Outcome, Park
@@ -41,7 +40,7 @@ class Setup:
     port: int = 0
     advertised_host: str | None = None  # what clients are told, where that is not what is listened on
     brokers: int = 1
-    topics: tuple[NewTopic, ...] = ()
+    topics: tuple[tuple[str, int | None], ...] = ()  # names and partitions
     settings: Settings = field(default_factory=Settings)
 
 
@@ -138,7 +137,9 @@ class Runtime:
         self._tickets += 1
         ticket = Ticket(self._tickets)
         self._parked[ticket] = (connection, park)
-        self._long_polls.park(ticket, park.waiting, self.now() + park.waiting.request.max_wait)
+        waiting = park.waiting
+        deadline = self.now() + waiting.request.max_wait
+        self._long_polls.park(ticket, waiting.watched, waiting.missing_bytes, deadline)
         self._arm()
         return ticket
 
@@ -148,7 +149,7 @@ class Runtime:
         self._is_settling = True
         try:
             while ready := self._long_polls.take_ready():
-                self._answer([ticket for ticket, _ in ready])
+                self._answer(ready)
         finally:
             self._is_settling = False
 
@@ -175,7 +176,7 @@ class Runtime:
 
     def _tick(self) -> None:
         self._alarm = None
-        self._answer([ticket for ticket, _ in self._long_polls.tick(self.now())])
+        self._answer(self._long_polls.tick(self.now()))
         self.settle()
         self._arm()
 
@@ -223,9 +224,19 @@ def _bind(setup: Setup) -> list[socket.socket]:
     return bound
 
 
-def _create(cluster: Cluster, topics: Sequence[NewTopic]) -> None:
+def _create(cluster: Cluster, topics: Sequence[tuple[str, int | None]]) -> None:
+    if not topics:
+        return
+    from kcoord.broker import topics as topic_rules  # only here: most servers start without topics
+
+    new = [
+        topic_rules.NewTopic(
+            name=name, num_partitions=partitions or topic_rules.use_default, replication_factor=topic_rules.use_default
+        )
+        for name, partitions in topics
+    ]
     asked = Asked(node=cluster.controller, now_ms=_now_ms())
-    for line in create_topics(cluster, CreateTopics(topics=tuple(topics)), asked).topics:
+    for line in topic_rules.create_topics(cluster, topic_rules.CreateTopics(topics=tuple(new)), asked).topics:
         if line.error_code is not ErrorCode.none:
             raise CannotServe(f"cannot make the topic {line.name!r}: {line.error_message}")
 
