@@ -35,5 +35,6 @@ $(STAMP): pyproject.toml
 	@echo "making the virtual environment in $(VENV)"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=24"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	@echo "installing kcoord and what its tests need"
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
 	@touch $@

@@ -1,0 +1,25 @@
+"""kcoord: a Kafka-compatible group coordinator and embedded cluster. This page is the map.
+
+The road of a request, and where each step is:
+
+    bytes ─ server/connection ─ wire/frames ─ wire/codec ─ server/dispatch ─ api/*.to_request
+                                                                │  a request: version-free
+                                                   broker/* or, later, groups/* decides: PURE
+                                                                │  a reply: version-free
+    bytes ─ server/connection ─ wire/frames ─ wire/codec ─ server/dispatch
+
+    errors     Kafka's error codes
+    settings   what can be set, under Kafka's names
+    wire/      bytes and kio's entities: frames, headers, the check before kio reads (check), generated writers (write),
+               codec, record batches (batches, records, compression, varint), a blocking client (client)
+    broker/    the embedded cluster: topics and their settings, partition logs, producers, fetch sessions, long polls.
+               Reads no clock, no randomness, no environment
+    api/       the table of what is served, and one file per Kafka API: entity to request
+    server/    asyncio, sockets, clocks, limits: listener and alarms (runtime), connection, dispatch, process (main)
+    testing/   for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle, the
+               pytest plugin
+    commands/  the command line; on disk beside kcoord/, installed as kcoord.commands
+
+A layer imports only those named above it here (server imports api, api imports broker, and so on down to errors and
+settings); import-linter holds it to that.
+"""

@@ -23,8 +23,10 @@
 | properties | the server properties of a broker                                  |
 | jars       | resolves Kafka's jars by Maven: `python -m kcoord.testing.jars`    |
 | archive    | the class archive that makes the JVM start fast                    |
+| cache      | the user's cache folder                                            |
 | java       | finding Java and Maven, a JVM's command line                       |
 | process    | child processes that end with their parent                         |
+| errors     | what can go wrong before a test has begun                          |
 
 | variable                | means                                                                        |
 |-------------------------|------------------------------------------------------------------------------|

@@ -39,6 +39,11 @@ class Cluster(ABC):
     def brokers(self) -> tuple[Broker, ...]:
         """Process ids, ports, logs and data dirs."""
 
+    @property
+    @abstractmethod
+    def is_running(self) -> bool:
+        """Between start() and stop()."""
+
     @abstractmethod
     def start(self) -> Self:
         """Start and wait until it is ready; nothing if it runs already."""
@@ -91,6 +96,10 @@ class ExistingCluster(Cluster):
     @property
     def brokers(self) -> tuple[Broker, ...]:
         raise self._refusal("does not show the process ids, logs and data dirs of its brokers")
+
+    @property
+    def is_running(self) -> bool:
+        return True
 
     def start(self) -> Self:
         wait_for_metadata(self._bootstrap, brokers=self._wanted_brokers, deadline=time.monotonic() + 10)

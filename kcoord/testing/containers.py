@@ -1,6 +1,8 @@
 """The same cluster from the image apache/kafka, by testcontainers, where a Docker engine answers."""
 
+import gc
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
@@ -54,8 +56,12 @@ class DockerCluster(Cluster):
             "unset KCOORD_TEST_KAFKA to run Kafka from its jars"
         )
 
+    @property
+    def is_running(self) -> bool:
+        return bool(self._containers)
+
     def start(self) -> Self:
-        if self._containers:
+        if self.is_running:
             return self
         self._docker_host = docker_host()
         self._places = container_places(self._broker_count, self._docker_host, self._advertised)
@@ -82,7 +88,7 @@ class DockerCluster(Cluster):
 
     def restart(self, node: int) -> None:
         self._containers[node].get_wrapped_container().restart()
-        self._wait_until_ready([place for place in self._places if self._is_running(place.node)])
+        self._wait_until_ready([place for place in self._places if self._is_up(place.node)])
 
     def log_tail(self) -> str:
         if not self._containers:
@@ -112,7 +118,7 @@ class DockerCluster(Cluster):
             except NotReadyError as error:
                 raise StartError(f"{error}\n{self.log_tail()}") from error
 
-    def _is_running(self, node: int) -> bool:
+    def _is_up(self, node: int) -> bool:
         container = self._containers[node]
         container.reload()
         return bool(container.status == "running")
@@ -144,22 +150,28 @@ def container_environment(
 
 def docker_host() -> str:
     """Where the engine's published ports are; MissingProgramError if no engine answers."""
-    try:
-        from testcontainers.core.docker_client import DockerClient
-    except ImportError as error:
-        raise MissingProgramError("KCOORD_TEST_KAFKA=docker needs a package: pip install testcontainers") from error
-    try:
-        engine = DockerClient()
+    # Where no engine listens its client leaves a socket open: collected here, no later test is blamed for it.
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
         try:
-            engine.client.ping()
-            return str(engine.host())
-        finally:
-            engine.client.close()
-    # Any error of the client's many layers (no socket, no permission, a bad DOCKER_HOST) means the same here.
-    except Exception as error:
-        raise MissingProgramError(
-            f"no Docker engine answers ({error}): start one, or unset KCOORD_TEST_KAFKA"
-        ) from error
+            return _ask_engine()
+        except ImportError:
+            why = "the package is missing: pip install testcontainers"
+        # Any error of the client's many layers (no socket, no permission, a bad DOCKER_HOST) means the same here.
+        except Exception as error:
+            why = str(error)
+        gc.collect()
+    raise MissingProgramError(f"no Docker engine answers ({why}): start one, or unset KCOORD_TEST_KAFKA")
+
+
+def _ask_engine() -> str:
+    from testcontainers.core.docker_client import DockerClient
+
+    engine = DockerClient()
+    try:
+        engine.client.ping()
+        return str(engine.host())
+    finally:
+        engine.client.close()
 
 
 def _log_tail(node: int, container: "DockerContainer") -> str:

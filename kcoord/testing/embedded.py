@@ -1,15 +1,16 @@
 """`kcoord serve` as a subprocess: a local cluster that is up in a moment and gone with the test."""
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from .errors import StartError, TimedOutError
+from .errors import StartError, TimedOutError, tail
 from .process import CapturedProcess
 
-READY = "serve/v1"
+READY = '"serve/v1"'
 
 
 class EmbeddedCluster:
@@ -38,6 +39,10 @@ class EmbeddedCluster:
         assert self._process, "the cluster has not been started"
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.exit_code is None
+
     def start(self) -> Self:
         """Start and wait until it serves; nothing if it was started already."""
         if self._process:
@@ -65,7 +70,7 @@ class EmbeddedCluster:
         return self._process.stderr() if self._process else ""
 
     def log_tail(self) -> str:
-        return self.log()
+        return tail(self.log(), 100)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -75,16 +80,10 @@ class EmbeddedCluster:
 
     def _read_ready_line(self, process: CapturedProcess) -> None:
         try:
-            line = process.wait_for("", timeout=self._start_timeout)
+            ready = json.loads(process.wait_for(READY, timeout=self._start_timeout))
         except TimedOutError as error:
-            raise StartError(f"{error}\ncommand: {' '.join(self._command)}") from error
-        try:
-            ready = json.loads(line)
-            if ready["kcoord"] != READY:
-                raise ValueError(f"kcoord is {ready['kcoord']!r}, not {READY!r}")
-            self.bootstrap, self.cluster_id = ready["bootstrap"], ready["cluster_id"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise StartError(f"kcoord serve did not say that it is ready ({error})\n{process.last_words()}") from error
+            raise StartError(f"{error}\nthe command was: {shlex.join(self._command)}") from error
+        self.bootstrap, self.cluster_id = ready["bootstrap"], ready["cluster_id"]
 
 
 def serve_command(brokers: int, topics: Mapping[str, int], settings: Mapping[str, str]) -> list[str]:

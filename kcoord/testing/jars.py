@@ -5,6 +5,7 @@ holds a hash of the pom, so a changed pom is resolved anew and an old folder can
 """
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -87,17 +88,19 @@ def main() -> int:
 
 def _fetch(folder: Path) -> None:
     """Everything or nothing: the folder gets its name when it is complete."""
-    unfinished = folder.with_name(f"{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
+    maven = find_maven()
+    for leftover in folder.parent.glob("*.unfinished"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    # Of this process only: the Maven of one that was killed may still be writing to its own.
+    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}.unfinished")
     unfinished.mkdir()
     unfinished.joinpath("pom.xml").write_text(POM)
     unfinished.joinpath("log4j2.properties").write_text(LOG_CONFIG)
-    _run_maven(unfinished)
+    _run_maven(maven, unfinished)
     unfinished.rename(folder)
 
 
-def _run_maven(folder: Path) -> None:
-    maven = find_maven()
+def _run_maven(maven: Path, folder: Path) -> None:
     fetch = subprocess.run(  # noqa: S603
         [maven, "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=libs"],
         cwd=folder,

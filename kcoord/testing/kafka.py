@@ -56,8 +56,12 @@ class KafkaCluster(Cluster):
     def brokers(self) -> tuple[Broker, ...]:
         return tuple(_broker(node) for node in self._nodes)
 
+    @property
+    def is_running(self) -> bool:
+        return self._folder is not None
+
     def start(self) -> Self:
-        if self._folder:
+        if self.is_running:
             return self
         jvm = kafka_jvm()
         for _ in range(START_ATTEMPTS - 1):

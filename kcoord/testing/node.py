@@ -1,6 +1,7 @@
 """One broker process of a local cluster: its folder, its log, its life."""
 
 import contextlib
+import itertools
 import random
 import socket
 import subprocess
@@ -123,7 +124,7 @@ def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on now."""
     candidates = random.sample(PORTS, len(PORTS))
     free = (port for port in candidates if _is_free(port))
-    return [port for port, _ in zip(free, range(count), strict=False)]
+    return list(itertools.islice(free, count))
 
 
 def _is_free(port: int) -> bool:

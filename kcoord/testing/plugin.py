@@ -83,9 +83,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(LEFT_OUT, yellow=True)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Forget the clusters that earlier tests have stopped: their logs say nothing about this one."""
+    _forget_stopped(item.config.stash.get(_opened, []))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach the logs of the open clusters to the report of a test that failed with one of their fixtures."""
+    """Attach the clusters' logs to the report of a test that asked for one and failed."""
     report = yield
     if report.failed and CLUSTER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
         for cluster in item.config.stash.get(_opened, []):
@@ -97,20 +102,25 @@ def _factory(build: Callable[..., Any], config: pytest.Config) -> Iterator[Calla
     from kcoord.testing.errors import FixtureError
 
     opened = config.stash.setdefault(_opened, [])
-    ours = []
+    ours: list[Any] = []
 
     def open_cluster(*arguments: Any, **options: Any) -> Any:
         try:
             cluster = build(*arguments, **options).start()
         except FixtureError as error:
             pytest.fail(str(error), pytrace=False)
-        opened.append(cluster)
+        _forget_stopped(ours)
         ours.append(cluster)
+        opened.append(cluster)
         return cluster
 
     yield open_cluster
     for cluster in ours:
         cluster.stop()
+
+
+def _forget_stopped(clusters: list[Any]) -> None:
+    clusters[:] = [cluster for cluster in clusters if cluster.is_running]
 
 
 def _skip_without_kafka() -> None:

@@ -1,0 +1,67 @@
+"""A cluster in this process, its loop in a thread beside the test."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from kcoord.broker.cluster import Node
+from kcoord.server.runtime import Runtime, Setup
+from kcoord.settings import Settings
+from kcoord.wire.client import Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    runtime: Runtime
+    loop: asyncio.AbstractEventLoop
+
+    def client(self, node: int = 1, **options: Any) -> Client:
+        found: Node = {int(key): value for key, value in self.runtime.cluster.nodes.items()}[node]
+        return Client(found.host, found.port, **options)
+
+    def on_loop(self, look: Callable[[], Any]) -> Any:
+        """What `look` sees on the server's own thread."""
+
+        async def looked() -> Any:
+            return look()
+
+        return asyncio.run_coroutine_threadsafe(looked(), self.loop).result(10)
+
+
+Serve = Callable[..., Server]
+
+
+@contextmanager
+def _serving(setup: Setup) -> Iterator[Server]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+
+        async def start() -> Runtime:
+            return await Runtime(setup).__aenter__()
+
+        runtime = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+        yield Server(runtime=runtime, loop=loop)
+        asyncio.run_coroutine_threadsafe(runtime.__aexit__(None, None, None), loop).result(10)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """`serve(brokers=2, topics=[("t", 3)], **{"max.connections": "5"})`."""
+    with ExitStack() as stack:
+
+        def start(brokers: int = 1, topics: tuple[tuple[str, int | None], ...] = (), **properties: str) -> Server:
+            settings = Settings.from_properties(properties)
+            return stack.enter_context(_serving(Setup(brokers=brokers, topics=topics, settings=settings)))
+
+        yield start

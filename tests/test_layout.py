@@ -1,0 +1,53 @@
+"""The repository as pyproject.toml and the docs describe it."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from kcoord.api.__main__ import protocol_page
+from kcoord.api.table import served
+from kcoord.wire.codec import codec
+
+_root = Path(__file__).parent.parent
+_project = tomllib.loads((_root / "pyproject.toml").read_text())
+
+
+def test_every_package_on_disk_is_shipped() -> None:
+    setuptools = _project["tool"]["setuptools"]
+    mapped = {folder: name for name, folder in setuptools["package-dir"].items()}
+    folders = [path.parent.relative_to(_root) for path in (_root / "kcoord").rglob("__init__.py")]
+    on_disk = {".".join(folder.parts) for folder in folders} | set(mapped.values())
+    assert set(setuptools["packages"]) == on_disk
+    assert all((_root / folder / "__init__.py").exists() for folder in mapped)
+
+
+def test_the_map_names_every_package() -> None:
+    import kcoord
+
+    assert kcoord.__doc__ is not None
+    folders = {path.parent.name for path in (_root / "kcoord").glob("*/__init__.py")}
+    files = {path.stem for path in (_root / "kcoord").glob("*.py")} - {"__init__"}
+    missing = [name for name in folders | files if name not in kcoord.__doc__]
+    assert not missing
+
+
+def test_the_page_of_the_protocol_is_what_the_table_says() -> None:
+    assert (_root / "docs" / "protocol.md").read_text() == protocol_page(), "run make docs"
+
+
+@pytest.mark.parametrize("key", served)
+def test_every_served_version_has_a_codec_and_a_file(key: int) -> None:
+    api = served[key]
+    assert all(codec(key, version) for version in api.versions)
+    assert callable(api.module.to_request)
+
+
+@pytest.mark.parametrize("command", ["ruff check .", "ruff format --check .", "mypy", "lint-imports"])
+def test_the_house_is_clean(command: str) -> None:
+    tool, *arguments = command.split()
+    beside_python = Path(sys.executable).parent / tool
+    done = subprocess.run([beside_python, *arguments], cwd=_root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

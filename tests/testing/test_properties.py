@@ -1,0 +1,52 @@
+from kcoord.testing.node import PORTS, choose_places
+from kcoord.testing.properties import Place, server_properties, to_environment, to_text
+
+
+def properties_of(brokers: int, **overrides: str) -> dict[str, str]:
+    places = choose_places(brokers, {})
+    return server_properties(places[0], places, log_dirs="data", overrides=overrides)
+
+
+def test_one_broker_keeps_one_replica_of_everything() -> None:
+    factors = {value for key, value in properties_of(1).items() if key.endswith((".replication.factor", ".min.isr"))}
+    assert factors == {"1"}
+
+
+def test_three_brokers_keep_three_replicas_of_which_two_are_in_sync() -> None:
+    properties = properties_of(3)
+    assert properties["offsets.topic.replication.factor"] == "3"
+    assert properties["transaction.state.log.min.isr"] == "2"
+    assert properties["controller.quorum.voters"].count("@127.0.0.1:") == 3
+
+
+def test_a_chosen_property_wins() -> None:
+    assert properties_of(1)["node.id"] == "1"
+    assert properties_of(1, **{"node.id": "7"})["node.id"] == "7"
+
+
+def test_a_proxy_is_advertised_to_clients_and_not_to_brokers() -> None:
+    [place] = choose_places(1, {1: "127.0.0.1:9999"})
+    properties = server_properties(place, [place], log_dirs="data", overrides={})
+    assert properties["advertised.listeners"] == f"CLIENT://127.0.0.1:9999,INTERNAL://127.0.0.1:{place.internal_port}"
+    assert place.client_address == f"127.0.0.1:{place.client_port}"
+
+
+def test_ports_are_different_and_out_of_the_way_of_outgoing_connections() -> None:
+    ports = [port for place in choose_places(3, {}) for port in ports_of(place)]
+    assert len(set(ports)) == 9
+    assert all(port in PORTS for port in ports)
+
+
+def test_a_property_file_escapes_what_java_would_eat() -> None:
+    assert to_text({"jaas": 'user="a\\b"\nmore'}) == 'jaas=user="a\\\\b"\\nmore\n'
+
+
+def test_the_image_gets_properties_as_variables() -> None:
+    assert to_environment({"group.max.size": "4", "a_b.c-d": "x"}) == {
+        "KAFKA_GROUP_MAX_SIZE": "4",
+        "KAFKA_A__B_C___D": "x",
+    }
+
+
+def ports_of(place: Place) -> list[int]:
+    return [place.client_port, place.internal_port, place.controller_port]

@@ -1,0 +1,38 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcoord.wire.frames import BadFrame, FrameSplitter, framed
+
+
+@given(frames=st.lists(st.binary(max_size=300)), cuts=st.lists(st.integers(0, 3000)))
+def test_frames_come_out_whole_however_the_stream_is_cut(frames: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(framed([frame]) for frame in frames)
+    edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+    splitter = FrameSplitter(1000)
+    came = [frame for start, end in zip(edges, edges[1:], strict=False) for frame in splitter.feed(stream[start:end])]
+    assert came == frames
+    assert splitter.held_bytes == 0
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 1001, 2**31 - 1])
+def test_a_length_that_no_frame_may_have_ends_the_stream(length: int) -> None:
+    with pytest.raises(BadFrame, match=str(length)):
+        FrameSplitter(1000).feed(length.to_bytes(4, signed=True))
+
+
+def test_a_bad_length_is_seen_after_good_frames_and_after_a_half_one() -> None:
+    splitter = FrameSplitter(1000)
+    assert splitter.feed(framed([b"good"]) + b"\0\0") == [b"good"]
+    with pytest.raises(BadFrame):
+        splitter.feed(b"\xff\xff")
+
+
+def test_an_empty_frame_is_a_frame() -> None:
+    assert FrameSplitter(1000).feed(b"\0\0\0\0") == [b""]
+
+
+def test_only_what_has_arrived_is_held_whatever_the_length_claims() -> None:
+    splitter = FrameSplitter(2**31 - 1)
+    assert splitter.feed(b"\x7f\xff\xff\xffabc") == []
+    assert splitter.held_bytes == 7
