@@ -1,8 +1,7 @@
 """Frames to kio's entities and back, checked before kio reads them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final
 
 from kio.index import load_request_schema, load_response_schema
@@ -22,33 +21,41 @@ from kcoord.wire.write import Write, compiled_writer
 
 API_VERSIONS: Final = 18
 
+Read = Callable[[bytes, int], Any]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class Codec:
-    """How one version of one API is read and written; made once, by `codec`."""
+    """How one version of one API is read and written. A side that is never used is never made."""
 
-    request_header_version: int
-    response_header_version: int
-    read_request: Callable[[bytes, int], Any]
-    read_response: Callable[[bytes, int], Any]
-    write_request: Write
-    write_response: Write
+    def __init__(self, api_key: int, api_version: int) -> None:
+        self._request_type: Any = load_request_schema(api_key, api_version)
+        self._response_type: Any = load_response_schema(api_key, api_version)
+        self.request_header_version = 2 if self._request_type.__flexible__ else 1
+        # ApiVersions answers with header 0 for ever: its asker does not know yet what the server speaks (KIP-511).
+        has_tags = self._response_type.__flexible__ and api_key != API_VERSIONS
+        self.response_header_version = 1 if has_tags else 0
+
+    @cached_property
+    def read_request(self) -> Read:
+        return _checked_reader(self._request_type)
+
+    @cached_property
+    def read_response(self) -> Read:
+        return _checked_reader(self._response_type)
+
+    @cached_property
+    def write_request(self) -> Write:
+        return compiled_writer(self._request_type)
+
+    @cached_property
+    def write_response(self) -> Write:
+        return compiled_writer(self._response_type)
 
 
 @cache
 def codec(api_key: int, api_version: int) -> Codec:
     """The codec of a version that kio knows."""
-    request_type = load_request_schema(api_key, api_version)
-    response_type = load_response_schema(api_key, api_version)
-    return Codec(
-        request_header_version=2 if request_type.__flexible__ else 1,
-        # ApiVersions answers with header 0 for ever: its asker does not know yet what the server speaks (KIP-511).
-        response_header_version=1 if response_type.__flexible__ and api_key != API_VERSIONS else 0,
-        read_request=_checked_reader(request_type),
-        read_response=_checked_reader(response_type),
-        write_request=compiled_writer(request_type),
-        write_response=compiled_writer(response_type),
-    )
+    return Codec(api_key, api_version)
 
 
 def request_type(api_key: int, api_version: int) -> type:
@@ -86,7 +93,7 @@ def encode_response(header: RequestHeader, response: Any) -> bytes:
     return framed(parts)
 
 
-def _checked_reader(entity_type: Any) -> Callable[[bytes, int], Any]:
+def _checked_reader(entity_type: Any) -> Read:
     check = compiled_check(entity_type)
     native_read = entity_reader(entity_type)
 
