@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from kcoord.server.runtime import Runtime, Setup
 
@@ -28,6 +29,7 @@ def run(setup: Setup, ready: Callable[[Runtime], None], *, verbose: bool = False
 
 
 async def _serve(setup: Setup, ready: Callable[[Runtime], None]) -> None:
+    asyncio.get_running_loop().set_exception_handler(_log_fault)
     stopped = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stopped.set)
@@ -39,6 +41,11 @@ async def _serve(setup: Setup, ready: Callable[[Runtime], None]) -> None:
         gc.freeze()
         await stopped.wait()
         log.info("stopping connections=%s", runtime.connections)
+
+
+def _log_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What the loop itself stumbles over, such as a process out of files: one line, and it goes on."""
+    log.error("loop %s error=%r", context.get("message"), context.get("exception"))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -75,7 +75,7 @@ class Runtime:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{node.host}:{node.port}" for node in self.cluster.nodes.values())
+        return ",".join(_address(node) for node in self.cluster.nodes.values())
 
     @property
     def connections(self) -> int:
@@ -204,6 +204,10 @@ class Runtime:
         return await self._loop.create_server(
             lambda: Connection(self, node_id, limit), sock=listening, backlog=_backlog
         )
+
+
+def _address(node: Node) -> str:
+    return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
 
 
 def _bind(setup: Setup) -> list[socket.socket]:

@@ -1,6 +1,7 @@
 """The server as clients see it, over sockets."""
 
 import time
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -156,7 +157,7 @@ def test_connections_beyond_the_limit_are_closed_and_the_others_go_on(serve: Ser
     with server.client() as first, server.client() as second:
         assert first.ask(_api_versions, 0).api_keys
         assert second.ask(_api_versions, 0).api_keys
-        with server.client() as third, pytest.raises((Disconnected, ConnectionError)):
+        with server.client() as third, pytest.raises(ConnectionError):
             third.ask(_api_versions, 0)
         assert first.ask(_api_versions, 0).api_keys
 
@@ -165,7 +166,7 @@ def test_connections_from_one_address_are_limited(serve: Serve) -> None:
     server = serve(**{"max.connections.per.ip": "1"})
     with server.client() as first:
         assert first.ask(_api_versions, 0).api_keys
-        with server.client() as second, pytest.raises((Disconnected, ConnectionError)):
+        with server.client() as second, pytest.raises(ConnectionError):
             second.ask(_api_versions, 0)
     _until(lambda: server.runtime.connections == 0)
     with server.client() as again:
@@ -186,8 +187,9 @@ def test_the_greediest_connection_pays_when_too_many_bytes_wait(serve: Serve) ->
     server = serve(**{"queued.max.request.bytes": "300000"})
     with server.client() as greedy, server.client() as modest:
         modest.send_bytes((1 << 20).to_bytes(4) + bytes(50_000))
-        with pytest.raises((Disconnected, ConnectionError)):
+        with suppress(ConnectionError):
             greedy.send_bytes((1 << 20).to_bytes(4) + bytes(400_000))
+        with pytest.raises(ConnectionError):
             greedy.receive_frame()
         _until(lambda: server.runtime.connections == 1)
 
@@ -202,7 +204,9 @@ def test_a_full_memory_refuses_records_and_takes_them_again_once_there_is_room(s
 
 
 def _produced(client: Client, value: bytes) -> ErrorCode:
-    error: ErrorCode = client.ask(_produce, 9, **_produce_fields("t", value)).responses[0].partition_responses[0].error_code
+    error: ErrorCode = (
+        client.ask(_produce, 9, **_produce_fields("t", value)).responses[0].partition_responses[0].error_code
+    )
     return error
 
 

@@ -1,0 +1,200 @@
+"""A connection by itself: a fake link on one side, a scripted owner on the other."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kcoord.broker.long_polls import Ticket
+from kcoord.server.connection import Connection
+from kcoord.server.dispatch import Answer, HangUp, Outcome, Park
+from kcoord.wire.check import BadBody
+from kcoord.wire.frames import framed
+
+
+class Link(asyncio.Transport):
+    """Remembers what was written and whether it is read from."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("10.0.0.1", 5)})
+        self.writes: list[bytes] = []
+        self.is_reading_now = True
+        self.is_aborted = False
+
+    def write(self, data: Any) -> None:
+        self.writes.append(bytes(data))
+
+    def pause_reading(self) -> None:
+        self.is_reading_now = False
+
+    def resume_reading(self) -> None:
+        self.is_reading_now = True
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+class Script:
+    """An owner that answers `x` with `X`, parks `park`, and hangs up on `bye`."""
+
+    def __init__(self) -> None:
+        self.decided: list[bytes] = []
+        self.parked: list[Connection] = []
+        self.settled = 0
+        self.held_bytes = 0
+        self.refusal: str | None = None
+        self.fault: Exception | None = None
+
+    def admit(self, connection: Connection) -> str | None:
+        return self.refusal
+
+    def decide(self, connection: Connection, frame: bytes) -> Outcome:
+        self.decided.append(frame)
+        if self.fault:
+            raise self.fault
+        match frame:
+            case b"park":
+                return Park(header=None, waiting=None)  # type: ignore[arg-type]
+            case b"bye":
+                return HangUp(reason="enough")
+            case b"quiet":
+                return Answer(frame=b"")
+        return Answer(frame=frame.upper())
+
+    def park(self, connection: Connection, park: Park) -> Ticket:
+        self.parked.append(connection)
+        return Ticket(len(self.parked))
+
+    def settle(self) -> None:
+        self.settled += 1
+
+    def held(self, change: int) -> None:
+        self.held_bytes += change
+
+    def gone(self, connection: Connection) -> None: ...
+
+    def now(self) -> float:
+        return 0.0
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+def link() -> Link:
+    return Link()
+
+
+@pytest.fixture
+def connection(script: Script, link: Link) -> Connection:
+    connection = Connection(script, 1, 1000)
+    connection.connection_made(link)
+    return connection
+
+
+Send = Callable[..., None]
+
+
+@pytest.fixture
+def send(connection: Connection) -> Send:
+    return lambda *frames: connection.data_received(b"".join(framed([frame]) for frame in frames))
+
+
+def test_answers_decided_together_leave_in_one_write(send: Send, link: Link) -> None:
+    send(b"a", b"quiet", b"b", b"c")
+    assert link.writes == [b"ABC"]
+
+
+def test_nothing_behind_a_parked_request_is_looked_at(send: Send, script: Script, link: Link) -> None:
+    send(b"a", b"park", b"b")
+    send(b"c")
+    assert script.decided == [b"a", b"park"]
+    assert link.writes == [b"A"]
+
+
+def test_the_answer_to_a_parked_request_and_those_behind_it_leave_in_one_write(
+    send: Send, connection: Connection, link: Link
+) -> None:
+    send(b"park", b"b", b"c")
+    connection.answer(b"parked ")
+    assert link.writes == [b"parked BC"]
+
+
+def test_a_second_parked_request_holds_the_rest_again(send: Send, connection: Connection, link: Link) -> None:
+    send(b"park", b"b", b"park", b"c")
+    connection.answer(b"1")
+    assert link.writes == [b"1B"]
+    connection.answer(b"2")
+    assert link.writes == [b"1B", b"2C"]
+
+
+def test_a_client_that_does_not_read_is_not_worked_for(send: Send, connection: Connection, link: Link) -> None:
+    connection.pause_writing()
+    send(b"a")
+    assert link.writes == []
+    connection.resume_writing()
+    assert link.writes == [b"A"]
+
+
+def test_a_client_far_ahead_of_its_answers_is_not_read_from(send: Send, connection: Connection, link: Link) -> None:
+    send(b"park", *([b"x" * 1000] * 70))
+    assert not link.is_reading_now
+    connection.answer(b"")
+    assert link.is_reading_now
+
+
+def test_what_waits_is_counted_and_given_back(send: Send, connection: Connection, script: Script) -> None:
+    send(b"park", b"x" * 100)
+    connection.data_received(b"\0\0\0\x09abc")
+    assert script.held_bytes == connection.held_bytes == 107
+    connection.answer(b"")
+    assert script.held_bytes == 7
+    connection.connection_lost(None)
+    assert script.held_bytes == 0
+
+
+def test_a_bye_is_said_after_the_answers_before_it(send: Send, link: Link, script: Script) -> None:
+    send(b"a", b"bye", b"b")
+    assert link.writes == [b"A"]
+    assert link.is_aborted
+    assert script.decided == [b"a", b"bye"]
+
+
+def test_a_refused_connection_is_closed_with_the_reason(
+    script: Script, link: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    script.refusal = "too many"
+    Connection(script, 1, 1000).connection_made(link)
+    assert link.is_aborted
+    assert caplog.messages == ["closed peer=10.0.0.1:5 node=1 why='too many'"]
+
+
+@pytest.mark.parametrize("sent", [b"\xff\xff\xff\xff", (1001).to_bytes(4)])
+def test_a_bad_length_closes_with_one_line(
+    connection: Connection, link: Link, caplog: pytest.LogCaptureFixture, sent: bytes
+) -> None:
+    connection.data_received(sent)
+    connection.data_received(b"more")
+    assert link.is_aborted
+    assert len(caplog.messages) == 1
+
+
+def test_a_malformed_request_closes_with_one_line(
+    send: Send, link: Link, script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    script.fault = BadBody("odd")
+    send(b"a", b"b")
+    assert link.is_aborted
+    assert caplog.messages == ["closed peer=10.0.0.1:5 node=1 why='a malformed request: odd'"]
+
+
+def test_a_fault_of_ours_closes_only_this_connection_and_is_called_a_bug(
+    send: Send, link: Link, script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    script.fault = KeyError("ours")
+    send(b"a")
+    assert link.is_aborted
+    assert caplog.messages[0].startswith("bug peer=10.0.0.1:5")
