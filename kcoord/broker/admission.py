@@ -5,9 +5,10 @@
 | its base offset is 0                               | UnifiedLog.analyzeAndValidateRecords | INVALID_RECORD         |
 | it is no longer than max.message.bytes             | UnifiedLog.analyzeAndValidateRecords | MESSAGE_TOO_LARGE      |
 | its checksum is right                              | UnifiedLog.analyzeAndValidateRecords | CORRUPT_MESSAGE        |
-| it has a codec and decompresses                    | CompressionType.forId                | UNKNOWN_SERVER_ERROR   |
+| there is such a codec                              | CompressionType.forId                | UNKNOWN_SERVER_ERROR   |
 | its counts agree, it is no control batch           | LogValidator.validateBatch           | INVALID_RECORD         |
 | a producer id comes with a sequence                | LogValidator.validateBatch           | INVALID_RECORD         |
+| it decompresses                                    | DefaultRecordBatch.iterator          | UNKNOWN_SERVER_ERROR   |
 | its records are sound                              | DefaultRecord.readFrom               | INVALID_RECORD         |
 | each has a key, if the topic is compacted          | LogValidator.validateKey             | INVALID_RECORD         |
 | each is of a time near now                         | LogValidator.validateTimestamp       | INVALID_TIMESTAMP      |
@@ -18,10 +19,13 @@ from dataclasses import dataclass
 
 from kcoord.errors import ErrorCode
 from kcoord.wire.batches import NO_TIMESTAMP, BadBatch, Batch, BatchHeader, has_valid_crc
-from kcoord.wire.records import RecordSpan, plain_records, record_spans
+from kcoord.wire.compression import Codec
+from kcoord.wire.records import SMALLEST_RECORD, RecordSpan, plain_records, record_spans
 from kcoord.wire.survey import RecordSurvey, survey_records
 
 _SMALLEST_LONG, _LARGEST_LONG = -(2**63), 2**63 - 1
+_MOST_RECORDS = 500_000  # Every record is looked at while all clients wait: half a second's worth
+_LAST_CODEC = max(Codec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,8 @@ def admit(batch: Batch, settings: LogSettings, now_ms: int) -> int | Refused:
         return refused
     try:
         plain = plain_records(batch)
+        if min(batch.header.record_count, len(plain) // SMALLEST_RECORD) > _MOST_RECORDS:
+            return Refused(error=ErrorCode.message_too_large, message=f"More than {_MOST_RECORDS} records in a batch")
         survey = survey_records(plain, batch.header.record_count)
     except BadBatch as bad:
         return Refused(error=bad.error, message=bad.message)
@@ -90,6 +96,8 @@ def _check_batch(batch: Batch, settings: LogSettings) -> Refused | None:
         )
     if not has_valid_crc(batch):
         return Refused(error=ErrorCode.corrupt_message, message=f"The checksum is not {header.crc:#010x}")
+    if header.codec > _LAST_CODEC:
+        return Refused(error=ErrorCode.unknown_server_error, message=f"No codec has the number {header.codec}")
     if header.record_count <= 0:
         return _refuse_batch(f"A batch claims {header.record_count} records")
     if header.record_count != header.last_offset_delta + 1:
@@ -113,8 +121,8 @@ def _may_be_faulty(header: BatchHeader, survey: RecordSurvey, settings: LogSetti
         return True
     if settings.uses_append_time:
         return False
-    ends = (header.base_timestamp + survey.oldest_delta, header.base_timestamp + survey.newest_delta)
-    return not all(_is_in_range(timestamp, settings, now_ms) for timestamp in ends)
+    oldest, newest = header.base_timestamp + survey.oldest_delta, header.base_timestamp + survey.newest_delta
+    return not (_is_in_range(oldest, settings, now_ms) and _is_in_range(newest, settings, now_ms))
 
 
 def _check_records(header: BatchHeader, plain: bytes, settings: LogSettings, now_ms: int) -> Refused | None:

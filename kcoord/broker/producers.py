@@ -4,7 +4,8 @@ As Kafka's ProducerStateManager, ProducerStateEntry and ProducerAppendInfo:
 
 | the batch's epoch       | its first sequence                         | answer                                        |
 |-------------------------|--------------------------------------------|-----------------------------------------------|
-| any, producer unknown   | any                                        | accepted (retention may have taken the rest)  |
+| any, producer unknown   | any                                        | accepted: the batches before may be deleted   |
+| any, the known one -1   | any                                        | accepted                                      |
 | below the known one     | any                                        | INVALID_PRODUCER_EPOCH                        |
 | above the known one     | 0                                          | accepted, the old epoch's batches forgotten   |
 | above the known one     | other                                      | OUT_OF_ORDER_SEQUENCE_NUMBER                  |
@@ -20,6 +21,7 @@ from kcoord.errors import ErrorCode
 from kcoord.wire.batches import BatchHeader, step_sequence
 
 BATCHES_KEPT = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as an idempotent producer has in flight
+NO_EPOCH = -1
 PRODUCERS_KEPT = 10_000
 EXPIRATION_MS = 86_400_000
 
@@ -62,16 +64,21 @@ class Producers:
     def check(self, header: BatchHeader) -> AppendedBatch | Fenced | None:
         """The batch that this one repeats, why it is refused, or None if it may be appended."""
         producer = self._by_id.get(header.producer_id)
-        if producer is None:
-            return None
-        if header.producer_epoch < producer.epoch:
+        known_epoch = producer.epoch if producer else NO_EPOCH
+        if header.producer_epoch < known_epoch:
             return Fenced(
                 error=ErrorCode.invalid_producer_epoch,
-                message=f"Producer {header.producer_id} is at epoch {producer.epoch}, not {header.producer_epoch}",
+                message=f"Producer {header.producer_id} is at epoch {known_epoch}, not {header.producer_epoch}",
             )
+        if producer is None:
+            return None
+        if header.producer_epoch == producer.epoch and (duplicate := _find_duplicate(header, producer)):
+            return duplicate
+        if producer.epoch == NO_EPOCH:
+            return None
         if header.producer_epoch > producer.epoch:
             return _check_new_epoch(header)
-        return _find_duplicate(header, producer) or _check_sequence(header, producer)
+        return _check_sequence(header, producer)
 
     def add(self, header: BatchHeader, *, base_offset: int, timestamp: int) -> None:
         """Remember a batch that was appended."""

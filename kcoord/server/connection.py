@@ -89,10 +89,10 @@ class Connection(asyncio.Protocol):
         self._is_full = False
         self._work()
 
-    def answer(self, frame: bytes) -> None:
+    def answer(self, answer: Answer) -> None:
         """The answer to the request that was parked."""
         self.ticket = None
-        self._work(frame)
+        self._work(answer)
 
     def close(self, reason: str) -> None:
         """Hang up on the client, saying why in one line of the log."""
@@ -106,21 +106,20 @@ class Connection(asyncio.Protocol):
         # abort, not close: what is still unsent could wait for a client that never reads.
         self._transport.abort()
 
-    def _work(self, answered: bytes = b"") -> None:
+    def _work(self, answered: Answer | None = None) -> None:
         """Work on what came in until there is nothing left, a request is parked, or the client's side is full."""
-        answers = [answered] if answered else []
+        pieces = list(answered.pieces) if answered else []
         while self._frames and self.ticket is None and not self._is_full and not self._is_closed:
             outcome = self._decide(self._frames.popleft())
             if isinstance(outcome, Answer):
-                if outcome.frame:
-                    answers.append(outcome.frame)
+                pieces += outcome.pieces
             elif isinstance(outcome, Park):
                 self.ticket = self._owner.park(self, outcome)
             else:
-                self._send(answers)
+                self._send(pieces)
                 self.close(outcome.reason)
                 return
-        self._send(answers)
+        self._send(pieces)
         self._hold(sum(map(len, self._frames)) + self._splitter.held_bytes - self.held_bytes)
         self._pause_or_resume()
         self._owner.settle()
@@ -136,10 +135,10 @@ class Connection(asyncio.Protocol):
             log.exception("bug peer=%s node=%s: a request could not be answered", self.peer, self.node_id)
             return HangUp(reason="a fault of the server")
 
-    def _send(self, answers: list[bytes]) -> None:
-        if answers and not self._is_closed:
+    def _send(self, pieces: list[bytes]) -> None:
+        if pieces and not self._is_closed:
             assert self._transport is not None
-            self._transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
+            self._transport.writelines(pieces)
 
     def _hold(self, change: int) -> None:
         self.held_bytes += change

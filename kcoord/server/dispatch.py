@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, served
 from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.broker.fetch_sessions import FetchSessions
-from kcoord.wire.codec import decode_request, encode_response
+from kcoord.wire.codec import decode_request, response_pieces
 from kcoord.wire.headers import RequestHeader, read_request_start
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ class Unserved(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The bytes to send; none for a Produce that asked for no answer."""
+    """The pieces of the frame to send; none for a Produce that asked for no answer."""
 
-    frame: bytes
+    pieces: list[bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Dispatch:
         if not request.is_unanswered:
             return _answer(header, reply)
         # The client waits for no answer, so that a closed connection is the only way to tell it (KafkaApis does so).
-        return HangUp(reason="a Produce with acks=0 failed") if reply.has_errors else Answer(frame=b"")
+        return HangUp(reason="a Produce with acks=0 failed") if reply.has_errors else Answer(pieces=[])
 
     def _fetch(self, header: RequestHeader, request: "Fetch", asked: Asked) -> Outcome:
         reply = _module(FETCH).decide(self._cluster, self._fetch_sessions, request, asked)
@@ -108,4 +108,4 @@ def _module(api_key: int) -> Any:
 def _answer(header: RequestHeader, reply: Any) -> Answer:
     reshape = getattr(_module(header.api_key), "to_response", None)
     response = reshape(reply, header.api_version) if reshape else reply
-    return Answer(frame=encode_response(header, response))
+    return Answer(pieces=response_pieces(header, response))

@@ -160,7 +160,7 @@ class Runtime:
         for ticket in tickets:
             connection, park = self._parked.pop(ticket)
             answer = self._dispatches[NodeId(connection.node_id)].finish(park, _now_ms())
-            connection.answer(answer.frame)
+            connection.answer(answer)
 
     # Time.
 

@@ -9,7 +9,7 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
 from kcoord.wire.check import BadBody, compiled_check, without
-from kcoord.wire.frames import framed
+from kcoord.wire.frames import frame_pieces, framed
 from kcoord.wire.headers import (
     RequestHeader,
     read_request_header,
@@ -87,10 +87,15 @@ def encode_request(header: RequestHeader, request: Any) -> bytes:
 
 def encode_response(header: RequestHeader, response: Any) -> bytes:
     """The response to a request of that header, as a frame with its length."""
+    return b"".join(response_pieces(header, response))
+
+
+def response_pieces(header: RequestHeader, response: Any) -> list[bytes]:
+    """The same in pieces, the large ones not copied."""
     served = codec(header.api_key, header.api_version)
     parts = [write_response_header(header.correlation_id, served.response_header_version)]
     served.write_response(response, parts)
-    return framed(parts)
+    return frame_pieces(parts)
 
 
 def _checked_reader(entity_type: Any) -> Read:

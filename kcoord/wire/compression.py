@@ -122,11 +122,11 @@ def _xerial_block_size(view: memoryview, position: int) -> int:
 def _decompress_snappy_block(block: memoryview, limit: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(block)
-        if size > limit:
-            raise TooMuch(f"decompresses to more than {limit} bytes")
         # No element of a block, of one byte at least, yields more than 64: so a lie is found before it is allocated.
         if size > 64 * len(block):
             raise BadCompression(f"a snappy block of {len(block)} bytes claims to hold {size}")
+        if size > limit:
+            raise TooMuch(f"decompresses to more than {limit} bytes")
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise BadCompression(str(error)) from error

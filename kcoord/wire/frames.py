@@ -5,6 +5,8 @@ from typing import Final
 
 length_prefix: Final = Struct(">i")
 
+_large: Final = 1 << 15
+
 
 class BadFrame(ValueError):
     """A length that no frame may have; the stream cannot be read any further."""
@@ -59,4 +61,17 @@ class FrameSplitter:
 
 def framed(parts: list[bytes]) -> bytes:
     """The parts as one frame, its length before them."""
-    return b"".join([length_prefix.pack(sum(map(len, parts))), *parts])
+    return b"".join(frame_pieces(parts))
+
+
+def frame_pieces(parts: list[bytes]) -> list[bytes]:
+    """The same in as few pieces as can be had without copying large parts."""
+    pieces: list[bytes] = []
+    small = [length_prefix.pack(sum(map(len, parts)))]
+    for part in parts:
+        if len(part) < _large:
+            small.append(part)
+        else:
+            pieces += [b"".join(small), part]
+            small = []
+    return [*pieces, b"".join(small)] if small else pieces

@@ -29,12 +29,7 @@ def survey_records(plain: bytes, count: int) -> RecordSurvey:
         timestamps.append(timestamp)
         null_key_count += not has_key
     ensure_filled(plain, position)
-    return RecordSurvey(
-        oldest_delta=min(timestamps),
-        newest_delta=max(timestamps),
-        has_null_key=null_key_count > 0,
-        is_consecutive=offsets == list(range(count)),
-    )
+    return RecordSurvey(min(timestamps), max(timestamps), null_key_count > 0, offsets == list(range(count)))
 
 
 def _any_step(plain: bytes, position: int) -> tuple[int, int, bool, int]:

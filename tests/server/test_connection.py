@@ -18,12 +18,12 @@ class Link(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__({"peername": ("10.0.0.1", 5)})
-        self.writes: list[bytes] = []
+        self.writes: list[bytes] = []  # of each call, what it wrote
         self.is_reading_now = True
         self.is_aborted = False
 
-    def write(self, data: Any) -> None:
-        self.writes.append(bytes(data))
+    def writelines(self, list_of_data: Any) -> None:
+        self.writes.append(b"".join(list_of_data))
 
     def pause_reading(self) -> None:
         self.is_reading_now = False
@@ -59,8 +59,8 @@ class Script:
             case b"bye":
                 return HangUp(reason="enough")
             case b"quiet":
-                return Answer(frame=b"")
-        return Answer(frame=frame.upper())
+                return Answer(pieces=[])
+        return Answer(pieces=[frame.upper()])
 
     def park(self, connection: Connection, park: Park) -> Ticket:
         self.parked.append(connection)
@@ -119,15 +119,15 @@ def test_the_answer_to_a_parked_request_and_those_behind_it_leave_in_one_write(
     send: Send, connection: Connection, link: Link
 ) -> None:
     send(b"park", b"b", b"c")
-    connection.answer(b"parked ")
+    connection.answer(Answer(pieces=[b"parked "]))
     assert link.writes == [b"parked BC"]
 
 
 def test_a_second_parked_request_holds_the_rest_again(send: Send, connection: Connection, link: Link) -> None:
     send(b"park", b"b", b"park", b"c")
-    connection.answer(b"1")
+    connection.answer(Answer(pieces=[b"1"]))
     assert link.writes == [b"1B"]
-    connection.answer(b"2")
+    connection.answer(Answer(pieces=[b"2"]))
     assert link.writes == [b"1B", b"2C"]
 
 
@@ -142,7 +142,7 @@ def test_a_client_that_does_not_read_is_not_worked_for(send: Send, connection: C
 def test_a_client_far_ahead_of_its_answers_is_not_read_from(send: Send, connection: Connection, link: Link) -> None:
     send(b"park", *([b"x" * 1000] * 70))
     assert not link.is_reading_now
-    connection.answer(b"")
+    connection.answer(Answer(pieces=[]))
     assert link.is_reading_now
 
 
@@ -150,7 +150,7 @@ def test_what_waits_is_counted_and_given_back(send: Send, connection: Connection
     send(b"park", b"x" * 100)
     connection.data_received(b"\0\0\0\x09abc")
     assert script.held_bytes == connection.held_bytes == 107
-    connection.answer(b"")
+    connection.answer(Answer(pieces=[]))
     assert script.held_bytes == 7
     connection.connection_lost(None)
     assert script.held_bytes == 0

@@ -1,8 +1,10 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcoord.wire.frames import BadFrame, FrameSplitter, framed
+from kcoord.wire.frames import BadFrame, FrameSplitter, frame_pieces, framed
 
 
 @given(frames=st.lists(st.binary(max_size=300)), cuts=st.lists(st.integers(0, 3000)))
@@ -10,7 +12,7 @@ def test_frames_come_out_whole_however_the_stream_is_cut(frames: list[bytes], cu
     stream = b"".join(framed([frame]) for frame in frames)
     edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     splitter = FrameSplitter(1000)
-    came = [frame for start, end in zip(edges, edges[1:], strict=False) for frame in splitter.feed(stream[start:end])]
+    came = [frame for start, end in pairwise(edges) for frame in splitter.feed(stream[start:end])]
     assert came == frames
     assert splitter.held_bytes == 0
 
@@ -36,3 +38,11 @@ def test_only_what_has_arrived_is_held_whatever_the_length_claims() -> None:
     splitter = FrameSplitter(2**31 - 1)
     assert splitter.feed(b"\x7f\xff\xff\xffabc") == []
     assert splitter.held_bytes == 7
+
+
+def test_large_parts_of_a_frame_are_not_copied_and_small_ones_are_joined() -> None:
+    large = bytes(100_000)
+    pieces = frame_pieces([b"a", b"b", large, b"c", b"d"])
+    assert [len(piece) for piece in pieces] == [6, 100_000, 2]
+    assert pieces[1] is large
+    assert FrameSplitter(1 << 20).feed(b"".join(pieces)) == [b"ab" + large + b"cd"]

@@ -1,0 +1,126 @@
+"""Random lives of a log with tiny segments, held against a plain list of records."""
+
+from dataclasses import dataclass
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kcoord.broker.partition_log import Appended, LogSettings, PartitionLog, Refused
+from kcoord.wire.batches import has_valid_crc, produced_batch, split
+from kcoord.wire.compression import Codec
+from kcoord.wire.records import Record, read_records, write_batch
+
+start_ms = 1_800_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A batch as the model remembers it."""
+
+    base_offset: int
+    size: int
+    records: list[Record]
+
+    @property
+    def last_offset(self) -> int:
+        return self.records[-1].offset
+
+
+class LogLife(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_ms = start_ms
+        limits = LogSettings(segment_bytes=400, retention_bytes=900, retention_ms=5000)
+        self.log = PartitionLog("t-0", limits, now_ms=self.now_ms)
+        self.batches: list[Kept] = []
+        self.start = 0
+        self.end = 0
+
+    @rule(
+        times=st.lists(st.integers(-3000, 3000), min_size=1, max_size=4),
+        value=st.binary(max_size=60),
+        codec=st.sampled_from([Codec.NONE, Codec.LZ4]),
+    )
+    def append(self, times: list[int], value: bytes, codec: Codec) -> None:
+        records = [Record(timestamp=self.now_ms + time, value=value) for time in times]
+        batch = produced_batch(write_batch(records, codec=codec))
+        outcome = self.log.append(batch, self.now_ms)
+        assert isinstance(outcome, Appended)
+        assert outcome.base_offset == self.end
+        numbered = [
+            Record(offset=self.end + i, timestamp=record.timestamp, value=value) for i, record in enumerate(records)
+        ]
+        self.batches.append(Kept(base_offset=self.end, size=batch.header.size, records=numbered))
+        self.end += len(records)
+
+    @rule(passed_ms=st.integers(0, 4000))
+    def pass_time(self, passed_ms: int) -> None:
+        self.now_ms += passed_ms
+
+    @rule()
+    def enforce_retention(self) -> None:
+        self.log.enforce_retention(self.now_ms)
+        gone = [batch for batch in self.batches if self.start <= batch.last_offset < self.log.start_offset]
+        kept = [batch for batch in self.batches if batch.last_offset >= self.log.start_offset]
+        is_by_size = sum(batch.size for batch in kept) >= 900
+        is_by_time = not gone or all(record.timestamp < self.now_ms - 5000 for record in gone[-1].records)
+        assert is_by_size or is_by_time
+        assert self.log.size < 900 + 400
+        self.start = self.log.start_offset
+
+    @rule(share=st.floats(0, 1))
+    def delete_records(self, share: float) -> None:
+        self.start = max(self.start, int(self.end * share))
+        assert self.log.delete_records(self.start, self.now_ms) == self.start
+
+    @rule(share=st.floats(0, 1), max_bytes=st.integers(0, 1000), min_one_batch=st.booleans())
+    def read(self, share: float, max_bytes: int, min_one_batch: bool) -> None:
+        offset = self.start + int((self.end - self.start) * share)
+        expected: list[Kept] = []
+        room = max_bytes
+        for batch in self.batches:
+            if batch.last_offset < offset:
+                continue
+            room -= batch.size
+            if room < 0 and (expected or not min_one_batch):
+                break
+            expected.append(batch)
+        read = self.log.read(offset, max_bytes=max_bytes, min_one_batch=min_one_batch)
+        assert isinstance(read, bytes)
+        found = list(split(read))
+        assert all(has_valid_crc(batch) for batch in found)
+        assert [list(read_records(batch)) for batch in found] == [batch.records for batch in expected]
+        assert len(read) == sum(batch.size for batch in expected)
+
+    @rule(time=st.integers(-4000, 4000))
+    def find_time(self, time: int) -> None:
+        timestamp = self.now_ms + time
+        expected = next((record for record in self.visible() if record.timestamp >= timestamp), None)
+        found = self.log.offset_for_timestamp(timestamp)
+        assert (found and (found.timestamp, found.offset)) == (expected and (expected.timestamp, expected.offset))
+
+    @rule()
+    def find_newest(self) -> None:
+        expected = max(self.visible(), key=lambda record: record.timestamp, default=None)
+        found = self.log.offset_of_max_timestamp()
+        assert (found and (found.timestamp, found.offset)) == (expected and (expected.timestamp, expected.offset))
+
+    @invariant()
+    def offsets_agree(self) -> None:
+        assert (self.log.start_offset, self.log.end_offset) == (self.start, self.end)
+        assert isinstance(self.log.read(self.start - 1, max_bytes=1), Refused)
+        assert isinstance(self.log.read(self.end + 1, max_bytes=1), Refused)
+
+    @invariant()
+    def readable_bytes_agree(self) -> None:
+        for offset in {self.start, (self.start + self.end) // 2, self.end}:
+            readable = sum(batch.size for batch in self.batches if batch.last_offset >= offset)
+            assert self.log.bytes_from(offset) == readable
+
+    def visible(self) -> list[Record]:
+        return [record for batch in self.batches for record in batch.records if record.offset >= self.start]
+
+
+LogLife.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLogLife = LogLife.TestCase

@@ -1,0 +1,97 @@
+"""A segment: Kafka's bytes, and finding one's way in them."""
+
+import sys
+
+from kcoord.broker.segment import Segment
+from kcoord.wire.batches import Batch, has_valid_crc, produced_batch, split
+from kcoord.wire.records import Record, write_batch
+
+
+def batch_of(*timestamps: int) -> Batch:
+    return produced_batch(write_batch([Record(timestamp=timestamp, value=b"v") for timestamp in timestamps]))
+
+
+def segment_of(*batches: Batch, base_offset: int = 100) -> Segment:
+    segment = Segment(base_offset, log_position=0, created_ms=5)
+    for batch in batches:
+        append(segment, batch)
+    return segment
+
+
+def append(segment: Segment, batch: Batch, *, now_ms: int = 9, append_time: int | None = None) -> None:
+    segment.append(
+        batch,
+        leader_epoch=7,
+        max_timestamp=batch.header.max_timestamp if append_time is None else append_time,
+        uses_append_time=append_time is not None,
+        now_ms=now_ms,
+    )
+
+
+def content(segment: Segment) -> list[Batch]:
+    return list(split(bytes(segment.whole_batches(0, segment.size))))
+
+
+def test_an_empty_segment_ends_where_it_begins() -> None:
+    segment = segment_of()
+    assert (segment.base_offset, segment.next_offset, segment.size, segment.max_timestamp) == (100, 100, 0, -1)
+
+
+def test_batches_are_stamped_with_their_offsets_and_epoch_and_nothing_else() -> None:
+    batches = [batch_of(1, 2), batch_of(3)]
+    found = content(segment_of(*batches))
+    assert [(batch.header.base_offset, batch.header.leader_epoch) for batch in found] == [(100, 7), (102, 7)]
+    assert all(has_valid_crc(batch) for batch in found)
+    assert [bytes(batch.data[16:]) for batch in found] == [bytes(batch.data[16:]) for batch in batches]
+
+
+def test_the_time_of_append_is_stamped_with_a_new_checksum() -> None:
+    segment = segment_of()
+    append(segment, batch_of(1, 2), append_time=50)
+    (found,) = content(segment)
+    assert has_valid_crc(found)
+    assert (found.header.uses_append_time, found.header.max_timestamp) == (True, 50)
+
+
+def test_an_offset_inside_a_batch_leads_to_its_beginning() -> None:
+    first, second = batch_of(1, 2, 3), batch_of(4)
+    segment = segment_of(first, second)
+    assert [segment.position_of(offset) for offset in (100, 101, 102, 103)] == [0, 0, 0, first.header.size]
+
+
+def test_only_whole_batches_are_read() -> None:
+    segment = segment_of(batch_of(1), batch_of(2), batch_of(3))
+    size = segment.size // 3
+    assert [len(segment.whole_batches(0, most)) // size for most in (0, size - 1, size, 3 * size - 1, 3 * size)] == [
+        0, 0, 1, 2, 3,
+    ]  # fmt: skip
+    assert len(segment.whole_batches(size, size)) == size
+
+
+def test_the_first_timestamp_and_the_last_change_are_remembered() -> None:
+    segment = segment_of(batch_of(30), batch_of(20))
+    append(segment, batch_of(40), now_ms=77)
+    assert (segment.first_timestamp, segment.max_timestamp, segment.created_ms, segment.modified_ms) == (30, 40, 5, 77)
+
+
+def test_the_batches_that_reach_a_time_are_found_in_order() -> None:
+    segment = segment_of(batch_of(3), batch_of(1), batch_of(5), batch_of(4), batch_of(6))
+    assert [batch.header.base_offset for batch in segment.batches_reaching(4, from_offset=100)] == [102, 103, 104]
+    assert [batch.header.base_offset for batch in segment.batches_reaching(4, from_offset=103)] == [103, 104]
+    assert [batch.header.base_offset for batch in segment.batches_reaching(0, from_offset=101)] == [101, 102, 103, 104]
+    assert list(segment.batches_reaching(7, from_offset=100)) == []
+
+
+def test_the_largest_timestamp_can_be_asked_from_an_offset_on() -> None:
+    segment = segment_of(batch_of(9), batch_of(5, 7), batch_of(6))
+    assert [segment.max_timestamp_from(offset) for offset in (100, 101, 102, 103, 104)] == [9, 7, 6, 6, -1]
+
+
+def test_a_batch_costs_tens_of_bytes_beyond_its_own() -> None:
+    segment = segment_of()
+    batch = batch_of(1)
+    for _ in range(10_000):
+        append(segment, batch)
+    parts = [value for value in vars(segment).values() if not isinstance(value, int)]
+    overhead = sum(sys.getsizeof(part) for part in parts) - segment.size
+    assert overhead / 10_000 < 50
