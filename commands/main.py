@@ -32,9 +32,8 @@ class _Lazy(click.Group):
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name="kcoord", message="kcoord %(version)s")
-@click.option("--debug", is_flag=True, envvar="KCOORD_DEBUG", help="Show tracebacks of errors.")
-@click.pass_context
-def cli(ctx: click.Context, debug: bool) -> None:
+@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks of errors.")  # main() looks for it
+def cli() -> None:
     """A Kafka-compatible group coordinator and embedded cluster.
 
     \b

@@ -58,6 +58,8 @@ def serve(
     from kcoord.server.runtime import Setup
 
     host, port = _host_and_port(listen)
+    if host in ("0.0.0.0", "::") and advertise is None:  # noqa: S104 - it is refused
+        raise click.UsageError(f"clients cannot connect to {host}: say what they are to be told by --advertise HOST")
     setup = Setup(
         host=host,
         port=port,

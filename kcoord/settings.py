@@ -5,17 +5,20 @@ name for begins with `kcoord.`. Values are Kafka's defaults unless the comment s
 """
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Self, cast
+from typing import Any, Self
 
 
 class BadSetting(ValueError):
     """A name that does not exist, or a value that it cannot take."""
 
 
-def _setting(default: Any, about: str, *, least: int | None = None, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"about": about, "least": least, "choices": choices})
+def _setting(
+    default: Any, about: str, *, least: int | None = None, most: int | None = None, choices: tuple[str, ...] = ()
+) -> Any:
+    return field(default=default, metadata={"about": about, "least": least, "most": most, "choices": choices})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +26,16 @@ class Settings:
     """The settings of a server; `from_properties` makes them from text."""
 
     auto_create_topics_enable: bool = _setting(True, "Asking for a topic that is not there makes it")
-    num_partitions: int = _setting(1, "Partitions of a topic that does not say how many", least=1)
+    num_partitions: int = _setting(1, "Partitions of a topic that does not say how many", least=1, most=10_000)
     default_replication_factor: int = _setting(1, "Replicas of a topic that does not say how many", least=1)
     compression_type: str = _setting("producer", "Batches are kept as the producer made them", choices=("producer",))
     message_max_bytes: int = _setting(1_048_588, "The largest batch that a topic takes", least=0)
     min_insync_replicas: int = _setting(1, "Replicas that acks=all waits for", least=1)
-    log_cleanup_policy: str = _setting("delete", "What happens to old records: delete, compact or both")
+    log_cleanup_policy: str = _setting(
+        "delete",
+        "What happens to old records",
+        choices=("delete", "compact", "compact,delete", "delete,compact"),
+    )
     log_message_timestamp_type: str = _setting(
         "CreateTime", "Whose time a record carries", choices=("CreateTime", "LogAppendTime")
     )
@@ -48,8 +55,9 @@ class Settings:
     max_connections_per_ip: int = _setting(2_147_483_647, "Connections from one address", least=0)
     # Kafka has no limit here by default. This process is one of many on somebody's machine.
     queued_max_request_bytes: int = _setting(
-        536_870_912, "Bytes of unfinished and waiting requests; beyond, the greediest connection is closed", least=1
+        536_870_912, "Bytes of requests that wait and answers unread; beyond, the greediest client is closed", least=1
     )
+    kcoord_max_partitions: int = _setting(50_000, "Partitions of all topics together", least=1)
     kcoord_log_memory_bytes: int = _setting(
         1_073_741_824, "Bytes of records held in memory; beyond, Produce gets KAFKA_STORAGE_ERROR", least=1
     )
@@ -79,14 +87,14 @@ def known_settings() -> dict[str, str]:
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """The lines of a Java properties file, as far as Kafka's files use it: `name=value`, `#` and `!` comments."""
+    """The lines of a Java properties file, as far as Kafka's files use it: `name=value`, comments, lines that go on."""
     properties = {}
     for line in text.replace("\\\n", "").splitlines():
         stripped = line.strip()
         if not stripped or stripped[0] in "#!":
             continue
-        name, _, value = stripped.partition("=")
-        properties[name.strip()] = value.strip()
+        name, *value = re.split(r"\s*[=:]\s*|\s+", stripped, maxsplit=1)
+        properties[name] = value[0] if value else ""
     return properties
 
 
@@ -104,8 +112,10 @@ def _parsed(name: str, text: str, item: Any) -> bool | int | str:
         value = int(text)
     except ValueError:
         raise BadSetting(f"{name}={text}: a whole number is expected") from None
-    if limits["least"] is not None and value < cast(int, limits["least"]):
+    if limits["least"] is not None and value < limits["least"]:
         raise BadSetting(f"{name}={text}: at least {limits['least']} is expected")
+    if limits["most"] is not None and value > limits["most"]:
+        raise BadSetting(f"{name}={text}: at most {limits['most']} is expected")
     return value
 
 

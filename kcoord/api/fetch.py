@@ -11,7 +11,6 @@ __all__ = ["Waiting", "decide", "finish", "to_request"]
 
 
 _nil_id: Final = UUID(int=0)
-_read_committed: Final = 1
 
 
 def to_request(entity: Any) -> Fetch:
@@ -20,7 +19,7 @@ def to_request(entity: Any) -> Fetch:
         max_wait=entity.max_wait.total_seconds(),
         min_bytes=entity.min_bytes,
         max_bytes=entity.max_bytes,
-        is_read_committed=entity.isolation_level == _read_committed,
+        isolation_level=entity.isolation_level,
         is_by_id=is_by_id,
         session_id=getattr(entity, "session_id", no_session),
         session_epoch=getattr(entity, "session_epoch", closing_epoch),
@@ -28,6 +27,7 @@ def to_request(entity: Any) -> Fetch:
             (_topic(topic, is_by_id), line.partition): PartitionAsked(
                 fetch_offset=line.fetch_offset,
                 current_leader_epoch=getattr(line, "current_leader_epoch", -1),
+                last_fetched_epoch=getattr(line, "last_fetched_epoch", -1),
                 max_bytes=line.partition_max_bytes,
             )
             for topic in entity.topics

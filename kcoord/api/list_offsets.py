@@ -21,6 +21,7 @@ def to_request(entity: Any) -> ListOffsets:
     return ListOffsets(
         topics=tuple(map(_topic, entity.topics)),
         oldest_special=next(special for since, special in _special_since if entity.__version__ >= since),
+        isolation_level=getattr(entity, "isolation_level", 0),
     )
 
 

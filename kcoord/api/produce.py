@@ -11,7 +11,7 @@ __all__ = ["decide", "to_request"]
 def to_request(entity: Any) -> Produce:
     return Produce(
         acks=entity.acks,
-        is_transactional=entity.transactional_id is not None,
+        has_transactional_id=entity.transactional_id is not None,
         allows_zstd=entity.__version__ >= 7,
         topics=tuple(map(_topic, entity.topic_data)),
     )

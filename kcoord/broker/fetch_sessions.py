@@ -6,6 +6,8 @@
 | any        | 0     | a full fetch that opens a session (and closes that of the id) |
 | id         | -1    | a full fetch that closes the session                        |
 | id         | n > 0 | an incremental fetch, the n-th after the session was opened |
+
+A session whose last partition is forgotten is closed: that fetch is a full one, without a session.
 """
 
 from collections.abc import Iterable
@@ -29,6 +31,7 @@ PartitionKey = tuple[str | UUID, int]
 class PartitionAsked:
     fetch_offset: int
     current_leader_epoch: int
+    last_fetched_epoch: int = -1
     max_bytes: int
 
 
@@ -48,6 +51,7 @@ class Session:
     epoch: int = 1
     partitions: dict[PartitionKey, PartitionAsked] = field(default_factory=dict)
     told: dict[PartitionKey, Told] = field(default_factory=dict)
+    names: dict[PartitionKey, str] = field(default_factory=dict)  # of the topics by id, as far as they were ever found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,7 @@ class Opened:
     session: Session | None
     is_incremental: bool
     partitions: dict[PartitionKey, PartitionAsked]
+    names: dict[PartitionKey, str] = field(default_factory=dict)  # those of the session, if there is one
 
     @property
     def session_id(self) -> int:
@@ -86,9 +91,10 @@ class FetchSessions:
         """A fetch that names all its partitions."""
         self._sessions.pop(session_id, None)
         session = None
-        if epoch == opening_epoch and partitions and self._has_room(now_ms):
+        if epoch == opening_epoch and self._has_room(now_ms):
             session = self._open(dict(partitions), is_by_id, now_ms)
-        return Opened(session=session, is_incremental=False, partitions=partitions)
+        names = session.names if session else {}
+        return Opened(session=session, is_incremental=False, partitions=partitions, names=names)
 
     def incremental(
         self,
@@ -106,16 +112,20 @@ class FetchSessions:
             return ErrorCode.fetch_session_id_not_found
         if session.epoch != epoch:
             return ErrorCode.invalid_fetch_session_epoch
-        if session.is_by_id != is_by_id and (changed or session.partitions):
+        if session.is_by_id != is_by_id:
             return ErrorCode.fetch_session_topic_id_error
         session.partitions.update(changed)
         for key in forgotten:
             session.partitions.pop(key, None)
             session.told.pop(key, None)
+            session.names.pop(key, None)
+        if not session.partitions:
+            del self._sessions[session_id]
+            return Opened(session=None, is_incremental=False, partitions=changed)
         session.epoch = 1 if epoch == _last_epoch else epoch + 1
         session.used_at_ms = now_ms
         self._sessions[session_id] = self._sessions.pop(session_id)  # the least recently used stands first
-        return Opened(session=session, is_incremental=True, partitions=session.partitions)
+        return Opened(session=session, is_incremental=True, partitions=session.partitions, names=session.names)
 
     def _open(self, partitions: dict[PartitionKey, PartitionAsked], is_by_id: bool, now_ms: int) -> Session:
         self._last_id = self._last_id % _last_epoch + 1

@@ -6,6 +6,7 @@ again and answers. Whatever was appended in between is in the answer.
 
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Final
 from uuid import UUID
 
 from kcoord.broker.cluster import Asked, Cluster, Partition
@@ -23,6 +24,10 @@ from kcoord.broker.leaders import CurrentLeader, Endpoint, endpoints_of, fence_e
 from kcoord.broker.partition_log import Refused
 from kcoord.errors import ErrorCode
 
+_read_uncommitted, _read_committed = 0, 1
+# What is known of a partition before its log is read. Such a line does not end a wait, and stands behind the read ones.
+_unread: Final = (ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
@@ -31,12 +36,24 @@ class Fetch:
     max_wait: float
     min_bytes: int
     max_bytes: int
-    is_read_committed: bool
+    isolation_level: int
     is_by_id: bool
     session_id: int
     session_epoch: int
     partitions: dict[PartitionKey, PartitionAsked]
     forgotten: tuple[PartitionKey, ...]
+
+    @property
+    def is_read_committed(self) -> bool:
+        return self.isolation_level == _read_committed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEnd:
+    """Where the log parts from what the client has read (KIP-595)."""
+
+    epoch: int
+    end_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +67,7 @@ class PartitionLine:
     preferred_read_replica: int = -1
     records: bytes = b""
     current_leader: CurrentLeader | None = None
-    diverging_epoch: None = None
+    diverging_epoch: EpochEnd | None = None
     snapshot_id: None = None
 
 
@@ -87,10 +104,13 @@ def fetch(cluster: Cluster, sessions: FetchSessions, request: Fetch, asked: Aske
     opened = _open(sessions, request, asked.now_ms)
     if isinstance(opened, ErrorCode):
         return FetchReply(error_code=opened)
+    if request.isolation_level not in (_read_uncommitted, _read_committed):
+        return _refuse(request, ErrorCode.unknown_server_error)
     lines = _read(cluster, opened, request, asked)
-    has_errors = any(line.error_code for line in lines.values())
-    missing = request.min_bytes - sum(len(line.records) for line in lines.values())
-    if missing <= 0 or request.max_wait <= 0 or has_errors or not lines:
+    read = [line for line in lines.values() if line.error_code not in _unread]
+    is_decided = any(line.error_code or line.diverging_epoch for line in read)
+    missing = request.min_bytes - sum(len(line.records) for line in read)
+    if missing <= 0 or request.max_wait <= 0 or is_decided or not read:
         return _reply(cluster, opened, lines)
     watched = tuple((_named(cluster, topic), index) for topic, index in opened.partitions)
     return Waiting(request=request, opened=opened, missing_bytes=missing, watched=watched)
@@ -99,6 +119,15 @@ def fetch(cluster: Cluster, sessions: FetchSessions, request: Fetch, asked: Aske
 def finish(cluster: Cluster, waiting: Waiting, asked: Asked) -> FetchReply:
     """The answer to a Fetch that waited."""
     return _reply(cluster, waiting.opened, _read(cluster, waiting.opened, waiting.request, asked))
+
+
+def _refuse(request: Fetch, error: ErrorCode) -> FetchReply:
+    """The whole request fails; who asks by id is told so once (FetchRequest.getErrorResponse)."""
+    lines = {
+        key: PartitionLine(partition_index=key[1], error_code=error, aborted_transactions=())
+        for key in request.partitions
+    }
+    return FetchReply(error_code=error, responses=() if request.is_by_id else _by_topic(lines))
 
 
 def _open(sessions: FetchSessions, request: Fetch, now_ms: int) -> Opened | ErrorCode:
@@ -129,30 +158,48 @@ def _read(cluster: Cluster, opened: Opened, request: Fetch, asked: Asked) -> Lin
     is_first = True
     lines: Lines = {}
     for key, partition_asked in opened.partitions.items():
-        line = _read_partition(cluster, key, partition_asked, request, asked, left, is_first)
+        partition = _find(cluster, opened, key)
+        if isinstance(partition, PartitionLine):
+            line = partition
+        else:
+            line = _read_partition(partition, partition_asked, request, asked, left, is_first)
         lines[key] = line
         left = max(0, left - len(line.records))
         is_first = is_first and not line.records
-    return lines
+    return dict(sorted(lines.items(), key=lambda item: _rank(item[1])))
+
+
+def _rank(line: PartitionLine) -> int:
+    return _unread.index(line.error_code) + 1 if line.error_code in _unread else 0
+
+
+def _find(cluster: Cluster, opened: Opened, key: PartitionKey) -> Partition | PartitionLine:
+    """The partition, or the line that says why it cannot be read."""
+    topic, index = key
+    error = ErrorCode.unknown_topic_or_partition
+    if isinstance(topic, str):
+        found = cluster.topics.get(topic)
+    else:
+        found = cluster.topic_by_id(topic)
+        if found:
+            opened.names[key] = found.name
+        elif opened.names.get(key) in cluster.topics:  # deleted and made anew since it was first asked for
+            return PartitionLine(partition_index=index, error_code=ErrorCode.inconsistent_topic_id)
+        elif key not in opened.names:
+            error = ErrorCode.unknown_topic_id
+    partition = found.partition(index) if found else None
+    return partition or PartitionLine(partition_index=index, error_code=error, aborted_transactions=())
 
 
 def _read_partition(
-    cluster: Cluster,
-    key: PartitionKey,
+    partition: Partition,
     partition_asked: PartitionAsked,
     request: Fetch,
     asked: Asked,
     left: int,
     is_first: bool,
 ) -> PartitionLine:
-    topic, index = key
-    found = cluster.topics.get(topic) if isinstance(topic, str) else cluster.topic_by_id(topic)
-    if found is None and not isinstance(topic, str):
-        return PartitionLine(partition_index=index, error_code=ErrorCode.unknown_topic_id, aborted_transactions=())
-    partition = found.partition(index) if found else None
-    if partition is None:
-        error = ErrorCode.unknown_topic_or_partition
-        return PartitionLine(partition_index=index, error_code=error, aborted_transactions=())
+    index = partition.index
     if partition.leader != asked.node.node_id:
         return PartitionLine(
             partition_index=index, error_code=ErrorCode.not_leader_or_follower, current_leader=leader_of(partition)
@@ -171,20 +218,39 @@ def _newer_leader(partition: Partition, error: ErrorCode) -> CurrentLeader | Non
 def _records_line(
     partition: Partition, partition_asked: PartitionAsked, request: Fetch, left: int, is_first: bool
 ) -> PartitionLine:
-    log = partition.log
-    records = log.read(
-        partition_asked.fetch_offset, max_bytes=min(left, partition_asked.max_bytes), min_one_batch=is_first
-    )
-    if isinstance(records, Refused):
-        return PartitionLine(partition_index=partition.index, error_code=records.error)
+    log, offset = partition.log, partition_asked.fetch_offset
+    max_bytes = min(left, partition_asked.max_bytes)
+    diverging = _diverging_epoch(partition, partition_asked)
+    if diverging is None and max_bytes < 0 and log.start_offset <= offset < log.end_offset:
+        # LogSegment.read throws, where it is reached.
+        return PartitionLine(partition_index=partition.index, error_code=ErrorCode.unknown_server_error)
+    records = b"" if diverging else log.read(offset, max_bytes=max_bytes, min_one_batch=is_first)
+    if isinstance(diverging, ErrorCode) or isinstance(records, Refused):
+        return PartitionLine(partition_index=partition.index, error_code=ErrorCode.offset_out_of_range)
+    # Where not even one batch fits, Kafka drops what it has read of it, and the list with it (ReplicaManager).
+    is_cut_off = not records and offset < log.end_offset and max_bytes > 0
     return PartitionLine(
         partition_index=partition.index,
         high_watermark=log.end_offset,
         last_stable_offset=log.end_offset,
         log_start_offset=log.start_offset,
-        aborted_transactions=() if request.is_read_committed else None,
+        aborted_transactions=() if request.is_read_committed and not is_cut_off else None,
         records=records,
+        diverging_epoch=diverging,
     )
+
+
+def _diverging_epoch(partition: Partition, partition_asked: PartitionAsked) -> EpochEnd | ErrorCode | None:
+    """Whether the client has read what this log does not hold, by the epoch of its last record."""
+    epoch, log = partition_asked.last_fetched_epoch, partition.log
+    if epoch < 0:
+        return None
+    end = log.end_offset_for_epoch(epoch)
+    if end.leader_epoch < 0 or partition_asked.fetch_offset < log.start_offset:
+        return ErrorCode.offset_out_of_range
+    if end.leader_epoch < epoch or end.end_offset < partition_asked.fetch_offset:
+        return EpochEnd(epoch=end.leader_epoch, end_offset=end.end_offset)
+    return None
 
 
 def _reply(cluster: Cluster, opened: Opened, lines: Lines) -> FetchReply:
@@ -202,14 +268,17 @@ def _remember(opened: Opened, lines: Lines) -> Lines:
     """Note what the client is told; an incremental answer leaves out what is no news."""
     session = opened.session
     assert session is not None
+    if not opened.is_incremental:  # the session goes on in the order of its first answer
+        session.partitions = {key: session.partitions[key] for key in lines if key in session.partitions}
     news: Lines = {}
     for key, line in lines.items():
         told = session.told.setdefault(key, Told())
         is_news = told.high_watermark != line.high_watermark or told.start_offset != line.log_start_offset
         told.high_watermark, told.start_offset = line.high_watermark, line.log_start_offset
-        if line.records or line.error_code or is_news or not opened.is_incremental:
+        is_news = is_news or bool(line.records or line.error_code or line.diverging_epoch)
+        if is_news or not opened.is_incremental:
             news[key] = line
-        if line.records and key in session.partitions:
+        if line.records and opened.is_incremental and key in session.partitions:
             # Whoever got records queues up again, so that the limit of bytes starves nobody.
             session.partitions[key] = session.partitions.pop(key)
     return news

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 max_name_length: Final = 249
+metadata_topic: Final = "__cluster_metadata"  # KRaft's own log, which no client may make
 _legal = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -20,6 +21,6 @@ def why_invalid(name: str) -> str | None:
     return None
 
 
-def collide(name: str, other: str) -> bool:
-    """Whether two names differ only in dots and underscores: Kafka's metrics cannot tell them apart."""
-    return name.replace(".", "_") == other.replace(".", "_")
+def unified(name: str) -> str:
+    """The same for names that differ only in dots and underscores: Kafka's metrics cannot tell them apart."""
+    return name.replace(".", "_")

@@ -1,13 +1,18 @@
 """Offsets of partitions: ListOffsets, OffsetForLeaderEpoch, DeleteRecords."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from kcoord.broker.cluster import Asked, Cluster, Partition
 from kcoord.broker.leaders import fence_epoch
 from kcoord.broker.partition_log import Refused
 from kcoord.errors import ErrorCode
+
+_isolation_levels: Final = (0, 1)
+_no_epoch: Final = -1
 
 
 class Special(IntEnum):
@@ -40,6 +45,7 @@ class ListOffsets:
 
     topics: tuple[TopicOffsetsAsked, ...]
     oldest_special: int
+    isolation_level: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,27 +70,37 @@ class ListOffsetsReply:
 
 
 def list_offsets(cluster: Cluster, request: ListOffsets, asked: Asked) -> ListOffsetsReply:
-    return ListOffsetsReply(topics=tuple(_topic_offsets(cluster, topic, request, asked) for topic in request.topics))
+    by_topic: dict[str, list[OffsetAsked]] = {}
+    for topic in request.topics:
+        if topic.partitions:
+            by_topic.setdefault(topic.name, []).extend(topic.partitions)
+    return ListOffsetsReply(
+        topics=tuple(_topic_offsets(cluster, name, lines, request, asked) for name, lines in by_topic.items())
+    )
 
 
-def _topic_offsets(cluster: Cluster, topic: TopicOffsetsAsked, request: ListOffsets, asked: Asked) -> TopicOffsets:
-    times = Counter(line.partition_index for line in topic.partitions)
-    lines = []
-    for line in {line.partition_index: line for line in topic.partitions}.values():
-        partition = cluster.partition(topic.name, line.partition_index)
-        if partition is not None and times[line.partition_index] > 1:
-            lines.append(OffsetLine(partition_index=line.partition_index, error_code=ErrorCode.invalid_request))
+def _topic_offsets(
+    cluster: Cluster, topic: str, lines: Sequence[OffsetAsked], request: ListOffsets, asked: Asked
+) -> TopicOffsets:
+    times = Counter(line.partition_index for line in lines)
+    answers = []
+    for line in {line.partition_index: line for line in lines}.values():
+        index = line.partition_index
+        if request.isolation_level not in _isolation_levels:
+            answers.append(OffsetLine(partition_index=index, error_code=ErrorCode.unknown_server_error))
+        elif times[index] > 1:
+            answers.append(OffsetLine(partition_index=index, error_code=ErrorCode.invalid_request))
         else:
-            lines.append(_offset(partition, line, request.oldest_special, asked))
-    return TopicOffsets(name=topic.name, partitions=tuple(lines))
+            answers.append(_offset(cluster.partition(topic, index), line, request.oldest_special, asked))
+    return TopicOffsets(name=topic, partitions=tuple(answers))
 
 
 def _offset(partition: Partition | None, line: OffsetAsked, oldest_special: int, asked: Asked) -> OffsetLine:
     index = line.partition_index
-    if partition is None:
-        return OffsetLine(partition_index=index, error_code=ErrorCode.unknown_topic_or_partition)
     if line.timestamp < oldest_special:
         return OffsetLine(partition_index=index, error_code=ErrorCode.unsupported_version)
+    if partition is None:
+        return OffsetLine(partition_index=index, error_code=ErrorCode.unknown_topic_or_partition)
     if error := _fence(partition, line.current_leader_epoch, asked):
         return OffsetLine(partition_index=index, error_code=error)
     log = partition.log
@@ -109,6 +125,8 @@ def _offset(partition: Partition | None, line: OffsetAsked, oldest_special: int,
 def _fence(partition: Partition, claimed_epoch: int, asked: Asked) -> ErrorCode | None:
     if partition.leader != asked.node.node_id:
         return ErrorCode.not_leader_or_follower
+    if claimed_epoch < _no_epoch:  # which Fetch takes for no epoch at all
+        return ErrorCode.fenced_leader_epoch
     return fence_epoch(partition, claimed_epoch)
 
 
@@ -205,26 +223,33 @@ class DeleteRecordsReply:
 
 
 def delete_records(cluster: Cluster, request: DeleteRecords, asked: Asked) -> DeleteRecordsReply:
+    wanted: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        if topic.offsets:
+            wanted.setdefault(topic.name, {}).update(topic.offsets)  # the last is meant, if a partition comes twice
     topics = tuple(
         DeletedRecords(
-            name=topic.name,
+            name=name,
             partitions=tuple(
-                _delete_before(cluster.partition(topic.name, index), index, offset, asked)
-                for index, offset in topic.offsets
+                _delete_before(cluster, cluster.partition(name, index), index, offset, asked)
+                for index, offset in offsets.items()
             ),
         )
-        for topic in request.topics
+        for name, offsets in wanted.items()
     )
-    cluster.recount()
     return DeleteRecordsReply(topics=topics)
 
 
-def _delete_before(partition: Partition | None, index: int, offset: int, asked: Asked) -> DeletionLine:
+def _delete_before(
+    cluster: Cluster, partition: Partition | None, index: int, offset: int, asked: Asked
+) -> DeletionLine:
     if partition is None:
         return DeletionLine(partition_index=index, error_code=ErrorCode.unknown_topic_or_partition)
     if partition.leader != asked.node.node_id:
         return DeletionLine(partition_index=index, error_code=ErrorCode.not_leader_or_follower)
+    before = partition.log.size
     outcome = partition.log.delete_records(offset, asked.now_ms)
     if isinstance(outcome, Refused):
         return DeletionLine(partition_index=index, error_code=outcome.error)
+    cluster.freed(before - partition.log.size)
     return DeletionLine(partition_index=index, low_watermark=outcome)

@@ -112,13 +112,6 @@ class PartitionLog:
             position = 0
         return b"".join(views)
 
-    def bytes_from(self, offset: int) -> int:
-        """How many bytes could be read from here; 0 at the log's end and outside of it."""
-        if not self.start_offset <= offset < self.end_offset:
-            return 0
-        segment = self._segments[self._index_of(offset)]
-        return self._end_position - segment.log_position - segment.position_of(offset)
-
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record that is not older than this."""
         for segment in self._segments:
@@ -161,9 +154,9 @@ class PartitionLog:
         oversize = self._delete_segments(self._count_oversize(), now_ms)
         return oversize + self._delete_segments(self._count_expired(now_ms), now_ms)
 
-    def expire_producers(self, now_ms: int) -> int:
-        """Forget the producers that were silent too long; how many."""
-        return self.producers.expire(now_ms)
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget the producers that were silent for so long; how many."""
+        return self.producers.expire(now_ms, expiration_ms)
 
     @property
     def _end_position(self) -> int:
@@ -290,4 +283,4 @@ class PartitionLog:
             return segment.max_timestamp
         cut = segment.batch_holding(self.start_offset)
         left = [record.timestamp for record in read_records(cut) if record.offset >= self.start_offset]
-        return max(*left, segment.max_timestamp_from(cut.header.last_offset + 1))
+        return max([*left, segment.max_timestamp_from(cut.header.last_offset + 1)])

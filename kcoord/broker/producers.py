@@ -23,7 +23,6 @@ from kcoord.wire.batches import BatchHeader, step_sequence
 BATCHES_KEPT = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as an idempotent producer has in flight
 NO_EPOCH = -1
 PRODUCERS_KEPT = 10_000
-EXPIRATION_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +52,8 @@ class Producer:
 class Producers:
     """The producers of one partition, the longest silent first; memory is bounded by `producers_kept`."""
 
-    def __init__(self, *, producers_kept: int = PRODUCERS_KEPT, expiration_ms: int = EXPIRATION_MS) -> None:
+    def __init__(self, *, producers_kept: int = PRODUCERS_KEPT) -> None:
         self.producers_kept = producers_kept
-        self.expiration_ms = expiration_ms
         self._by_id: dict[int, Producer] = {}
 
     def __len__(self) -> int:
@@ -99,12 +97,10 @@ class Producers:
         if len(self._by_id) > self.producers_kept:
             del self._by_id[next(iter(self._by_id))]
 
-    def expire(self, now_ms: int) -> int:
-        """Forget the producers that were silent too long; how many."""
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget the producers that were silent for so long; how many."""
         # By the time of their records, not of their coming: so does ProducerStateManager.isProducerExpired.
-        silent = [
-            id_ for id_, producer in self._by_id.items() if now_ms - producer.last_timestamp >= self.expiration_ms
-        ]
+        silent = [id_ for id_, producer in self._by_id.items() if now_ms - producer.last_timestamp >= expiration_ms]
         for id_ in silent:
             del self._by_id[id_]
         return len(silent)

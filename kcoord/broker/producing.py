@@ -8,10 +8,14 @@ from kcoord.broker.cluster import Asked, Cluster, Partition, Topic
 from kcoord.broker.leaders import CurrentLeader, Endpoint, endpoints_of, leader_of
 from kcoord.broker.partition_log import Appended, Refused
 from kcoord.errors import ErrorCode
-from kcoord.wire.batches import BadBatch, produced_batch
+from kcoord.wire.batches import HEADER_SIZE, MAGIC, BadBatch, Batch, produced_batch, read_header
 from kcoord.wire.compression import Codec
 
 _legal_acks: Final = frozenset({-1, 0, 1})
+_frame_size: Final = 17  # what Kafka reads of a batch to find its end
+_least_length: Final = 14  # of a record of format v0, the shortest that there was
+# Kafka explains only what is wrong with single records; what only kcoord refuses is explained too.
+_own_refusals: Final = frozenset({ErrorCode.invalid_txn_state, ErrorCode.kafka_storage_error})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +36,7 @@ class ProducedTopic:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Produce:
     acks: int
-    is_transactional: bool
+    has_transactional_id: bool
     allows_zstd: bool  # from version 7 on (KIP-110)
     topics: tuple[ProducedTopic, ...]
 
@@ -81,8 +85,55 @@ class ProduceReply:
 
 def produce(cluster: Cluster, request: Produce, asked: Asked) -> ProduceReply:
     """Append what was sent. `cluster` tells the long polls of what arrived."""
-    lines = tuple(_produce_topic(cluster, topic, request, asked) for topic in request.topics)
+    if refused := _refuse_all(request):
+        return ProduceReply(responses=tuple(_refused_topic(topic, refused) for topic in _merged(request.topics)))
+    lines = tuple(_produce_topic(cluster, topic, request, asked) for topic in _merged(request.topics))
     return ProduceReply(responses=lines, node_endpoints=endpoints_of(cluster, _misled(lines)))
+
+
+def _merged(topics: tuple[ProducedTopic, ...]) -> list[ProducedTopic]:
+    """Each topic once, with all that was sent for its partitions."""
+    merged: dict[tuple[str | None, UUID | None], list[ProducedPartition]] = {}
+    for topic in topics:
+        if topic.partitions:
+            merged.setdefault((topic.name, topic.topic_id), []).extend(topic.partitions)
+    return [
+        ProducedTopic(name=name, topic_id=topic_id, partitions=tuple(partitions))
+        for (name, topic_id), partitions in merged.items()
+    ]
+
+
+def _refuse_all(request: Produce) -> Refused | None:
+    """Why nothing of a request is taken: KafkaApis looks at every first batch for the mark of a transaction."""
+    for records in (partition.records or b"" for topic in request.topics for partition in topic.partitions):
+        if len(records) >= _frame_size and _is_unreadable(records):
+            return Refused(error=ErrorCode.corrupt_message, message="It cannot be told where the first batch ends")
+        if not request.has_transactional_id and _is_transactional(records):
+            return Refused(error=ErrorCode.transactional_id_authorization_failed, message="")
+    return None
+
+
+def _is_unreadable(records: bytes) -> bool:
+    """As ByteBufferLogInputStream.nextBatchSize has it."""
+    length, magic = int.from_bytes(records[8:12], signed=True), records[16]
+    return length < _least_length or magic > MAGIC
+
+
+def _is_transactional(records: bytes) -> bool:
+    if len(records) < HEADER_SIZE:
+        return False
+    header = read_header(records)
+    return header.is_transactional and header.magic == MAGIC and header.size <= len(records)
+
+
+def _refused_topic(sent: ProducedTopic, refused: Refused) -> TopicLine:
+    lines = {
+        partition.index: PartitionLine(
+            index=partition.index, error_code=refused.error, error_message=refused.message or None
+        )
+        for partition in sent.partitions
+    }
+    return TopicLine(name=sent.name or "", topic_id=sent.topic_id, partition_responses=tuple(lines.values()))
 
 
 def _misled(topics: tuple[TopicLine, ...]) -> list[CurrentLeader]:
@@ -91,50 +142,59 @@ def _misled(topics: tuple[TopicLine, ...]) -> list[CurrentLeader]:
 
 
 def _produce_topic(cluster: Cluster, sent: ProducedTopic, request: Produce, asked: Asked) -> TopicLine:
+    """Of a partition that comes twice the last good batch is taken, and the refusal of a bad one told, as by Kafka."""
     topic = cluster.topics.get(sent.name) if sent.name is not None else cluster.topic_by_id(sent.topic_id)
-    lines = tuple(_produce_partition(cluster, topic, partition, request, asked, sent) for partition in sent.partitions)
+    refused: dict[int, PartitionLine] = {}
+    batches: dict[int, tuple[Partition, Batch]] = {}
+    for content in sent.partitions:
+        index = content.index
+        partition = topic.partition(index) if topic else None
+        if partition is None:
+            is_by_id = topic is None and sent.name is None
+            error = ErrorCode.unknown_topic_id if is_by_id else ErrorCode.unknown_topic_or_partition
+            refused[index] = PartitionLine(index=index, error_code=error)
+            continue
+        try:
+            batches[index] = (partition, _read_batch(content.records, request))
+        except BadBatch as bad:
+            refused[index] = _line(index, Refused(error=bad.error, message=bad.message))
+    appended = {
+        index: _append(cluster, topic, partition, batch, request, asked)
+        for index, (partition, batch) in batches.items()
+        if topic is not None
+    }
+    lines = tuple((appended | refused).values())
     return TopicLine(name=sent.name or "", topic_id=sent.topic_id, partition_responses=lines)
 
 
-def _produce_partition(
-    cluster: Cluster,
-    topic: Topic | None,
-    sent: ProducedPartition,
-    request: Produce,
-    asked: Asked,
-    sent_topic: ProducedTopic,
-) -> PartitionLine:
-    if topic is None and sent_topic.name is None:
-        return PartitionLine(index=sent.index, error_code=ErrorCode.unknown_topic_id)
-    partition = topic.partition(sent.index) if topic else None
-    if topic is None or partition is None:
-        return PartitionLine(index=sent.index, error_code=ErrorCode.unknown_topic_or_partition)
-    if request.acks not in _legal_acks:
-        return PartitionLine(index=sent.index, error_code=ErrorCode.invalid_required_acks)
-    if topic.is_internal:
-        return PartitionLine(index=sent.index, error_code=ErrorCode.invalid_topic_exception)
-    if partition.leader != asked.node.node_id:
-        return PartitionLine(
-            index=sent.index, error_code=ErrorCode.not_leader_or_follower, current_leader=leader_of(partition)
-        )
-    outcome = _append(cluster, partition, sent.records, request, asked)
-    return _line(sent.index, outcome)
+def _read_batch(records: bytes | None, request: Produce) -> Batch:
+    """What can be seen without the log (ProduceRequest.validateRecords). Raises BadBatch."""
+    batch = produced_batch(records)
+    if batch.header.codec == Codec.ZSTD and not request.allows_zstd:
+        raise BadBatch(ErrorCode.unsupported_compression_type, "zstd needs Produce version 7 or later")
+    return batch
 
 
 def _append(
-    cluster: Cluster, partition: Partition, records: bytes | None, request: Produce, asked: Asked
-) -> Appended | Refused:
-    try:
-        batch = produced_batch(records)
-    except BadBatch as bad:
-        return Refused(error=bad.error, message=bad.message)
-    if batch.header.codec == Codec.ZSTD and not request.allows_zstd:
-        return Refused(error=ErrorCode.unsupported_compression_type, message="zstd needs Produce version 7 or later")
-    if batch.header.is_transactional or request.is_transactional:
+    cluster: Cluster, topic: Topic, partition: Partition, batch: Batch, request: Produce, asked: Asked
+) -> PartitionLine:
+    index = partition.index
+    if request.acks not in _legal_acks:
+        return PartitionLine(index=index, error_code=ErrorCode.invalid_required_acks)
+    if topic.is_internal:
+        return PartitionLine(index=index, error_code=ErrorCode.invalid_topic_exception)
+    if partition.leader != asked.node.node_id:
+        leader = leader_of(partition)
+        return PartitionLine(index=index, error_code=ErrorCode.not_leader_or_follower, current_leader=leader)
+    return _line(index, _append_to_log(cluster, partition, batch, asked.now_ms))
+
+
+def _append_to_log(cluster: Cluster, partition: Partition, batch: Batch, now_ms: int) -> Appended | Refused:
+    if batch.header.is_transactional:
         return Refused(error=ErrorCode.invalid_txn_state, message="kcoord has no transactions")
     if cluster.held_bytes + batch.header.size > cluster.settings.kcoord_log_memory_bytes:
         return Refused(error=ErrorCode.kafka_storage_error, message="kcoord.log.memory.bytes is used up")
-    outcome = partition.log.append(batch, asked.now_ms)
+    outcome = partition.log.append(batch, now_ms)
     if isinstance(outcome, Appended) and not outcome.is_duplicate:
         cluster.appended(partition, batch.header.size)
     return outcome
@@ -146,7 +206,13 @@ def _line(index: int, outcome: Appended | Refused) -> PartitionLine:
             RecordErrorLine(batch_index=error.index, batch_index_error_message=error.message)
             for error in outcome.record_errors
         )
-        return PartitionLine(index=index, error_code=outcome.error, error_message=outcome.message, record_errors=errors)
+        return PartitionLine(
+            index=index,
+            error_code=outcome.error,
+            log_start_offset=outcome.start_offset,
+            record_errors=errors,
+            error_message=outcome.message if errors or outcome.error in _own_refusals else None,
+        )
     return PartitionLine(
         index=index,
         base_offset=outcome.base_offset,

@@ -4,11 +4,12 @@ A topic takes every setting that Kafka's topics have, so that a tool that sets o
 ones that are not honoured tune disks, replicas and tiers, which an embedded cluster does not have.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, assert_never
 
 from kcoord.broker.partition_log import LogSettings
 from kcoord.settings import Settings
@@ -35,34 +36,98 @@ class TopicSetting:
     kind: ConfigType
     default: str
     broker_name: str | None  # the broker setting that stands in where a topic sets none
+    has_broker_default: bool  # whether that setting has a default of its own
     least: float | None = None
+    most: float | None = None
     choices: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None  # of the value, of each element in a list
+
+    def parsed(self, value: str) -> bool | int | float | str | tuple[str, ...]:
+        """What Kafka makes of the text (ConfigDef.parseType). Raises BadConfig."""
+        text = value.strip()
+        try:
+            match self.kind:
+                case ConfigType.BOOLEAN:
+                    return _boolean(text)
+                case ConfigType.INT:
+                    return _integer(text, bits=32)
+                case ConfigType.LONG:
+                    return _integer(text, bits=64)
+                case ConfigType.DOUBLE:
+                    return _double(text)
+                case ConfigType.LIST:
+                    return tuple(part.strip() for part in text.split(",")) if text else ()
+                case ConfigType.STRING:
+                    return text
+                case _ as never:
+                    assert_never(never)
+        except ValueError:
+            raise BadConfig(f"Invalid value {value} for configuration {self.name}: not of its type") from None
+
+    def shown(self, value: str) -> str:
+        """The value as DescribeConfigs has it (ConfigDef.convertToString)."""
+        parsed = self.parsed(value)
+        if isinstance(parsed, bool):
+            return "true" if parsed else "false"
+        return ",".join(parsed) if isinstance(parsed, tuple) else str(parsed)
 
     def refuse_unless_valid(self, value: str) -> None:
         """Raise BadConfig for a value of another type or outside the limits."""
-        parse = _parsers.get(self.kind)
-        try:
-            number = parse(value.strip()) if parse else None
-        except ValueError:
-            expected = "a boolean" if self.kind is ConfigType.BOOLEAN else "a number"
-            raise BadConfig(f"Invalid value {value} for configuration {self.name}: {expected} is expected") from None
-        if self.least is not None and number is not None and number < self.least:
-            raise BadConfig(f"Invalid value {value} for configuration {self.name}: at least {self.least} is expected")
-        given = [part.strip() for part in value.split(",")] if self.kind is ConfigType.LIST else [value]
-        if self.choices and any(part not in self.choices for part in given):
-            allowed = ", ".join(self.choices)
-            raise BadConfig(f"Invalid value {value} for configuration {self.name}: one of {allowed} is expected")
+        parsed = self.parsed(value)
+        if isinstance(parsed, int | float):
+            is_valid = not (self.least is not None and parsed < self.least)
+            is_valid = is_valid and not (self.most is not None and parsed > self.most)
+        else:
+            given = parsed if isinstance(parsed, tuple) else (parsed,)
+            is_valid = not self.choices or all(part in self.choices for part in given)
+        if not is_valid or (self.pattern and not self.pattern.fullmatch(value.strip())):
+            raise BadConfig(f"Invalid value {value} for configuration {self.name}{self._allowed()}")
+
+    def _allowed(self) -> str:
+        if self.choices:
+            return f": one of {', '.join(self.choices)} is expected"
+        limits = [f"at least {self.least}"] if self.least is not None else []
+        limits += [f"at most {self.most}"] if self.most is not None else []
+        return f": {' and '.join(limits)} is expected" if limits else ""
 
 
-def _boolean(text: str) -> float:
+def refuse_unless_valid(overrides: Mapping[str, str]) -> None:
+    """Raise BadConfig for settings that a topic cannot have, alone or together (LogConfig.validate)."""
+    for name, value in overrides.items():
+        if name not in topic_settings:
+            raise BadConfig(f"Unknown topic config name: {name}")
+        topic_settings[name].refuse_unless_valid(value)
+    lags = [overrides.get(name, topic_settings[name].default) for name in ("min.compaction.lag.ms", _max_lag)]
+    if int(lags[0]) > int(lags[1]):
+        raise BadConfig(f"conflict topic config setting min.compaction.lag.ms ({lags[0]}) > {_max_lag} ({lags[1]})")
+    if overrides.get("remote.storage.enable", "").strip().lower() == "true":
+        raise BadConfig("There is no tiered storage here, so remote.storage.enable cannot be true")
+
+
+_max_lag: Final = "max.compaction.lag.ms"
+_java_double: Final = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)")
+_gzip_level: Final = re.compile(r"-0*1|\+?0*[1-9]")
+_throttled_replicas: Final = re.compile(r"\*|(\d+:\d+)?(\s*,\s*(\d+:\d+)?)*")
+
+
+def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError(text)
     return text.lower() == "true"
 
 
-_parsers: Final[Mapping[ConfigType, Callable[[str], float]]] = MappingProxyType(
-    {ConfigType.BOOLEAN: _boolean, ConfigType.INT: int, ConfigType.LONG: int, ConfigType.DOUBLE: float}
-)
+def _integer(text: str, *, bits: int) -> int:
+    """As Java parses it, which knows no underscores and no numbers that are too long."""
+    number = int(text)
+    if "_" in text or not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise ValueError(text)
+    return number
+
+
+def _double(text: str) -> float:
+    if not _java_double.fullmatch(text):
+        raise ValueError(text)
+    return float(text.rstrip("fFdD"))
 
 
 def _row(
@@ -71,17 +136,31 @@ def _row(
     default: str,
     broker_name: str | None = None,
     *,
+    has_broker_default: bool = True,
     least: float | None = None,
+    most: float | None = None,
     choices: tuple[str, ...] = (),
+    pattern: re.Pattern[str] | None = None,
 ) -> tuple[str, TopicSetting]:
-    setting = TopicSetting(name=name, kind=kind, default=default, broker_name=broker_name, least=least, choices=choices)
+    setting = TopicSetting(
+        name=name,
+        kind=kind,
+        default=default,
+        broker_name=broker_name,
+        has_broker_default=has_broker_default,
+        least=least,
+        most=most,
+        choices=choices,
+        pattern=pattern,
+    )
     return name, setting
 
 
 _longest = str(2**63 - 1)
-_int, _long, _list, _boolean_, _string = (
+_int, _long, _double_, _list, _boolean_, _string = (
     ConfigType.INT,
     ConfigType.LONG,
+    ConfigType.DOUBLE,
     ConfigType.LIST,
     ConfigType.BOOLEAN,
     ConfigType.STRING,
@@ -107,8 +186,8 @@ topic_settings: Final[Mapping[str, TopicSetting]] = MappingProxyType(
     dict(
         [
             _row("cleanup.policy", _list, "delete", "log.cleanup.policy", choices=("delete", "compact")),
-            _row("compression.gzip.level", _int, "-1", "compression.gzip.level"),
-            _row("compression.lz4.level", _int, "9", "compression.lz4.level"),
+            _row("compression.gzip.level", _int, "-1", "compression.gzip.level", pattern=_gzip_level),
+            _row("compression.lz4.level", _int, "9", "compression.lz4.level", least=1, most=17),
             _row(
                 "compression.type",
                 _string,
@@ -116,14 +195,14 @@ topic_settings: Final[Mapping[str, TopicSetting]] = MappingProxyType(
                 "compression.type",
                 choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
             ),
-            _row("compression.zstd.level", _int, "3", "compression.zstd.level"),
+            _row("compression.zstd.level", _int, "3", "compression.zstd.level", least=-131072, most=22),
             _row("delete.retention.ms", _long, "86400000", "log.cleaner.delete.retention.ms", least=0),
             _row("file.delete.delay.ms", _long, "60000", "log.segment.delete.delay.ms", least=0),
             _row("flush.messages", _long, _longest, "log.flush.interval.messages", least=1),
             _row("flush.ms", _long, _longest, least=0),
-            _row("follower.replication.throttled.replicas", _list, ""),
+            _row("follower.replication.throttled.replicas", _list, "", pattern=_throttled_replicas),
             _row("index.interval.bytes", _int, "4096", "log.index.interval.bytes", least=0),
-            _row("leader.replication.throttled.replicas", _list, ""),
+            _row("leader.replication.throttled.replicas", _list, "", pattern=_throttled_replicas),
             _row("local.retention.bytes", _long, "-2", "log.local.retention.bytes", least=-2),
             _row("local.retention.ms", _long, "-2", "log.local.retention.ms", least=-2),
             _row("max.compaction.lag.ms", _long, _longest, "log.cleaner.max.compaction.lag.ms", least=1),
@@ -137,7 +216,7 @@ topic_settings: Final[Mapping[str, TopicSetting]] = MappingProxyType(
                 "log.message.timestamp.type",
                 choices=("CreateTime", "LogAppendTime"),
             ),
-            _row("min.cleanable.dirty.ratio", ConfigType.DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", least=0),
+            _row("min.cleanable.dirty.ratio", _double_, "0.5", "log.cleaner.min.cleanable.ratio", least=0, most=1),
             _row("min.compaction.lag.ms", _long, "0", "log.cleaner.min.compaction.lag.ms", least=0),
             _row("min.insync.replicas", _int, "1", "min.insync.replicas", least=1),
             _row("preallocate", _boolean_, "false", "log.preallocate"),
@@ -145,7 +224,8 @@ topic_settings: Final[Mapping[str, TopicSetting]] = MappingProxyType(
             _row("remote.log.delete.on.disable", _boolean_, "false"),
             _row("remote.storage.enable", _boolean_, "false"),
             _row("retention.bytes", _long, "-1", "log.retention.bytes"),
-            _row("retention.ms", _long, "604800000", "log.retention.ms", least=-1),
+            # log.retention.ms has no default: log.retention.hours=168 stands in, which DescribeConfigs does not tell.
+            _row("retention.ms", _long, "604800000", "log.retention.ms", has_broker_default=False, least=-1),
             _row("segment.bytes", _int, "1073741824", "log.segment.bytes", least=1024 * 1024),
             _row("segment.index.bytes", _int, "10485760", "log.index.size.max.bytes", least=4),
             _row("segment.jitter.ms", _long, "0", least=0),
@@ -177,14 +257,17 @@ def log_settings(overrides: Mapping[str, str], settings: Settings) -> LogSetting
     def number(name: str) -> int:
         return int(effective(name, overrides, settings))
 
-    policies = {policy.strip() for policy in effective("cleanup.policy", overrides, settings).split(",")}
+    def text(name: str) -> str:
+        return topic_settings[name].shown(effective(name, overrides, settings))
+
+    policies = text("cleanup.policy").split(",")
     return LogSettings(
         segment_bytes=number("segment.bytes"),
         segment_ms=number("segment.ms"),
         retention_bytes=number("retention.bytes"),
         retention_ms=number("retention.ms"),
         max_message_bytes=number("max.message.bytes"),
-        uses_append_time=effective("message.timestamp.type", overrides, settings) == "LogAppendTime",
+        uses_append_time=text("message.timestamp.type") == "LogAppendTime",
         timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
         timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
         is_compacted="compact" in policies,

@@ -5,20 +5,21 @@ the same answer.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 from uuid import UUID
 
 from kcoord.broker.cluster import Asked, Cluster, NodeId, Topic
 from kcoord.broker.configs import ConfigSource, effective_source
-from kcoord.broker.names import collide, why_invalid
-from kcoord.broker.topic_settings import BadConfig, effective, topic_settings
+from kcoord.broker.names import metadata_topic, unified, why_invalid
+from kcoord.broker.topic_settings import BadConfig, effective, refuse_unless_valid, topic_settings
 from kcoord.errors import ErrorCode
 
 Item = TypeVar("Item")
 
 use_default: Final = -1
+_more_than_anyone_waits_for: Final = 1 << 32  # min_bytes has 31 bits
 max_partitions: Final = 10_000  # of one topic: memory is bounded by settings, not by clients
 
 
@@ -79,7 +80,8 @@ def create_topics(cluster: Cluster, request: CreateTopics, asked: Asked) -> Crea
     repeated = _repeated([topic.name for topic in request.topics])
     lines = [_repeated_topic(name) for name in repeated]
     once = [topic for topic in request.topics if topic.name not in repeated]
-    lines += [_create(cluster, topic, request.validate_only, asked.now_ms) for topic in once]
+    present = {unified(name): name for name in cluster.topics}
+    lines += [_create(cluster, topic, present, request.validate_only, asked.now_ms) for topic in once]
     return CreateTopicsReply(topics=tuple(lines))
 
 
@@ -87,9 +89,12 @@ def _repeated_topic(name: str) -> CreatedTopic:
     return CreatedTopic(name=name, error_code=ErrorCode.invalid_request, error_message="Duplicate topic name.")
 
 
-def _create(cluster: Cluster, new: NewTopic, validate_only: bool, now_ms: int) -> CreatedTopic:
+def _create(
+    cluster: Cluster, new: NewTopic, present: Mapping[str, str], validate_only: bool, now_ms: int
+) -> CreatedTopic:
+    """`present` are the topics that were there before the request, by their unified names."""
     try:
-        _refuse_name(cluster, new.name)
+        _refuse_name(cluster, new.name, present)
         overrides = _valid_overrides(new.configs)
         replicas = _replicas_of_new(cluster, new)
     except Refusal as refusal:
@@ -104,13 +109,14 @@ def _create(cluster: Cluster, new: NewTopic, validate_only: bool, now_ms: int) -
     )
 
 
-def _refuse_name(cluster: Cluster, name: str) -> None:
+def _refuse_name(cluster: Cluster, name: str, present: Mapping[str, str]) -> None:
+    if name == metadata_topic:
+        raise Refusal(ErrorCode.invalid_request, f"Creation of internal topic {name} is prohibited.")
     if reason := why_invalid(name):
         raise Refusal(ErrorCode.invalid_topic_exception, reason)
     if name in cluster.topics:
         raise Refusal(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
-    other = next((known for known in cluster.topics if collide(known, name)), None)
-    if other is not None:
+    if other := present.get(unified(name)):
         raise Refusal(ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {other}")
 
 
@@ -119,13 +125,11 @@ def _valid_overrides(configs: Sequence[tuple[str, str | None]]) -> dict[str, str
     for name, value in configs:
         if value is None:
             raise Refusal(ErrorCode.invalid_config, f"Null value not supported for topic configs: {name}")
-        if name not in topic_settings:
-            raise Refusal(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
-        try:
-            topic_settings[name].refuse_unless_valid(value)
-        except BadConfig as error:
-            raise Refusal(ErrorCode.invalid_config, str(error)) from None
         overrides[name] = value
+    try:
+        refuse_unless_valid(overrides)
+    except BadConfig as error:
+        raise Refusal(ErrorCode.invalid_config, str(error)) from None
     return overrides
 
 
@@ -268,6 +272,11 @@ class DoomedTopic:
     name: str | None
     topic_id: UUID | None = None
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether it is given by one of the two."""
+        return (self.name is None) != (self.topic_id is None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopics:
@@ -289,37 +298,50 @@ class DeleteTopicsReply:
 
 
 def delete_topics(cluster: Cluster, request: DeleteTopics, asked: Asked) -> DeleteTopicsReply:
-    repeated = set(_repeated(list(request.topics)))
-    lines = [
-        DeletedTopic(
-            name=doomed.name,
-            topic_id=doomed.topic_id,
-            error_code=ErrorCode.invalid_request,
-            error_message="Duplicate topic name." if doomed.name is not None else "Duplicate topic id.",
-        )
-        for doomed in repeated
+    nonsense = [doomed for doomed in request.topics if not doomed.is_clear]
+    wanted = [doomed for doomed in request.topics if doomed.is_clear]
+    repeated = _repeated(wanted)
+    ambiguous = _both_named_and_numbered(cluster, wanted, repeated)
+    spared = {doomed for topic in ambiguous for doomed in _ways_to_name(topic)}.union(repeated)
+    lines = [_undeleted(doomed, "Either a name or an id must be given.") for doomed in nonsense]
+    lines += [_undeleted(doomed, "Duplicate topic name or id.") for doomed in repeated]
+    lines += [
+        _undeleted(DoomedTopic(name=topic.name, topic_id=topic.topic_id), "The topic is given by name and by id.")
+        for topic in ambiguous
     ]
-    lines += [_delete(cluster, doomed) for doomed in request.topics if doomed not in repeated]
+    lines += [_delete(cluster, doomed) for doomed in wanted if doomed not in spared]
     return DeleteTopicsReply(responses=tuple(lines))
 
 
+def _both_named_and_numbered(
+    cluster: Cluster, wanted: Sequence[DoomedTopic], repeated: Collection[DoomedTopic]
+) -> list[Topic]:
+    """The topics that are to be deleted by name, and again by id."""
+    ids = {doomed.topic_id for doomed in wanted}
+    names = [doomed.name for doomed in wanted if doomed.name is not None and doomed not in repeated]
+    named = [cluster.topics[name] for name in names if name in cluster.topics]
+    return [topic for topic in named if topic.topic_id in ids]
+
+
+def _ways_to_name(topic: Topic) -> tuple[DoomedTopic, DoomedTopic]:
+    return DoomedTopic(name=topic.name), DoomedTopic(name=None, topic_id=topic.topic_id)
+
+
 def _delete(cluster: Cluster, doomed: DoomedTopic) -> DeletedTopic:
-    if doomed.name is None and doomed.topic_id is None:
-        return _undeleted(doomed, ErrorCode.invalid_request, "Neither topic name nor id were specified.")
-    if doomed.name is not None and doomed.topic_id is not None:
-        return _undeleted(doomed, ErrorCode.invalid_request, "You may not specify both topic name and topic id.")
     topic = cluster.topics.get(doomed.name) if doomed.name is not None else cluster.topic_by_id(doomed.topic_id)
-    if topic is None and doomed.name is not None:
-        return _undeleted(doomed, ErrorCode.unknown_topic_or_partition, "There is no such topic.")
     if topic is None:
-        return _undeleted(doomed, ErrorCode.unknown_topic_id, "There is no topic with this id.")
+        error = ErrorCode.unknown_topic_id if doomed.name is None else ErrorCode.unknown_topic_or_partition
+        return _undeleted(doomed, "There is no such topic.", error)
     cluster.delete_topic(topic)
+    for partition in topic.partitions:
+        cluster.on_append(partition, _more_than_anyone_waits_for)  # a Fetch that waits here is answered at once
     return DeletedTopic(name=topic.name, topic_id=topic.topic_id)
 
 
-def _undeleted(doomed: DoomedTopic, error: ErrorCode, message: str) -> DeletedTopic:
+def _undeleted(doomed: DoomedTopic, message: str, error: ErrorCode = ErrorCode.invalid_request) -> DeletedTopic:
     return DeletedTopic(name=doomed.name, topic_id=doomed.topic_id, error_code=error, error_message=message)
 
 
-def _repeated(items: Sequence[Item]) -> list[Item]:
-    return [item for item, times in Counter(items).items() if times > 1]
+def _repeated(items: Sequence[Item]) -> KeysView[Item]:
+    """Those that come more than once, in their order."""
+    return {item: times for item, times in Counter(items).items() if times > 1}.keys()

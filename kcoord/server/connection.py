@@ -2,22 +2,26 @@
 
 As a broker does, a connection works on one request at a time: the next is not looked at before the one at hand is
 answered, so answers keep the order of requests and a client that asks faster than it is answered fills its own socket.
-What is decided in one go leaves in one write.
+What is decided in one turn leaves in one write. A turn ends after so many requests or bytes of answers, so that a
+client with a lot to ask neither holds up the others nor fills memory with answers that it does not read.
 """
 
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from kcoord.broker.long_polls import Ticket
 from kcoord.server.dispatch import Answer, HangUp, Outcome, Park, Unserved
 from kcoord.wire.check import BadBody
-from kcoord.wire.frames import BadFrame, FrameSplitter
+from kcoord.wire.frames import FrameSplitter
 
 log = logging.getLogger("kcoord.server")
 
 _read_ahead_bytes = 1 << 16
+_turn_requests = 100
+_turn_bytes = 1 << 16
 
 
 class Owner(Protocol):
@@ -38,6 +42,9 @@ class Owner(Protocol):
 
     def gone(self, connection: "Connection") -> None: ...
 
+    def soon(self, turn: Callable[[], None]) -> None:
+        """Have this called when the others have had their turn."""
+
     def now(self) -> float: ...
 
 
@@ -52,8 +59,11 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._splitter = FrameSplitter(max_frame_bytes)
         self._frames: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._parked_bytes = 0
         self._is_full = False
         self._is_paused = False
+        self._has_turn_coming = False
         self._is_closed = False
         self._transport: asyncio.Transport | None = None
 
@@ -67,6 +77,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._is_closed = True
         self._frames.clear()
+        self._waiting_bytes = self._parked_bytes = 0
         self._hold(-self.held_bytes)
         self._owner.gone(self)
 
@@ -74,11 +85,9 @@ class Connection(asyncio.Protocol):
         if self._is_closed:
             return
         self.last_active = self._owner.now()
-        try:
-            self._frames += self._splitter.feed(chunk)
-        except BadFrame as bad:
-            self.close(str(bad))
-            return
+        frames = self._splitter.feed(chunk)
+        self._frames += frames
+        self._waiting_bytes += sum(map(len, frames))
         self._work()
 
     def pause_writing(self) -> None:
@@ -87,42 +96,84 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_full = False
+        self.last_active = self._owner.now()
         self._work()
 
     def answer(self, answer: Answer) -> None:
         """The answer to the request that was parked."""
         self.ticket = None
+        self._parked_bytes = 0
+        self.last_active = self._owner.now()
         self._work(answer)
 
+    def refuse(self, reason: str) -> None:
+        """Hang up on the client once it has its answers, saying why in one line of the log."""
+        self._log_closing(reason)
+        self._is_closed = True
+        assert self._transport is not None
+        self._transport.close()
+
     def close(self, reason: str) -> None:
-        """Hang up on the client, saying why in one line of the log."""
-        if not self._is_closed:
-            log.warning("closed peer=%s node=%s why=%r", self.peer, self.node_id, reason)
+        """Hang up at once, saying why in one line of the log; what is unsent is dropped."""
+        self._log_closing(reason)
         self.hang_up()
 
     def hang_up(self) -> None:
         self._is_closed = True
         assert self._transport is not None
-        # abort, not close: what is still unsent could wait for a client that never reads.
         self._transport.abort()
 
+    def _log_closing(self, reason: str) -> None:
+        if not self._is_closed:
+            log.warning("closed peer=%s node=%s why=%r", self.peer, self.node_id, reason)
+
     def _work(self, answered: Answer | None = None) -> None:
-        """Work on what came in until there is nothing left, a request is parked, or the client's side is full."""
+        """Take a turn: work on what came in until nothing is left, one is parked, or the turn is over."""
         pieces = list(answered.pieces) if answered else []
-        while self._frames and self.ticket is None and not self._is_full and not self._is_closed:
-            outcome = self._decide(self._frames.popleft())
-            if isinstance(outcome, Answer):
-                pieces += outcome.pieces
-            elif isinstance(outcome, Park):
-                self.ticket = self._owner.park(self, outcome)
-            else:
-                self._send(pieces)
-                self.close(outcome.reason)
-                return
+        if not self._has_turn_coming:
+            self._answer_waiting(pieces)
         self._send(pieces)
-        self._hold(sum(map(len, self._frames)) + self._splitter.held_bytes - self.held_bytes)
+        if self._splitter.broken and not self._frames and self.ticket is None:
+            self.refuse(str(self._splitter.broken))
+        self._hold(self._bytes_in_flight() - self.held_bytes)
         self._pause_or_resume()
         self._owner.settle()
+
+    def _answer_waiting(self, pieces: list[bytes]) -> None:
+        size = sum(map(len, pieces))
+        for _ in range(_turn_requests):
+            if size > _turn_bytes or not self._can_go_on():
+                break
+            frame = self._frames.popleft()
+            self._waiting_bytes -= len(frame)
+            outcome = self._decide(frame)
+            if isinstance(outcome, Answer):
+                pieces += outcome.pieces
+                size += sum(map(len, outcome.pieces))
+            elif isinstance(outcome, Park):
+                self.ticket = self._owner.park(self, outcome)
+                self._parked_bytes = len(frame)
+            else:
+                self._send(pieces)
+                pieces.clear()
+                self.refuse(outcome.reason)
+        if self._can_go_on():
+            self._has_turn_coming = True
+            self._owner.soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._has_turn_coming = False
+        if not self._is_closed:
+            self._work()
+
+    def _can_go_on(self) -> bool:
+        return bool(self._frames) and self.ticket is None and not self._is_full and not self._is_closed
+
+    def _bytes_in_flight(self) -> int:
+        """What this client makes us hold: requests that wait, a part of one, and answers that it does not read."""
+        assert self._transport is not None
+        unread = self._transport.get_write_buffer_size() if self._is_full else 0
+        return self._waiting_bytes + self._parked_bytes + self._splitter.held_bytes + unread
 
     def _decide(self, frame: bytes) -> Outcome:
         try:

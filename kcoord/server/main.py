@@ -36,11 +36,15 @@ async def _serve(setup: Setup, ready: Callable[[Runtime], None]) -> None:
     async with Runtime(setup) as runtime:
         log.info("serving bootstrap=%s cluster=%s", runtime.bootstrap, runtime.cluster.cluster_id)
         ready(runtime)
-        # What start-up made stays: without it, each collection is short.
-        gc.collect()
-        gc.freeze()
+        asyncio.get_running_loop().call_later(1, _settle_memory)
         await stopped.wait()
         log.info("stopping connections=%s", runtime.connections)
+
+
+def _settle_memory() -> None:
+    """What start-up made stays: without it, each collection is short. Not at once: the first clients are waiting."""
+    gc.collect()
+    gc.freeze()
 
 
 def _log_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import secrets
 import socket
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -26,6 +26,7 @@ log = logging.getLogger("kcoord.server")
 
 _backlog = 4096
 _longest_nap = 30.0
+_last_port = 65535
 
 
 class CannotServe(RuntimeError):
@@ -71,7 +72,11 @@ class Runtime:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._is_settling = False
-        _create(self.cluster, setup.topics)
+        try:
+            _create(self.cluster, setup.topics)
+        except CannotServe:
+            _close_all(self._sockets)
+            raise
 
     @property
     def bootstrap(self) -> str:
@@ -85,7 +90,12 @@ class Runtime:
         self._loop = asyncio.get_running_loop()
         for node, listening in zip(self.cluster.nodes.values(), self._sockets, strict=True):
             self._servers.append(await self._listen(node.node_id, listening))
-        self._chores = [asyncio.create_task(self._close_idle()), asyncio.create_task(self._enforce_retention())]
+        idle_check = min(self._settings.connections_max_idle_ms / 4000, _longest_nap)
+        retention_check = self._settings.log_retention_check_interval_ms / 1000
+        self._chores = [
+            asyncio.create_task(self._repeat(self._close_idle, idle_check)),
+            asyncio.create_task(self._repeat(self._enforce_retention, retention_check)),
+        ]
         return self
 
     async def __aexit__(
@@ -121,12 +131,15 @@ class Runtime:
         if not self._per_address[connection.address]:
             del self._per_address[connection.address]
         if connection.ticket is not None:
-            del self._parked[connection.ticket]
+            self._parked.pop(connection.ticket, None)
             self._long_polls.forget(connection.ticket)
+
+    def soon(self, turn: Callable[[], None]) -> None:
+        self._loop.call_soon(turn)
 
     def held(self, change: int) -> None:
         self._held_bytes += change
-        if self._held_bytes > self._settings.queued_max_request_bytes:
+        if self._held_bytes > self._settings.queued_max_request_bytes and self._connections:
             greediest = max(self._connections, key=lambda connection: connection.held_bytes)
             greediest.close(f"queued.max.request.bytes={self._settings.queued_max_request_bytes} are held")
 
@@ -159,8 +172,13 @@ class Runtime:
     def _answer(self, tickets: Sequence[Ticket]) -> None:
         for ticket in tickets:
             connection, park = self._parked.pop(ticket)
-            answer = self._dispatches[NodeId(connection.node_id)].finish(park, _now_ms())
-            connection.answer(answer)
+            try:
+                answer = self._dispatches[NodeId(connection.node_id)].finish(park, _now_ms())
+            except Exception:
+                log.exception("bug peer=%s: a parked request could not be answered", connection.peer)
+                connection.close("a fault of the server")
+            else:
+                connection.answer(answer)
 
     # Time.
 
@@ -180,24 +198,29 @@ class Runtime:
         self.settle()
         self._arm()
 
-    async def _close_idle(self) -> None:
-        allowed = self._settings.connections_max_idle_ms / 1000
+    async def _repeat(self, chore: Callable[[], None], every: float) -> None:
         while True:
-            await asyncio.sleep(min(allowed / 4, _longest_nap))
-            oldest_allowed = self.now() - allowed
-            idle = [c for c in self._connections if c.last_active < oldest_allowed and c.ticket is None]
-            for connection in idle:
-                connection.close(f"idle for more than connections.max.idle.ms={self._settings.connections_max_idle_ms}")
+            await asyncio.sleep(every)
+            try:
+                chore()
+            except Exception:
+                log.exception("bug: a chore failed; it is tried again in %s s", every)
 
-    async def _enforce_retention(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.log_retention_check_interval_ms / 1000)
-            for partition in self.cluster.partitions():
-                deleted = partition.log.enforce_retention(_now_ms())
-                partition.log.expire_producers(_now_ms())
-                if deleted:
-                    log.info("retention topic=%s partition=%s segments=%s", partition.topic, partition.index, deleted)
-            self.cluster.recount()
+    def _close_idle(self) -> None:
+        allowed_ms = self._settings.connections_max_idle_ms
+        oldest_allowed = self.now() - allowed_ms / 1000
+        idle = [c for c in self._connections if c.last_active < oldest_allowed and c.ticket is None]
+        for connection in idle:
+            connection.close(f"idle for more than connections.max.idle.ms={allowed_ms}")
+
+    def _enforce_retention(self) -> None:
+        for partition in self.cluster.partitions():
+            before = partition.log.size
+            deleted = partition.log.enforce_retention(_now_ms())
+            partition.log.expire_producers(_now_ms(), self._settings.producer_id_expiration_ms)
+            if deleted:
+                self.cluster.freed(before - partition.log.size)
+                log.info("retention topic=%s partition=%s segments=%s", partition.topic, partition.index, deleted)
 
     async def _listen(self, node_id: NodeId, listening: socket.socket) -> asyncio.Server:
         limit = self._settings.socket_request_max_bytes
@@ -212,6 +235,8 @@ def _address(node: Node) -> str:
 
 def _bind(setup: Setup) -> list[socket.socket]:
     """One listening socket per node, all of them or none."""
+    if setup.port + setup.brokers - 1 > _last_port:
+        raise CannotServe(f"{setup.brokers} brokers from port {setup.port} on do not fit below {_last_port + 1}")
     bound: list[socket.socket] = []
     for number in range(setup.brokers):
         port = setup.port + number if setup.port else 0
@@ -222,10 +247,14 @@ def _bind(setup: Setup) -> list[socket.socket]:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
         except OSError as error:
-            for other in bound:
-                other.close()
+            _close_all(bound)
             raise CannotServe(f"cannot listen on {setup.host}:{port}: {error.strerror or error}") from None
     return bound
+
+
+def _close_all(sockets: Sequence[socket.socket]) -> None:
+    for opened in sockets:
+        opened.close()
 
 
 def _create(cluster: Cluster, topics: Sequence[tuple[str, int | None]]) -> None:

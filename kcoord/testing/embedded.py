@@ -16,7 +16,7 @@ READY = '"serve/v1"'
 class EmbeddedCluster:
     """kcoord's own coordinator and topics, as a context manager.
 
-    with EmbeddedCluster(topics={"orders": 3}, settings={"group.max.size": "4"}) as cluster: ...
+    with EmbeddedCluster(topics={"orders": 3}, settings={"num.partitions": "6"}) as cluster: ...
     """
 
     def __init__(

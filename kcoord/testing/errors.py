@@ -1,7 +1,7 @@
 """What can go wrong before a test has begun. Each message says what to do about it."""
 
 
-class FixtureError(Exception):
+class FixtureError(RuntimeError):
     """A cluster or a tool cannot be had."""
 
 

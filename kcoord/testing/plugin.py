@@ -9,13 +9,14 @@
 | kcoord_cluster_factory | session  | `factory(brokers=3, topics={"t": 3}, settings={…})`                           |
 
 A factory's cluster is started; stop it by a `with`, or leave that to the end of the session. When a test that used a
-cluster fails, the end of that cluster's log is in its report.
+cluster fails, the ends of the logs of all clusters that run are in its report.
 
 Every pytest run of everyone who has kcoord installed imports this file: what is heavy is imported by the fixtures.
 """
 
 import os
 from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -115,8 +116,9 @@ def _factory(build: Callable[..., Any], config: pytest.Config) -> Iterator[Calla
         return cluster
 
     yield open_cluster
-    for cluster in ours:
-        cluster.stop()
+    with ExitStack() as stack:  # each is stopped, also if another cannot be
+        for cluster in ours:
+            stack.callback(cluster.stop)
 
 
 def _forget_stopped(clusters: list[Any]) -> None:

@@ -180,8 +180,11 @@ def _connect(address: str) -> Client:
 
 def _in_another_process(verb: str, cluster: EmbeddedCluster, count: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "kcoord.testing.tour_client", verb, cluster.bootstrap, _topic, str(count)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603 - our own
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603 - our own
+    except subprocess.TimeoutExpired:
+        raise TourFailed("the client did not come to an end") from None
     if done.returncode:
-        raise TourFailed(f"the client failed: {done.stderr.strip().splitlines()[-1:]}")
+        raise TourFailed(f"the client failed: {''.join(done.stderr.strip().splitlines()[-1:])}")
     told: dict[str, Any] = json.loads(done.stdout)
     return told

@@ -9,23 +9,21 @@ function is generated for each entity class, which steps over the fields without
 It is straight-line code: runs of fixed-size fields are one addition, nested entities are inlined loops. Stepping past
 the end is caught late (a read beyond the end raises, and the last position is compared with the length), which is
 safe because positions only grow and nothing is allocated. `cuts` is None in the common case; otherwise the
-replacements that remove the unknown tags, for `without`.
+replacements that make the body one that kio can read, for `without`.
 
-What is left to kio: nulls where none may be, and text that is not UTF-8. Both raise ordinary errors there.
+It refuses null arrays where none may be, which kio lets pass, and turns a boolean above 1 into 1, as Kafka reads it.
+What is left to kio: other nulls where none may be, and text that is not UTF-8. Both raise ordinary errors there.
 """
 
 from collections.abc import Callable
 from functools import cache
 from struct import Struct, error
-from typing import Final
 
 from kcoord.wire.schema import Field, Shape, least_element_size, shape_of
+from kcoord.wire.varint import BadVarint, read_uvarint, uvarint
 
 Cut = tuple[int, int, bytes]
 Check = Callable[[bytes, int], list[Cut] | None]
-
-max_elements: Final = 1_000_000
-"""How many array elements one body may hold in all: a frame of empty strings must not become gigabytes of objects."""
 
 
 class BadBody(ValueError):
@@ -33,7 +31,8 @@ class BadBody(ValueError):
 
 
 @cache
-def compiled_check(entity_type: type) -> Check:
+def compiled_check(entity_type: type, max_elements: int) -> Check:
+    """The check of an entity class; `max_elements` limits the elements of all its arrays together."""
     source = _Source()
     source.add(0, "def walk(b, p):")
     source.add(1, f"end = len(b); budget = {max_elements}; cuts = None")
@@ -47,6 +46,8 @@ def compiled_check(entity_type: type) -> Check:
             return walk(body, start)
         except (IndexError, error):
             raise BadBody("the body ends too early") from None
+        except BadVarint as bad:
+            raise BadBody(str(bad)) from None
 
     return check
 
@@ -58,27 +59,6 @@ def without(body: bytes, cuts: list[Cut]) -> bytes:
         kept += [body[position:start], replacement]
         position = end
     return b"".join([*kept, body[position:]])
-
-
-def read_uvarint(b: bytes, p: int) -> tuple[int, int]:
-    """An unsigned varint of at most 5 bytes at p, and the position after it."""
-    value = 0
-    for shift in (0, 7, 14, 21, 28):
-        byte = b[p]
-        p += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, p
-    raise BadBody("a varint of more than 5 bytes")
-
-
-def uvarint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
 
 
 class _Source:
@@ -111,6 +91,8 @@ def _entity(source: _Source, depth: int, shape: Shape) -> None:
     fixed = 0
     for field in shape.plain:
         if field.size is not None and not field.is_array:
+            if field.kafka_type == "bool":
+                _boolean(source, depth, fixed)
             fixed += field.size
             continue
         if fixed:
@@ -121,6 +103,11 @@ def _entity(source: _Source, depth: int, shape: Shape) -> None:
         source.add(depth, f"p += {fixed}")
     if shape.is_flexible:
         _tagged_fields(source, depth, shape)
+
+
+def _boolean(source: _Source, depth: int, ahead: int) -> None:
+    at = f"p + {ahead}"
+    source.add(depth, f"if b[{at}] > 1: cuts = cuts or []; cuts.append(({at}, {at} + 1, b'\\x01'))")
 
 
 def _value(source: _Source, depth: int, field: Field, is_flexible: bool) -> None:
@@ -147,11 +134,13 @@ def _nested(source: _Source, depth: int, field: Field) -> None:
 
 def _array(source: _Source, depth: int, field: Field, is_flexible: bool) -> None:
     n = _length(source, depth, "i32", is_flexible)
+    if not field.is_nullable:
+        source.add(depth, f"if {n} < 0: raise BadBody('a null array of {field.name}')")
     source.add(depth, f"if {n} > 0:")
     least = least_element_size(field)
     source.add(depth + 1, f"if {n} * {least} > end - p: raise BadBody('an array of {field.name} longer than its body')")
     source.add(depth + 1, f"budget -= {n}")
-    source.add(depth + 1, f"if budget < 0: raise BadBody('more than {max_elements} array elements')")
+    source.add(depth + 1, "if budget < 0: raise BadBody('too many array elements')")
     if field.size is not None:
         source.add(depth + 1, f"p += {n} * {field.size}")
         return

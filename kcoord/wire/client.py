@@ -54,6 +54,8 @@ class Client:
             if not chunk:
                 raise Disconnected("the server closed the connection")
             self._frames = self._splitter.feed(chunk)
+            if self._splitter.broken:
+                raise self._splitter.broken
         return self._frames.pop(0)
 
     def close(self) -> None:

@@ -21,6 +21,10 @@ from kcoord.wire.write import Write, compiled_writer
 
 API_VERSIONS: Final = 18
 
+MAX_REQUEST_ELEMENTS: Final = 100_000
+"""Array elements that one request may hold in all: a frame of empty strings must not become gigabytes of objects."""
+_ANY_NUMBER: Final = 2**31  # of a server that we chose to ask
+
 Read = Callable[[bytes, int], Any]
 
 
@@ -37,11 +41,11 @@ class Codec:
 
     @cached_property
     def read_request(self) -> Read:
-        return _checked_reader(self._request_type)
+        return _checked_reader(self._request_type, MAX_REQUEST_ELEMENTS)
 
     @cached_property
     def read_response(self) -> Read:
-        return _checked_reader(self._response_type)
+        return _checked_reader(self._response_type, _ANY_NUMBER)
 
     @cached_property
     def write_request(self) -> Write:
@@ -98,8 +102,8 @@ def response_pieces(header: RequestHeader, response: Any) -> list[bytes]:
     return frame_pieces(parts)
 
 
-def _checked_reader(entity_type: Any) -> Read:
-    check = compiled_check(entity_type)
+def _checked_reader(entity_type: Any, max_elements: int) -> Read:
+    check = compiled_check(entity_type, max_elements)
     native_read = entity_reader(entity_type)
 
     def read(frame: bytes, position: int) -> Any:

@@ -13,9 +13,13 @@ class BadFrame(ValueError):
 
 
 class FrameSplitter:
-    """Bytes in as they arrive, whole frames out; holds only bytes that did arrive, whatever a length claims."""
+    """Bytes in as they arrive, whole frames out; holds only bytes that did arrive, whatever a length claims.
+
+    After a length that no frame may have, `broken` says so and nothing comes out any more.
+    """
 
     def __init__(self, max_frame_bytes: int) -> None:
+        self.broken: BadFrame | None = None
         self._max_frame_bytes = max_frame_bytes
         self._held = bytearray()
         self._needed = 4
@@ -26,7 +30,9 @@ class FrameSplitter:
         return len(self._held)
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The frames that this chunk completes. Raises BadFrame, after which the splitter is of no more use."""
+        """The frames that this chunk completes."""
+        if self.broken:
+            return []
         if not self._held:
             frames, position = self._split(chunk)
             self._held += chunk[position:]
@@ -45,8 +51,10 @@ class FrameSplitter:
         while end - position >= 4:
             (length,) = length_prefix.unpack_from(buffer, position)
             if length < 0 or length > self._max_frame_bytes:
-                view.release()
-                raise BadFrame(f"a frame length of {length}, where 0 to {self._max_frame_bytes} is allowed")
+                allowed = f"0 to {self._max_frame_bytes} is allowed"
+                self.broken = BadFrame(f"a frame length of {length}, where {allowed}")
+                position = end
+                break
             close = position + 4 + length
             if close > end:
                 self._needed = 4 + length

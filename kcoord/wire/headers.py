@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from struct import Struct, error
 from typing import Final
 
-from kcoord.wire.check import BadBody, read_uvarint
+from kcoord.wire.check import BadBody
+from kcoord.wire.varint import BadVarint, read_uvarint
 
 _fixed: Final = Struct(">hhi")
 _length: Final = Struct(">h")
@@ -44,7 +45,7 @@ def read_request_header(frame: bytes, header_version: int) -> tuple[RequestHeade
         client_id, position = _read_client_id(frame) if header_version >= 1 else (None, _fixed.size)
         if header_version >= 2:
             position = _skip_tagged_fields(frame, position)
-    except (IndexError, error):
+    except (BadVarint, IndexError, error):
         raise BadBody("the request header ends too early") from None
     header = RequestHeader(api_key=api_key, api_version=api_version, correlation_id=correlation_id, client_id=client_id)
     return header, position
@@ -63,7 +64,7 @@ def read_response_header(frame: bytes, header_version: int) -> tuple[int, int]:
     try:
         (correlation_id,) = _correlation.unpack_from(frame)
         return correlation_id, _skip_tagged_fields(frame, 4) if header_version >= 1 else 4
-    except (IndexError, error):
+    except (BadVarint, IndexError, error):
         raise BadBody("the response header ends too early") from None
 
 

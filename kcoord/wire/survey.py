@@ -1,8 +1,8 @@
 """What a broker must know of a produced batch's records before it takes them: that they are sound, and their times.
 
-A broker looks at every record it is given (LogValidator), so this is the hottest loop of the produce path. Most records
-have numbers of one or two bytes and no headers; those are stepped over in place, three times as fast as by `read_span`,
-which is asked about all others.
+A broker looks at every record it is given (LogValidator), so this is the hottest loop of the produce path, and written
+as one. Most records have numbers of up to two or three bytes and no headers; those are stepped over in place, several
+times as fast as by `read_span`, which is asked about all others.
 """
 
 from typing import NamedTuple
@@ -19,17 +19,19 @@ class RecordSurvey(NamedTuple):
 
 def survey_records(plain: bytes, count: int) -> RecordSurvey:
     """Step over exactly so many records, at least one, which must fill the bytes."""
-    timestamps: list[int] = []
-    offsets: list[int] = []
-    null_key_count = 0
-    position = 0
-    for _ in range(count):
-        offset, timestamp, has_key, position = _common_step(plain, position) or _any_step(plain, position)
-        offsets.append(offset)
-        timestamps.append(timestamp)
-        null_key_count += not has_key
+    oldest, newest = 1 << 63, -(1 << 63)
+    null_keys = strays = position = 0
+    for place in range(count):
+        common = _common_step(plain, position)
+        offset, timestamp, has_key, position = common if common else _any_step(plain, position)
+        if timestamp < oldest:
+            oldest = timestamp
+        if timestamp > newest:
+            newest = timestamp
+        null_keys += not has_key
+        strays += offset != place
     ensure_filled(plain, position)
-    return RecordSurvey(min(timestamps), max(timestamps), null_key_count > 0, offsets == list(range(count)))
+    return RecordSurvey(oldest, newest, null_keys > 0, strays == 0)
 
 
 def _any_step(plain: bytes, position: int) -> tuple[int, int, bool, int]:
@@ -44,6 +46,9 @@ def _common_step(plain: bytes, position: int) -> tuple[int, int, bool, int] | No
         if size > 0x7F:
             position += 1
             size = size & 0x7F | plain[position] << 7
+            if size > 0x3FFF:
+                position += 1
+                size = size & 0x3FFF | plain[position] << 14
         end = position + 1 + (size >> 1)
         position += 2  # the attributes lie between
         timestamp = plain[position]
@@ -65,9 +70,12 @@ def _common_step(plain: bytes, position: int) -> tuple[int, int, bool, int] | No
         if value > 0x7F:
             position += 1
             value = value & 0x7F | plain[position] << 7
+            if value > 0x3FFF:
+                position += 1
+                value = value & 0x3FFF | plain[position] << 14
         position += 1 if value & 1 else 1 + (value >> 1)
-        is_common = not plain[position] and position + 1 == end and not (size | offset) & 1
-        if not is_common or (size | timestamp | offset | key | value) > 0x3FFF:
+        is_common = position + 1 == end and not plain[position] and not (size | offset) & 1
+        if not is_common or (timestamp | offset | key) > 0x3FFF or (size | value) > 0x1FFFFF:
             return None
     except IndexError:
         return None

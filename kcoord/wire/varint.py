@@ -1,4 +1,7 @@
-"""Zigzag varints, as records use them (ByteUtils.readVarint, readVarlong)."""
+"""Numbers of as many bytes as they need: unsigned, as lengths and tags are, and zigzag, as records use them.
+
+As ByteUtils.readUnsignedVarint, readVarint and readVarlong.
+"""
 
 _INT_BYTES = 5
 _LONG_BYTES = 10
@@ -6,6 +9,20 @@ _LONG_BYTES = 10
 
 class BadVarint(ValueError):
     """More bytes than a number of its kind has."""
+
+
+def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
+    """The unsigned 32-bit number at this position and the position behind it; IndexError as below."""
+    return _read_raw(buffer, position, _INT_BYTES)
+
+
+def uvarint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
 
 
 def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
@@ -26,18 +43,19 @@ def read_varlong(buffer: bytes, position: int) -> tuple[int, int]:
 
 def write_varint(out: bytearray, number: int) -> None:
     """For 32 and for 64 bits: the bytes are the same."""
-    raw = (number << 1) ^ (number >> 63)
-    while raw > 0x7F:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
+    out += uvarint((number << 1) ^ (number >> 63))
 
 
 def _read(buffer: bytes, position: int, most_bytes: int) -> tuple[int, int]:
+    raw, position = _read_raw(buffer, position, most_bytes)
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def _read_raw(buffer: bytes, position: int, most_bytes: int) -> tuple[int, int]:
     raw = 0
     for count in range(most_bytes):
         byte = buffer[position + count]
         raw |= (byte & 0x7F) << (7 * count)
         if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), position + count + 1
+            return raw, position + count + 1
     raise BadVarint(f"a varint of more than {most_bytes} bytes")

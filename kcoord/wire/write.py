@@ -15,8 +15,8 @@ from functools import cache
 from struct import Struct
 from typing import Any, Final
 
-from kcoord.wire.check import uvarint
 from kcoord.wire.schema import Field, Shape, shape_of
+from kcoord.wire.varint import uvarint
 
 Write = Callable[[Any, list[bytes]], None]
 

@@ -112,12 +112,6 @@ class LogLife(RuleBasedStateMachine):
         assert isinstance(self.log.read(self.start - 1, max_bytes=1), Refused)
         assert isinstance(self.log.read(self.end + 1, max_bytes=1), Refused)
 
-    @invariant()
-    def readable_bytes_agree(self) -> None:
-        for offset in {self.start, (self.start + self.end) // 2, self.end}:
-            readable = sum(batch.size for batch in self.batches if batch.last_offset >= offset)
-            assert self.log.bytes_from(offset) == readable
-
     def visible(self) -> list[Record]:
         return [record for batch in self.batches for record in batch.records if record.offset >= self.start]
 

@@ -127,8 +127,8 @@ def test_producers_do_not_mix(scene: Scene) -> None:
 
 def test_a_producer_silent_for_the_expiration_time_is_forgotten(scene: Scene) -> None:
     scene.send(7)
-    assert scene.producers.expire(1000 + 86_400_000 - 1) == 0
-    assert scene.producers.expire(1000 + 86_400_000) == 1
+    assert scene.producers.expire(1000 + 86_400_000 - 1, 86_400_000) == 0
+    assert scene.producers.expire(1000 + 86_400_000, 86_400_000) == 1
     assert scene.send(3) is accepted
 
 

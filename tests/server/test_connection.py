@@ -20,7 +20,9 @@ class Link(asyncio.Transport):
         super().__init__({"peername": ("10.0.0.1", 5)})
         self.writes: list[bytes] = []  # of each call, what it wrote
         self.is_reading_now = True
+        self.is_closed = False
         self.is_aborted = False
+        self.unread_bytes = 0
 
     def writelines(self, list_of_data: Any) -> None:
         self.writes.append(b"".join(list_of_data))
@@ -31,8 +33,14 @@ class Link(asyncio.Transport):
     def resume_reading(self) -> None:
         self.is_reading_now = True
 
+    def close(self) -> None:
+        self.is_closed = True
+
     def abort(self) -> None:
         self.is_aborted = True
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread_bytes
 
 
 class Script:
@@ -43,6 +51,7 @@ class Script:
         self.parked: list[Connection] = []
         self.settled = 0
         self.held_bytes = 0
+        self.turns: list[Callable[[], None]] = []
         self.refusal: str | None = None
         self.fault: Exception | None = None
 
@@ -73,6 +82,9 @@ class Script:
         self.held_bytes += change
 
     def gone(self, connection: Connection) -> None: ...
+
+    def soon(self, turn: Callable[[], None]) -> None:
+        self.turns.append(turn)
 
     def now(self) -> float:
         return 0.0
@@ -149,17 +161,44 @@ def test_a_client_far_ahead_of_its_answers_is_not_read_from(send: Send, connecti
 def test_what_waits_is_counted_and_given_back(send: Send, connection: Connection, script: Script) -> None:
     send(b"park", b"x" * 100)
     connection.data_received(b"\0\0\0\x09abc")
-    assert script.held_bytes == connection.held_bytes == 107
+    assert script.held_bytes == connection.held_bytes == 111
     connection.answer(Answer(pieces=[]))
     assert script.held_bytes == 7
     connection.connection_lost(None)
     assert script.held_bytes == 0
 
 
+def test_a_turn_ends_after_a_hundred_requests_and_the_next_goes_on(send: Send, script: Script, link: Link) -> None:
+    send(*([b"x"] * 250))
+    assert [len(write) for write in link.writes] == [100]
+    send(b"y")
+    assert [len(write) for write in link.writes] == [100], "it has a turn coming and must wait for it"
+    while script.turns:
+        script.turns.pop()()
+    assert [len(write) for write in link.writes] == [100, 100, 51]
+
+
+def test_a_turn_ends_after_many_bytes_of_answers(connection: Connection, script: Script, link: Link) -> None:
+    connection.data_received(b"".join(framed([b"x" * 1000]) for _ in range(90)))
+    assert [len(write) for write in link.writes] == [66_000]
+    connection.pause_writing()
+    script.turns.pop()()
+    assert len(link.writes) == 1, "a client that does not read is not worked for"
+    connection.resume_writing()
+    assert sum(map(len, link.writes)) == 90_000
+
+
+def test_what_came_before_a_bad_length_is_answered_first(connection: Connection, link: Link) -> None:
+    connection.data_received(framed([b"a"]) + framed([b"park"]) + b"\xff\xff\xff\xff")
+    assert (link.writes, link.is_closed) == ([b"A"], False)
+    connection.answer(Answer(pieces=[b"parked"]))
+    assert (link.writes, link.is_closed) == ([b"A", b"parked"], True)
+
+
 def test_a_bye_is_said_after_the_answers_before_it(send: Send, link: Link, script: Script) -> None:
     send(b"a", b"bye", b"b")
     assert link.writes == [b"A"]
-    assert link.is_aborted
+    assert link.is_closed
     assert script.decided == [b"a", b"bye"]
 
 
@@ -178,7 +217,7 @@ def test_a_bad_length_closes_with_one_line(
 ) -> None:
     connection.data_received(sent)
     connection.data_received(b"more")
-    assert link.is_aborted
+    assert link.is_closed
     assert len(caplog.messages) == 1
 
 
@@ -187,7 +226,7 @@ def test_a_malformed_request_closes_with_one_line(
 ) -> None:
     script.fault = BadBody("odd")
     send(b"a", b"b")
-    assert link.is_aborted
+    assert link.is_closed
     assert caplog.messages == ["closed peer=10.0.0.1:5 node=1 why='a malformed request: odd'"]
 
 
@@ -196,5 +235,32 @@ def test_a_fault_of_ours_closes_only_this_connection_and_is_called_a_bug(
 ) -> None:
     script.fault = KeyError("ours")
     send(b"a")
-    assert link.is_aborted
+    assert link.is_closed
     assert caplog.messages[0].startswith("bug peer=10.0.0.1:5")
+
+
+def test_answers_that_are_not_read_are_counted_until_they_are(
+    send: Send, connection: Connection, script: Script, link: Link
+) -> None:
+    connection.pause_writing()
+    link.unread_bytes = 5000
+    send(b"a")
+    assert script.held_bytes == 5001
+    connection.resume_writing()
+    assert script.held_bytes == 0
+
+
+def test_a_turn_that_comes_after_the_client_has_gone_leaves_nothing_held(
+    send: Send, connection: Connection, script: Script
+) -> None:
+    send(*([b"x"] * 250))
+    connection.connection_lost(None)
+    script.turns.pop()()
+    assert script.held_bytes == connection.held_bytes == 0
+
+
+def test_a_parked_request_is_counted_until_it_is_answered(send: Send, connection: Connection, script: Script) -> None:
+    send(b"park")
+    assert script.held_bytes == 4
+    connection.answer(Answer(pieces=[]))
+    assert script.held_bytes == 0

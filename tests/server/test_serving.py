@@ -9,6 +9,7 @@ import pytest
 
 from kcoord.api.table import served
 from kcoord.errors import ErrorCode
+from kcoord.server.dispatch import Dispatch
 from kcoord.wire.batches import read_header
 from kcoord.wire.client import Client, Disconnected, build
 from kcoord.wire.codec import encode_request, request_type
@@ -215,3 +216,54 @@ def _until(is_so: Any) -> None:
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+def test_a_fault_in_one_parked_request_does_not_keep_the_others_from_their_answers(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(topics=(("t", 1),))
+    faults = [RuntimeError("injected")]
+    finish = Dispatch.finish
+
+    def finish_or_fail(self: Dispatch, park: Any, now_ms: int) -> Any:
+        if faults:
+            raise faults.pop()
+        return finish(self, park, now_ms)
+
+    monkeypatch.setattr(Dispatch, "finish", finish_or_fail)
+    clients = [server.client() for _ in range(3)]
+    for client in clients:
+        client.send(_fetch, 12, **_fetch_fields("t", wait=30))
+    _until(lambda: len(server.runtime._parked) == 3)
+    with server.client() as producer:
+        producer.ask(_produce, 9, **_produce_fields("t"))
+        _until(lambda: server.runtime.connections == 3)
+    answered = 0
+    for client in clients:
+        with suppress(ConnectionError):
+            answered += bool(client.receive(_fetch, 12).responses[0].partitions[0].records)
+        client.close()
+    assert answered == 2
+    _until(lambda: server.runtime.connections == 0)
+    assert not server.runtime._parked
+
+
+def test_a_connection_is_not_idle_right_after_its_long_poll(serve: Serve) -> None:
+    server = serve(topics=(("t", 1),), **{"connections.max.idle.ms": "400"})
+    with server.client() as client:
+        client.ask(_fetch, 12, **_fetch_fields("t", wait=0.8))
+        time.sleep(0.25)
+        assert client.ask(_metadata, 12, topics=None).topics
+
+
+def test_a_large_answer_arrives_whole_though_the_next_request_is_bad(serve: Serve) -> None:
+    with serve(topics=(("t", 1),)).client() as client:
+        for _ in range(8):
+            client.ask(_produce, 9, **_produce_fields("t", b"x" * 900_000))
+        large = _fetch_fields("t") | {"max_bytes": 1 << 24}
+        large["topics"][0]["partitions"][0]["partition_max_bytes"] = 1 << 24
+        client.send_bytes(_framed(_fetch, 12, 1, **large) + b"\0\0\0\x08" + b"\x03\xe7\0\0\0\0\0\1")
+        time.sleep(0.1)
+        assert len(client.receive(_fetch, 12).responses[0].partitions[0].records) > 7_200_000
+        with pytest.raises(Disconnected):
+            client.receive_frame()

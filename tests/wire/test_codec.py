@@ -10,9 +10,16 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_writer
 
-from kcoord.wire.check import BadBody, compiled_check, max_elements
+from kcoord.wire.check import BadBody, compiled_check
 from kcoord.wire.client import build
-from kcoord.wire.codec import codec, decode_request, decode_response, encode_request, encode_response
+from kcoord.wire.codec import (
+    MAX_REQUEST_ELEMENTS,
+    codec,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
 from kcoord.wire.headers import RequestHeader
 from kcoord.wire.write import compiled_writer
 from tests.wire.entities import random_entity
@@ -41,7 +48,7 @@ def test_the_writer_writes_what_kio_writes_and_the_check_lets_it_pass(key: int, 
             entity_writer(entity_type)(by_kio, entity)
             written = _written(entity)
             assert written == by_kio.getvalue()
-            assert compiled_check(entity_type)(written, 0) is None
+            assert compiled_check(entity_type, MAX_REQUEST_ELEMENTS)(written, 0) is None
 
 
 @pytest.mark.parametrize(("key", "version"), _every_version)
@@ -103,9 +110,21 @@ def test_an_array_length_that_lies_is_refused_before_anything_is_allocated(lengt
 
 
 def test_a_body_of_millions_of_empty_elements_is_refused() -> None:
-    body = (max_elements + 1).to_bytes(4) + b"\0\0" * (max_elements + 1)
+    body = (MAX_REQUEST_ELEMENTS + 1).to_bytes(4) + b"\0\0" * (MAX_REQUEST_ELEMENTS + 1)
     with pytest.raises(BadBody, match="array elements"):
         codec(3, 1).read_request(body, 0)
+
+
+def test_a_null_array_where_none_may_be_is_refused() -> None:
+    with pytest.raises(BadBody, match="a null array of topics"):
+        codec(2, 1).read_request(b"\xff\xff\xff\xff" * 2, 0)
+
+
+def test_any_boolean_but_0_is_true_as_kafka_reads_it() -> None:
+    body = b"\0\0\0\0" + b"\x02" + b"\x01" + b"\xff"
+    entity = codec(3, 8).read_request(body, 0)
+    assert entity.allow_auto_topic_creation is True
+    assert entity.include_topic_authorized_operations is True
 
 
 def test_bytes_behind_the_body_are_ignored_as_the_broker_does() -> None:

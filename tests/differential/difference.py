@@ -1,0 +1,53 @@
+"""Where two plain answers differ, and how that is told."""
+
+from collections.abc import Iterator, Mapping
+from pprint import pformat
+from typing import Any
+
+from tests.differential.plain import Plain
+
+
+class Differs(AssertionError):
+    """kcoord answered what Kafka does not."""
+
+
+def explain(request: str, values: Mapping[str, Any], kafka: Plain, kcoord: Plain) -> str:
+    """The request, both answers, and the fields in which they differ."""
+    lines = [
+        f"{where or 'the answer'}: Kafka {ours!r}, kcoord {theirs!r}" for where, ours, theirs in _walk(kafka, kcoord)
+    ]
+    return "\n".join(
+        [
+            f"{request} is answered differently:",
+            *(f"  {line}" for line in lines),
+            "the request:",
+            pformat(dict(values), width=160),
+            "Kafka answers:",
+            pformat(kafka, width=160, sort_dicts=False),
+            "kcoord answers:",
+            pformat(kcoord, width=160, sort_dicts=False),
+        ]
+    )
+
+
+def _walk(kafka: Plain, kcoord: Plain, where: str = "") -> Iterator[tuple[str, Plain, Plain]]:
+    if isinstance(kafka, dict) and isinstance(kcoord, dict) and kafka.keys() == kcoord.keys():
+        for name in kafka:
+            yield from _walk(kafka[name], kcoord[name], f"{where}.{name}".removeprefix("."))
+    elif isinstance(kafka, list) and isinstance(kcoord, list) and len(kafka) == len(kcoord):
+        for index, (ours, theirs) in enumerate(zip(kafka, kcoord, strict=True)):
+            yield from _walk(ours, theirs, f"{where}[{index}]")
+    elif kafka != kcoord:
+        yield where, kafka, kcoord
+
+
+def in_any_order(answer: Plain, *names: str) -> Plain:
+    """The answer with these lists sorted, where Kafka's order is that of a hash table."""
+    if isinstance(answer, list):
+        return [in_any_order(element, *names) for element in answer]
+    if not isinstance(answer, dict):
+        return answer
+    return {
+        name: sorted(in_any_order(part, *names), key=repr) if name in names and part else in_any_order(part, *names)
+        for name, part in answer.items()
+    }

@@ -1,0 +1,28 @@
+"""What Linux tells about a process: its memory and its open files."""
+
+from pathlib import Path
+
+MIB = 1 << 20
+
+
+def resident_bytes(pid: int) -> int:
+    return _status(pid, "VmRSS")
+
+
+def peak_resident_bytes(pid: int) -> int:
+    """The most that was resident since the process began, or since `forget_peak`."""
+    return _status(pid, "VmHWM")
+
+
+def forget_peak(pid: int) -> None:
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def open_files(pid: int) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def _status(pid: int, name: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    value = next(line for line in lines if line.startswith(f"{name}:"))
+    return int(value.split()[1]) * 1024

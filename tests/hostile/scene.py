@@ -1,0 +1,131 @@
+"""A served cluster as its enemies see it: raw sockets on one side, the process's memory and log on the other."""
+
+import contextlib
+import re
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kcoord.testing.embedded import EmbeddedCluster
+from kcoord.wire.client import Client
+from kcoord.wire.codec import codec
+from kcoord.wire.frames import framed
+from kcoord.wire.headers import RequestHeader, write_request_header
+from tests.hostile import procs
+
+API_VERSIONS, METADATA, PRODUCE, FETCH = 18, 3, 0, 1
+FAULTS = re.compile(r"(?:.* ERROR .*|Traceback.*)\n(?:(?!\d{4}-).*\n?)*")  # a line with what belongs to it
+
+
+class Scene:
+    """`kcoord serve` and what can be seen of it."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self.cluster = cluster
+        host, _, port = cluster.bootstrap.partition(",")[0].rpartition(":")
+        self.address = (host, int(port))
+        self._log_read = 0
+
+    @property
+    def pid(self) -> int:
+        return self.cluster.pid
+
+    @property
+    def resident_bytes(self) -> int:
+        return procs.resident_bytes(self.pid)
+
+    @property
+    def open_files(self) -> int:
+        return procs.open_files(self.pid)
+
+    def client(self, *, timeout: float = 10.0) -> Client:
+        return Client(*self.address, timeout=timeout)
+
+    def connect(self, *, timeout: float = 10.0) -> socket.socket:
+        """A raw connection that leaves nothing behind when it is closed, so that thousands can follow each other."""
+        raw = socket.create_connection(self.address, timeout=timeout)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        return raw
+
+    def tell(self, content: bytes) -> bytes | None:
+        """The first frame that comes back to these bytes on a new connection; None if it is closed instead."""
+        with self.connect() as raw, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            raw.sendall(content)
+            return receive_frame(raw)
+        return None
+
+    def ask(self, api_key: int, api_version: int, **values: Any) -> Any:
+        """One good request on a connection of its own."""
+        with self.client() as client:
+            return client.ask(api_key, api_version, **values)
+
+    def answer_time(self) -> float:
+        """How long somebody who comes now waits for Metadata."""
+        started = time.perf_counter()
+        self.ask(METADATA, 12, topics=())
+        return time.perf_counter() - started
+
+    def growth_of(self, act: Callable[[], object]) -> int:
+        """How far the peak of the resident memory rose above where it stood before the act."""
+        before = self.resident_bytes
+        procs.forget_peak(self.pid)
+        act()
+        return procs.peak_resident_bytes(self.pid) - before
+
+    def log_lines(self, text: str) -> list[str]:
+        return [line for line in self.cluster.log().splitlines() if text in line]
+
+    def assert_well(self) -> None:
+        """It still answers, and nothing that happened to it was its own fault."""
+        log = self.cluster.log()
+        faults = FAULTS.findall(log, self._log_read)
+        self._log_read = len(log)
+        assert self.cluster.is_running, self.cluster.log_tail()
+        distinct = {fault.partition("\n")[2]: fault for fault in faults}  # the first line holds the time and the peer
+        assert not faults, (
+            f"{len(faults)} faults, {len(distinct)} of them distinct:\n{''.join(distinct.values())[:20_000]}"
+        )
+        assert self.answer_time() < 5
+
+
+def request_frame(api_key: int, api_version: int, body: bytes, *, correlation_id: int = 7) -> bytes:
+    """A frame of a header that is right and a body that need not be."""
+    header = RequestHeader(api_key=api_key, api_version=api_version, correlation_id=correlation_id, client_id="hostile")
+    return framed([write_request_header(header, codec(api_key, api_version).request_header_version), body])
+
+
+def receive_frame(raw: socket.socket) -> bytes | None:
+    """The next frame without its length; None where the server closed the connection."""
+    try:
+        head = _receive(raw, 4)
+        return head and _receive(raw, struct.unpack(">i", head)[0])
+    except (ConnectionResetError, BrokenPipeError):
+        return None
+
+
+def is_closed(raw: socket.socket) -> bool:
+    """Whether the server has hung up; what it sent before is skipped."""
+    while receive_frame(raw) is not None:
+        pass
+    return True
+
+
+def wait_until(condition: Callable[[], bool], *, within: float, what: str) -> None:
+    deadline = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within:g} s: {what}"
+        time.sleep(0.02)
+
+
+def _receive(raw: socket.socket, size: int) -> bytes | None:
+    parts: list[bytes] = []
+    while size:
+        part = raw.recv(min(size, 1 << 18))
+        if not part:
+            return None
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
