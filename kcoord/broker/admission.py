@@ -9,6 +9,7 @@
 | its counts agree, it is no control batch           | LogValidator.validateBatch           | INVALID_RECORD         |
 | a producer id comes with a sequence                | LogValidator.validateBatch           | INVALID_RECORD         |
 | it decompresses                                    | DefaultRecordBatch.iterator          | UNKNOWN_SERVER_ERROR   |
+| it keeps within the request's allowance            | none: Kafka has no such limit        | MESSAGE_TOO_LARGE      |
 | its records are sound                              | DefaultRecord.readFrom               | INVALID_RECORD         |
 | each has a key, if the topic is compacted          | LogValidator.validateKey             | INVALID_RECORD         |
 | each is of a time near now                         | LogValidator.validateTimestamp       | INVALID_TIMESTAMP      |
@@ -20,11 +21,10 @@ from dataclasses import dataclass
 from kcoord.errors import ErrorCode
 from kcoord.wire.batches import NO_TIMESTAMP, BadBatch, Batch, BatchHeader, has_valid_crc
 from kcoord.wire.compression import Codec
-from kcoord.wire.records import SMALLEST_RECORD, RecordSpan, plain_records, record_spans
+from kcoord.wire.records import DECOMPRESSED_LIMIT, SMALLEST_RECORD, RecordSpan, plain_records, record_spans
 from kcoord.wire.survey import RecordSurvey, survey_records
 
 _SMALLEST_LONG, _LARGEST_LONG = -(2**63), 2**63 - 1
-_MOST_RECORDS = 500_000  # Every record is looked at while all clients wait: half a second's worth
 _LAST_CODEC = max(Codec)
 
 
@@ -60,14 +60,35 @@ class Refused:
     start_offset: int = -1  # of the log, where Kafka tells it along with a refused batch
 
 
-def admit(batch: Batch, settings: LogSettings, now_ms: int) -> int | Refused:
+@dataclass(slots=True, kw_only=True)
+class Allowance:
+    """What the batches of one request may cost together: every record is looked at while all clients wait."""
+
+    records: int = 500_000
+    decompressed_bytes: int = DECOMPRESSED_LIMIT
+
+    def decompress(self, batch: Batch) -> bytes:
+        """The batch's plain records, if they can be afforded. Raises BadBatch."""
+        try:
+            plain = plain_records(batch, limit=self.decompressed_bytes)
+        except BadBatch as bad:
+            if bad.error is ErrorCode.message_too_large:
+                self.decompressed_bytes = 0  # the effort was made: the next is not to cost it again
+            raise
+        if batch.header.codec:
+            self.decompressed_bytes -= len(plain)
+        self.records -= min(batch.header.record_count, len(plain) // SMALLEST_RECORD)
+        if self.records < 0:
+            raise BadBatch(ErrorCode.message_too_large, "More records than one request may bring")
+        return plain
+
+
+def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance) -> int | Refused:
     """The largest timestamp that the batch is to bear, or why the log must not take it."""
     if refused := _check_batch(batch, settings):
         return refused
     try:
-        plain = plain_records(batch)
-        if min(batch.header.record_count, len(plain) // SMALLEST_RECORD) > _MOST_RECORDS:
-            return Refused(error=ErrorCode.message_too_large, message=f"More than {_MOST_RECORDS} records in a batch")
+        plain = allowance.decompress(batch)
         survey = survey_records(plain, batch.header.record_count)
     except BadBatch as bad:
         return Refused(error=bad.error, message=bad.message)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NewType
 from uuid import UUID
 
+from kcoord.broker.names import unified
 from kcoord.settings import Settings
 
 if TYPE_CHECKING:
@@ -76,8 +77,11 @@ class Cluster:
         self._by_id: dict[UUID, Topic] = {}
         self._fresh_id = fresh_id
         self._next_producer_id = 0
+        self._by_unified_name: dict[str, dict[str, None]] = {}
+        self.partition_count = 0
         self.held_bytes = 0
         self.on_append: Callable[[Partition, int], None] = lambda partition, size: None
+        self.on_delete: Callable[[Topic], None] = lambda topic: None
 
     @property
     def controller(self) -> Node:
@@ -99,6 +103,13 @@ class Cluster:
     def topic_by_id(self, topic_id: UUID | None) -> Topic | None:
         return None if topic_id is None else self._by_id.get(topic_id)
 
+    def has_room_for(self, partitions: int) -> bool:
+        return self.partition_count + partitions <= self.settings.kcoord_max_partitions
+
+    def has_topic_named_alike(self, name: str) -> bool:
+        """Whether there is a topic whose name differs from this one in dots and underscores at most."""
+        return unified(name) in self._by_unified_name
+
     def partition(self, topic: str, index: int) -> Partition | None:
         found = self.topics.get(topic)
         return None if found is None else found.partition(index)
@@ -111,6 +122,7 @@ class Cluster:
         topic = Topic(name=name, topic_id=self._fresh_id(), partitions=[], overrides=overrides)
         self.topics[name] = topic
         self._by_id[topic.topic_id] = topic
+        self._by_unified_name.setdefault(unified(name), {})[name] = None
         self.add_partitions(topic, replicas, now_ms)
         return topic
 
@@ -124,11 +136,18 @@ class Cluster:
             index = len(topic.partitions)
             log = PartitionLog(f"{topic.name}-{index}", settings, now_ms=now_ms)
             topic.partitions.append(Partition(topic=topic.name, index=index, replicas=tuple(nodes), log=log))
+        self.partition_count += len(replicas)
 
     def delete_topic(self, topic: Topic) -> None:
         del self.topics[topic.name]
         del self._by_id[topic.topic_id]
+        alike = self._by_unified_name[unified(topic.name)]
+        del alike[topic.name]
+        if not alike:
+            del self._by_unified_name[unified(topic.name)]
+        self.partition_count -= len(topic.partitions)
         self.freed(sum(partition.log.size for partition in topic.partitions))
+        self.on_delete(topic)
 
     def configure(self, topic: Topic, overrides: dict[str, str]) -> None:
         """Let the topic go by these settings from now on."""

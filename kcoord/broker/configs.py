@@ -87,10 +87,11 @@ class DescribeConfigsReply:
 
 
 def describe_configs(cluster: Cluster, request: DescribeConfigs, asked: Asked) -> DescribeConfigsReply:
-    if any(resource.resource_type not in _kafka_resource_types for resource in request.resources):
-        return DescribeConfigsReply(results=tuple(map(_of_no_kind, request.resources)))
+    resources = dict.fromkeys(request.resources)  # each once: a short request must not make an endless answer
+    if any(resource.resource_type not in _kafka_resource_types for resource in resources):
+        return DescribeConfigsReply(results=tuple(map(_of_no_kind, resources)))
     return DescribeConfigsReply(
-        results=tuple(_described(cluster, resource, request, asked.node) for resource in request.resources)
+        results=tuple(_described(cluster, resource, request, asked.node) for resource in resources)
     )
 
 

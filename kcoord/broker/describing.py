@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from kcoord.broker.cluster import Asked, Cluster, Node, NodeId, Partition, Topic
-from kcoord.broker.names import metadata_topic, unified, why_invalid
+from kcoord.broker.names import metadata_topic, why_invalid
 from kcoord.errors import ErrorCode
 
 operations_not_asked_for: Final = -(2**31)
@@ -139,12 +139,13 @@ def _line_by_name(cluster: Cluster, name: str, request: Metadata, operations: in
 
 def _auto_create(cluster: Cluster, name: str, now_ms: int) -> ErrorCode:
     """Make the topic; this answer does not know it yet, the next one will (Kafka's AutoTopicCreationManager)."""
+    num_partitions = cluster.settings.num_partitions
     replication_factor = cluster.settings.default_replication_factor
     if replication_factor > len(cluster.nodes):
         return ErrorCode.invalid_replication_factor
-    if name == metadata_topic or unified(name) in map(unified, cluster.topics):
+    if name == metadata_topic or cluster.has_topic_named_alike(name) or not cluster.has_room_for(num_partitions):
         return ErrorCode.unknown_topic_or_partition  # Kafka's controller refuses it, of which the client is not told
-    replicas = cluster.spread(0, cluster.settings.num_partitions, replication_factor)
+    replicas = cluster.spread(0, num_partitions, replication_factor)
     cluster.create_topic(name, replicas, {}, now_ms)
     return ErrorCode.unknown_topic_or_partition
 

@@ -10,7 +10,7 @@
 A session whose last partition is forgotten is closed: that fetch is a full one, without a session.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
@@ -21,6 +21,7 @@ no_session: Final = 0
 opening_epoch: Final = 0
 closing_epoch: Final = -1
 _last_epoch: Final = 2**31 - 1
+_most_partitions: Final = 50_000  # of all sessions together
 _evictable_after_ms: Final = 120_000  # min.incremental.fetch.session.eviction.ms
 
 PartitionKey = tuple[str | UUID, int]
@@ -69,12 +70,15 @@ class Opened:
 
 
 class FetchSessions:
-    """The sessions of one node. What is full is not forced: a client without a session fetches in full."""
+    """The sessions of one node. What is full is not forced: a client without a session fetches in full.
 
-    def __init__(self, slots: int) -> None:
+    Ids are drawn, so that nobody comes into another's session by counting.
+    """
+
+    def __init__(self, slots: int, fresh_id: Callable[[], int]) -> None:
         self._slots = slots
+        self._fresh_id = fresh_id
         self._sessions: dict[int, Session] = {}
-        self._last_id = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -91,7 +95,7 @@ class FetchSessions:
         """A fetch that names all its partitions."""
         self._sessions.pop(session_id, None)
         session = None
-        if epoch == opening_epoch and self._has_room(now_ms):
+        if epoch == opening_epoch and self._has_slot(now_ms) and self._has_room(len(partitions)):
             session = self._open(dict(partitions), is_by_id, now_ms)
         names = session.names if session else {}
         return Opened(session=session, is_incremental=False, partitions=partitions, names=names)
@@ -114,6 +118,9 @@ class FetchSessions:
             return ErrorCode.invalid_fetch_session_epoch
         if session.is_by_id != is_by_id:
             return ErrorCode.fetch_session_topic_id_error
+        if not self._has_room(len(changed)):
+            del self._sessions[session_id]
+            return ErrorCode.fetch_session_id_not_found
         session.partitions.update(changed)
         for key in forgotten:
             session.partitions.pop(key, None)
@@ -128,12 +135,18 @@ class FetchSessions:
         return Opened(session=session, is_incremental=True, partitions=session.partitions, names=session.names)
 
     def _open(self, partitions: dict[PartitionKey, PartitionAsked], is_by_id: bool, now_ms: int) -> Session:
-        self._last_id = self._last_id % _last_epoch + 1
-        session = Session(session_id=self._last_id, is_by_id=is_by_id, used_at_ms=now_ms, partitions=partitions)
-        self._sessions[session.session_id] = session
+        session_id = self._fresh_id()
+        while session_id in self._sessions:
+            session_id = self._fresh_id()
+        session = Session(session_id=session_id, is_by_id=is_by_id, used_at_ms=now_ms, partitions=partitions)
+        self._sessions[session_id] = session
         return session
 
-    def _has_room(self, now_ms: int) -> bool:
+    def _has_room(self, more: int) -> bool:
+        """Whether so many partitions more can be remembered: what is asked for need not exist."""
+        return more == 0 or sum(len(s.partitions) for s in self._sessions.values()) + more <= _most_partitions
+
+    def _has_slot(self, now_ms: int) -> bool:
         if len(self._sessions) < self._slots:
             return True
         if not self._sessions:

@@ -49,7 +49,7 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EpochEnd:
+class DivergingEpoch:
     """Where the log parts from what the client has read (KIP-595)."""
 
     epoch: int
@@ -67,7 +67,7 @@ class PartitionLine:
     preferred_read_replica: int = -1
     records: bytes = b""
     current_leader: CurrentLeader | None = None
-    diverging_epoch: EpochEnd | None = None
+    diverging_epoch: DivergingEpoch | None = None
     snapshot_id: None = None
 
 
@@ -112,7 +112,8 @@ def fetch(cluster: Cluster, sessions: FetchSessions, request: Fetch, asked: Aske
     missing = request.min_bytes - sum(len(line.records) for line in read)
     if missing <= 0 or request.max_wait <= 0 or is_decided or not read:
         return _reply(cluster, opened, lines)
-    watched = tuple((_named(cluster, topic), index) for topic, index in opened.partitions)
+    found = [key for key, line in lines.items() if line.error_code not in _unread]
+    watched = tuple((_named(cluster, topic), index) for topic, index in found)
     return Waiting(request=request, opened=opened, missing_bytes=missing, watched=watched)
 
 
@@ -240,7 +241,7 @@ def _records_line(
     )
 
 
-def _diverging_epoch(partition: Partition, partition_asked: PartitionAsked) -> EpochEnd | ErrorCode | None:
+def _diverging_epoch(partition: Partition, partition_asked: PartitionAsked) -> DivergingEpoch | ErrorCode | None:
     """Whether the client has read what this log does not hold, by the epoch of its last record."""
     epoch, log = partition_asked.last_fetched_epoch, partition.log
     if epoch < 0:
@@ -249,7 +250,7 @@ def _diverging_epoch(partition: Partition, partition_asked: PartitionAsked) -> E
     if end.leader_epoch < 0 or partition_asked.fetch_offset < log.start_offset:
         return ErrorCode.offset_out_of_range
     if end.leader_epoch < epoch or end.end_offset < partition_asked.fetch_offset:
-        return EpochEnd(epoch=end.leader_epoch, end_offset=end.end_offset)
+        return DivergingEpoch(epoch=end.leader_epoch, end_offset=end.end_offset)
     return None
 
 

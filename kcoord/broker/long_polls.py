@@ -50,6 +50,13 @@ class LongPolls:
             if was_missing and parked.missing_bytes <= 0:
                 self._ready.append(parked.ticket)
 
+    def wake(self, topic: str, partition: int) -> None:
+        """The partition has gone: whoever waits for it waits no longer."""
+        for parked in self._watchers.get((topic, partition), {}).values():
+            if parked.missing_bytes > 0:
+                parked.missing_bytes = 0
+                self._ready.append(parked.ticket)
+
     def take_ready(self) -> list[Ticket]:
         """Those who wait no longer because enough has come."""
         ready, self._ready = self._ready, []

@@ -7,7 +7,7 @@ transactions, the last stable offset. The last segment is the active one; there 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 
-from kcoord.broker.admission import LogSettings, RecordError, Refused, admit
+from kcoord.broker.admission import Allowance, LogSettings, RecordError, Refused, admit
 from kcoord.broker.producers import AppendedBatch, Fenced, Producers
 from kcoord.broker.segment import Segment
 from kcoord.errors import ErrorCode
@@ -77,9 +77,9 @@ class PartitionLog:
         """The bytes of all segments."""
         return self._end_position - self._segments[0].log_position
 
-    def append(self, batch: Batch, now_ms: int) -> Appended | Refused:
+    def append(self, batch: Batch, now_ms: int, allowance: Allowance | None = None) -> Appended | Refused:
         """Check the batch as Kafka does and take it in, stamped; nothing changes if it is refused."""
-        max_timestamp = admit(batch, self.settings, now_ms)
+        max_timestamp = admit(batch, self.settings, now_ms, allowance or Allowance())
         if isinstance(max_timestamp, Refused):
             return self._with_start_offset(max_timestamp)
         match self._check_producer(batch.header):
@@ -134,7 +134,7 @@ class PartitionLog:
 
     def delete_records(self, before_offset: int, now_ms: int) -> int | Refused:
         """Let the log begin at this offset, or at its end; the start offset that it has then."""
-        if not self.settings.is_deletable:
+        if self.settings.is_compacted and not self.settings.is_deletable:
             return Refused(error=ErrorCode.policy_violation, message="cleanup.policy has no delete")
         if before_offset == HIGH_WATERMARK:
             before_offset = self.end_offset

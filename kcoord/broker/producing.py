@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from kcoord.broker.admission import Allowance
 from kcoord.broker.cluster import Asked, Cluster, Partition, Topic
 from kcoord.broker.leaders import CurrentLeader, Endpoint, endpoints_of, leader_of
 from kcoord.broker.partition_log import Appended, Refused
@@ -87,7 +88,8 @@ def produce(cluster: Cluster, request: Produce, asked: Asked) -> ProduceReply:
     """Append what was sent. `cluster` tells the long polls of what arrived."""
     if refused := _refuse_all(request):
         return ProduceReply(responses=tuple(_refused_topic(topic, refused) for topic in _merged(request.topics)))
-    lines = tuple(_produce_topic(cluster, topic, request, asked) for topic in _merged(request.topics))
+    allowance = Allowance()
+    lines = tuple(_produce_topic(cluster, topic, request, asked, allowance) for topic in _merged(request.topics))
     return ProduceReply(responses=lines, node_endpoints=endpoints_of(cluster, _misled(lines)))
 
 
@@ -141,7 +143,9 @@ def _misled(topics: tuple[TopicLine, ...]) -> list[CurrentLeader]:
     return [line.current_leader for line in lines if line.current_leader is not None]
 
 
-def _produce_topic(cluster: Cluster, sent: ProducedTopic, request: Produce, asked: Asked) -> TopicLine:
+def _produce_topic(
+    cluster: Cluster, sent: ProducedTopic, request: Produce, asked: Asked, allowance: Allowance
+) -> TopicLine:
     """Of a partition that comes twice the last good batch is taken, and the refusal of a bad one told, as by Kafka."""
     topic = cluster.topics.get(sent.name) if sent.name is not None else cluster.topic_by_id(sent.topic_id)
     refused: dict[int, PartitionLine] = {}
@@ -159,7 +163,7 @@ def _produce_topic(cluster: Cluster, sent: ProducedTopic, request: Produce, aske
         except BadBatch as bad:
             refused[index] = _line(index, Refused(error=bad.error, message=bad.message))
     appended = {
-        index: _append(cluster, topic, partition, batch, request, asked)
+        index: _append(cluster, topic, partition, batch, request, asked, allowance)
         for index, (partition, batch) in batches.items()
         if topic is not None
     }
@@ -176,7 +180,13 @@ def _read_batch(records: bytes | None, request: Produce) -> Batch:
 
 
 def _append(
-    cluster: Cluster, topic: Topic, partition: Partition, batch: Batch, request: Produce, asked: Asked
+    cluster: Cluster,
+    topic: Topic,
+    partition: Partition,
+    batch: Batch,
+    request: Produce,
+    asked: Asked,
+    allowance: Allowance,
 ) -> PartitionLine:
     index = partition.index
     if request.acks not in _legal_acks:
@@ -186,15 +196,17 @@ def _append(
     if partition.leader != asked.node.node_id:
         leader = leader_of(partition)
         return PartitionLine(index=index, error_code=ErrorCode.not_leader_or_follower, current_leader=leader)
-    return _line(index, _append_to_log(cluster, partition, batch, asked.now_ms))
+    return _line(index, _append_to_log(cluster, partition, batch, asked.now_ms, allowance))
 
 
-def _append_to_log(cluster: Cluster, partition: Partition, batch: Batch, now_ms: int) -> Appended | Refused:
+def _append_to_log(
+    cluster: Cluster, partition: Partition, batch: Batch, now_ms: int, allowance: Allowance
+) -> Appended | Refused:
     if batch.header.is_transactional:
         return Refused(error=ErrorCode.invalid_txn_state, message="kcoord has no transactions")
     if cluster.held_bytes + batch.header.size > cluster.settings.kcoord_log_memory_bytes:
         return Refused(error=ErrorCode.kafka_storage_error, message="kcoord.log.memory.bytes is used up")
-    outcome = partition.log.append(batch, now_ms)
+    outcome = partition.log.append(batch, now_ms, allowance)
     if isinstance(outcome, Appended) and not outcome.is_duplicate:
         cluster.appended(partition, batch.header.size)
     return outcome

@@ -19,7 +19,6 @@ from kcoord.errors import ErrorCode
 Item = TypeVar("Item")
 
 use_default: Final = -1
-_more_than_anyone_waits_for: Final = 1 << 32  # min_bytes has 31 bits
 max_partitions: Final = 10_000  # of one topic: memory is bounded by settings, not by clients
 
 
@@ -143,7 +142,7 @@ def _replicas_of_new(cluster: Cluster, new: NewTopic) -> list[list[NodeId]]:
         raise Refusal(ErrorCode.invalid_replication_factor, "The replication factor must be at least 1, or -1.")
     if partitions <= 0:
         raise Refusal(ErrorCode.invalid_partitions, "The number of partitions must be at least 1, or -1.")
-    _refuse_too_many(partitions)
+    _refuse_too_many(cluster, partitions, partitions)
     if factor > len(cluster.nodes):
         raise Refusal(
             ErrorCode.invalid_replication_factor,
@@ -152,9 +151,12 @@ def _replicas_of_new(cluster: Cluster, new: NewTopic) -> list[list[NodeId]]:
     return cluster.spread(0, partitions, factor)
 
 
-def _refuse_too_many(partitions: int) -> None:
+def _refuse_too_many(cluster: Cluster, partitions: int, more: int) -> None:
     if partitions > max_partitions:
         raise Refusal(ErrorCode.invalid_partitions, f"A topic has at most {max_partitions} partitions here.")
+    if not cluster.has_room_for(more):
+        most = cluster.settings.kcoord_max_partitions
+        raise Refusal(ErrorCode.invalid_partitions, f"All topics together have at most {most} partitions here.")
 
 
 def _chosen_replicas(cluster: Cluster, new: NewTopic) -> list[list[NodeId]]:
@@ -162,6 +164,7 @@ def _chosen_replicas(cluster: Cluster, new: NewTopic) -> list[list[NodeId]]:
         raise Refusal(ErrorCode.invalid_request, "With replicas assigned, the replication factor must be -1.")
     if new.num_partitions != use_default:
         raise Refusal(ErrorCode.invalid_request, "With replicas assigned, the number of partitions must be -1.")
+    _refuse_too_many(cluster, len(new.assignments), len(new.assignments))
     by_partition = dict(new.assignments)
     if sorted(by_partition) != list(range(len(new.assignments))):
         raise Refusal(ErrorCode.invalid_replica_assignment, "Partitions must be numbered from 0 without gaps.")
@@ -254,7 +257,7 @@ def _replicas_of_growth(cluster: Cluster, topic: Topic, growth: Growth) -> list[
         raise Refusal(
             ErrorCode.invalid_partitions, f"The topic {topic.name} has {present} partition(s); partitions never go."
         )
-    _refuse_too_many(growth.count)
+    _refuse_too_many(cluster, growth.count, more)
     if growth.assignments is None:
         return cluster.spread(present, more, len(topic.partitions[0].replicas))
     if len(growth.assignments) != more:
@@ -333,8 +336,6 @@ def _delete(cluster: Cluster, doomed: DoomedTopic) -> DeletedTopic:
         error = ErrorCode.unknown_topic_id if doomed.name is None else ErrorCode.unknown_topic_or_partition
         return _undeleted(doomed, "There is no such topic.", error)
     cluster.delete_topic(topic)
-    for partition in topic.partitions:
-        cluster.on_append(partition, _more_than_anyone_waits_for)  # a Fetch that waits here is answered at once
     return DeletedTopic(name=topic.name, topic_id=topic.topic_id)
 
 

@@ -5,6 +5,7 @@
 Nothing here waits: an answer is there at once, or the request is parked under a ticket and `Runtime` answers later.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,10 +52,11 @@ Outcome = Answer | Park | HangUp
 class Dispatch:
     """The requests of one node."""
 
-    def __init__(self, cluster: Cluster, node: Node) -> None:
+    def __init__(self, cluster: Cluster, node: Node, fresh_session_id: Callable[[], int]) -> None:
         self._cluster = cluster
         self._node = node
-        self._fetch_sessions = FetchSessions(cluster.settings.max_incremental_fetch_session_cache_slots)
+        slots = cluster.settings.max_incremental_fetch_session_cache_slots
+        self._fetch_sessions = FetchSessions(slots, fresh_session_id)
 
     def decide(self, frame: bytes, now_ms: int) -> Outcome:
         """What becomes of a request. Raises BadBody or Unserved."""

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID, uuid4
 
-from kcoord.broker.cluster import Asked, Cluster, Node, NodeId, Partition
+from kcoord.broker.cluster import Asked, Cluster, Node, NodeId, Partition, Topic
 from kcoord.broker.long_polls import LongPolls, Ticket
 from kcoord.errors import ErrorCode
 from kcoord.server.connection import Connection
@@ -60,7 +60,8 @@ class Runtime:
             cluster_id=_fresh_cluster_id(), nodes=nodes, settings=setup.settings, fresh_id=_fresh_topic_id
         )
         self.cluster.on_append = self._appended
-        self._dispatches = {node.node_id: Dispatch(self.cluster, node) for node in nodes}
+        self.cluster.on_delete = self._deleted
+        self._dispatches = {node.node_id: Dispatch(self.cluster, node, _fresh_session_id) for node in nodes}
         self._long_polls = LongPolls()
         self._parked: dict[Ticket, tuple[Connection, Park]] = {}
         self._tickets = 0
@@ -168,6 +169,10 @@ class Runtime:
 
     def _appended(self, partition: Partition, size: int) -> None:
         self._long_polls.appended(partition.topic, partition.index, size)
+
+    def _deleted(self, topic: Topic) -> None:
+        for partition in topic.partitions:
+            self._long_polls.wake(topic.name, partition.index)
 
     def _answer(self, tickets: Sequence[Ticket]) -> None:
         for ticket in tickets:
@@ -281,6 +286,10 @@ def _now_ms() -> int:
 def _fresh_cluster_id() -> str:
     """22 characters, as Kafka's: 16 bytes in URL-safe base64."""
     return secrets.token_urlsafe(16)
+
+
+def _fresh_session_id() -> int:
+    return secrets.randbelow(2**31 - 2) + 1
 
 
 def _fresh_topic_id() -> UUID:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kcoord.broker.admission import LogSettings, Refused, admit
+from kcoord.broker.admission import Allowance, LogSettings, Refused, admit
 from kcoord.errors import ErrorCode
 from kcoord.wire.batches import HEADER_SIZE, Batch, assemble, produced_batch, read_header
 from kcoord.wire.compression import Codec, compress
@@ -29,14 +29,14 @@ def batch_of(*records: Record) -> Batch:
 
 
 def refusal(batch: Batch, settings: LogSettings | None = None) -> Refused:
-    outcome = admit(batch, settings or LogSettings(), now_ms)
+    outcome = admit(batch, settings or LogSettings(), now_ms, Allowance())
     assert isinstance(outcome, Refused)
     return outcome
 
 
 @pytest.mark.parametrize("codec", Codec)
 def test_a_sound_batch_is_admitted_with_its_largest_timestamp(codec: Codec) -> None:
-    assert admit(with_inside(inside, codec), LogSettings(), now_ms) == now_ms + 2
+    assert admit(with_inside(inside, codec), LogSettings(), now_ms, Allowance()) == now_ms + 2
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_wrong_checksum_is_a_corrupt_message() -> None:
     ],
 )
 def test_what_kafka_overlooks_is_admitted(batch: Batch) -> None:
-    assert admit(batch, LogSettings(), now_ms) == now_ms + 2
+    assert admit(batch, LogSettings(), now_ms, Allowance()) == now_ms + 2
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
@@ -100,7 +100,9 @@ def test_a_batch_larger_than_max_message_bytes_is_too_large_whatever_its_checksu
     broken[-1] ^= 1
     settings = LogSettings(max_message_bytes=len(plain) - 1)
     assert refusal(produced_batch(broken), settings).error == ErrorCode.message_too_large
-    assert admit(produced_batch(plain), replace(settings, max_message_bytes=len(plain)), now_ms) == now_ms + 2
+    assert (
+        admit(produced_batch(plain), replace(settings, max_message_bytes=len(plain)), now_ms, Allowance()) == now_ms + 2
+    )
 
 
 def test_a_batch_that_fits_no_segment_is_too_large_a_list() -> None:
@@ -113,7 +115,7 @@ def test_a_compacted_topic_names_the_records_without_a_key() -> None:
     outcome = refusal(batch, LogSettings(is_compacted=True))
     assert outcome.error == ErrorCode.invalid_record
     assert [error.index for error in outcome.record_errors] == [1, 2]
-    assert admit(batch, LogSettings(), now_ms) == now_ms
+    assert admit(batch, LogSettings(), now_ms, Allowance()) == now_ms
 
 
 def test_a_record_from_the_future_is_named() -> None:
@@ -145,12 +147,12 @@ def test_a_time_that_is_no_64_bit_number_is_refused() -> None:
 
 @pytest.mark.parametrize("timestamp", [-1, -5])
 def test_records_without_a_time_give_the_batch_none(timestamp: int) -> None:
-    assert admit(batch_of(Record(timestamp=timestamp)), LogSettings(), now_ms) == -1
+    assert admit(batch_of(Record(timestamp=timestamp)), LogSettings(), now_ms, Allowance()) == -1
 
 
 def test_the_time_of_append_overrides_all_others() -> None:
     settings = LogSettings(uses_append_time=True)
-    assert admit(batch_of(Record(timestamp=now_ms + 5 * hour_ms)), settings, now_ms) == now_ms
+    assert admit(batch_of(Record(timestamp=now_ms + 5 * hour_ms)), settings, now_ms, Allowance()) == now_ms
 
 
 def test_a_producer_must_not_claim_the_time_of_append_where_the_topic_uses_it() -> None:
@@ -164,3 +166,21 @@ def test_a_batch_of_too_many_records_is_refused_before_they_are_looked_at() -> N
     header = read_header(plain)._replace(record_count=600_000, last_offset_delta=599_999, attributes=Codec.ZSTD)
     bomb = produced_batch(assemble(header, compress(Codec.ZSTD, empty * 600_000)))
     assert refusal(bomb).error is ErrorCode.message_too_large
+
+
+def test_the_batches_of_one_request_share_an_allowance() -> None:
+    empty = plain_records(produced_batch(write_batch([Record(timestamp=now_ms)])))
+    header = read_header(plain)._replace(record_count=200_000, last_offset_delta=199_999, attributes=Codec.ZSTD)
+    many = produced_batch(assemble(header, compress(Codec.ZSTD, empty * 200_000)))
+    allowance = Allowance()
+    outcomes = [admit(many, LogSettings(), now_ms, allowance) for _ in range(4)]
+    errors = [outcome.error for outcome in outcomes if isinstance(outcome, Refused)]
+    assert errors[-2:] == [ErrorCode.message_too_large] * 2
+
+
+def test_a_bomb_is_paid_for_once() -> None:
+    bomb = compress(Codec.ZSTD, bytes(1 << 28))
+    batch = produced_batch(assemble(read_header(plain)._replace(attributes=Codec.ZSTD), bomb))
+    allowance = Allowance()
+    assert isinstance(admit(batch, LogSettings(), now_ms, allowance), Refused)
+    assert allowance.decompressed_bytes == 0

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 from kcoord.broker.fetch_sessions import FetchSessions, Opened, PartitionAsked, PartitionKey
@@ -27,7 +29,7 @@ def _opened(outcome: Opened | ErrorCode) -> Opened:
 
 @pytest.fixture
 def sessions() -> FetchSessions:
-    return FetchSessions(slots=2)
+    return FetchSessions(2, itertools.count(1).__next__)
 
 
 def test_a_full_fetch_opens_a_session_with_its_partitions(sessions: FetchSessions) -> None:
@@ -95,3 +97,20 @@ def test_the_least_recently_used_session_gives_way_after_two_minutes(sessions: F
     assert third not in (0, first, second)
     assert _incremental(sessions, second, 1) is ErrorCode.fetch_session_id_not_found
     assert isinstance(_incremental(sessions, first, 2), Opened)
+
+
+def test_sessions_together_remember_a_bounded_number_of_partitions(sessions: FetchSessions) -> None:
+    many: dict[PartitionKey, PartitionAsked] = {("a", number): _asked for number in range(40_000)}
+    first = sessions.full(0, 0, many, is_by_id=False, now_ms=0)
+    assert first.session_id > 0
+    assert sessions.full(0, 0, many, is_by_id=False, now_ms=0).session_id == 0
+    more: dict[PartitionKey, PartitionAsked] = {("b", number): _asked for number in range(20_000)}
+    outcome = sessions.incremental(first.session_id, 1, more, (), is_by_id=False, now_ms=0)
+    assert outcome is ErrorCode.fetch_session_id_not_found
+    assert len(sessions) == 0
+
+
+def test_an_id_that_is_taken_is_not_given_again() -> None:
+    drawn = iter([7, 7, 7, 8])
+    sessions = FetchSessions(5, lambda: next(drawn))
+    assert [_full(sessions, "a").session_id for _ in range(2)] == [7, 8]
