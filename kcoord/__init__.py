@@ -10,10 +10,11 @@ The road of a request, and where each step is:
 
     errors     Kafka's error codes
     settings   what can be set, under Kafka's names
-    wire/      bytes and kio's entities: frames, headers, the check before kio reads (check), generated writers (write),
-               codec, record batches (batches, records, compression, varint), a blocking client (client)
-    broker/    the embedded cluster: topics and their settings, partition logs, producers, fetch sessions, long polls.
-               Reads no clock, no randomness, no environment
+    wire/      bytes and kio's entities: frames, headers, what kio says of a version's fields (schema), and made from it
+               the check before kio reads (check) and the writers (write); codec; record batches (batches, records,
+               survey, compression, varint); a blocking client (client)
+    broker/    the embedded cluster: topics and their settings, partition logs (admission is what they ask of a batch),
+               producers, fetch sessions, long polls. Reads no clock, no randomness, no environment
     api/       the table of what is served, and one file per Kafka API: entity to request
     server/    asyncio, sockets, clocks, limits: listener and alarms (runtime), connection, dispatch, process (main)
     testing/   for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle, the

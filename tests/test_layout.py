@@ -1,5 +1,6 @@
 """The repository as pyproject.toml and the docs describe it."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kcoord.api.__main__ import protocol_page
-from kcoord.api.table import served
+from kcoord.api.table import SERVED
 from kcoord.wire.codec import codec
 
 _root = Path(__file__).parent.parent
@@ -38,9 +39,17 @@ def test_the_page_of_the_protocol_is_what_the_table_says() -> None:
     assert (_root / "docs" / "protocol.md").read_text() == protocol_page(), "run make docs"
 
 
-@pytest.mark.parametrize("key", served)
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/client-testers.md"])
+def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
+    text = (_root / page).read_text()
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    missing = [link for link in links if not (_root / page).parent.joinpath(link).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("key", SERVED)
 def test_every_served_version_has_a_codec_and_a_file(key: int) -> None:
-    api = served[key]
+    api = SERVED[key]
     assert all(codec(key, version) for version in api.versions)
     assert callable(api.module.to_request)
 

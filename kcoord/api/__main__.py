@@ -2,7 +2,7 @@
 
 import sys
 
-from kcoord.api.table import served
+from kcoord.api.table import SERVED
 
 
 def protocol_page() -> str:
@@ -14,7 +14,7 @@ def protocol_page() -> str:
         "| key | API | served | announced |",
         "|---|---|---|---|",
     ]
-    for api in served.values():
+    for api in SERVED.values():
         first, last = api.versions[0], api.versions[-1]
         lines.append(f"| {api.key} | {api.name} | {first}–{last} | {api.announced_from}–{last} |")
     return "\n".join(lines) + "\n"

@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from kcoord.api.table import API_VERSIONS, Api, served
+from kcoord.api.table import API_VERSIONS, SERVED, Api
 from kcoord.errors import ErrorCode
 
-_software = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class ApiVersions:
     @property
     def is_valid(self) -> bool:
         named = (self.software_name, self.software_version)
-        return all(name is None or _software.fullmatch(name) for name in named)
+        return all(name is None or _SOFTWARE.fullmatch(name) for name in named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +51,12 @@ def to_request(entity: Any) -> ApiVersions:
 def announce(request: ApiVersions) -> ApiVersionsReply:
     if not request.is_valid:
         return ApiVersionsReply(api_keys=(), error_code=ErrorCode.invalid_request)
-    return ApiVersionsReply(api_keys=tuple(map(_range, served.values())))
+    return ApiVersionsReply(api_keys=tuple(map(_range, SERVED.values())))
 
 
 def refuse_version() -> ApiVersionsReply:
     """To a version above ours: an answer of version 0 that tells which versions of this API there are."""
-    return ApiVersionsReply(api_keys=(_range(served[API_VERSIONS]),), error_code=ErrorCode.unsupported_version)
+    return ApiVersionsReply(api_keys=(_range(SERVED[API_VERSIONS]),), error_code=ErrorCode.unsupported_version)
 
 
 def _range(api: Api) -> ApiRange:

@@ -3,14 +3,14 @@
 from typing import Any, Final
 from uuid import UUID
 
-from kcoord.broker.fetch_sessions import PartitionAsked, PartitionKey, closing_epoch, no_session
+from kcoord.broker.fetch_sessions import CLOSING_EPOCH, NO_SESSION, FetchSessions, PartitionAsked, PartitionKey
 from kcoord.broker.fetching import Fetch, Waiting, finish
 from kcoord.broker.fetching import fetch as decide
 
-__all__ = ["Waiting", "decide", "finish", "to_request"]
+__all__ = ["FetchSessions", "Waiting", "decide", "finish", "to_request"]
 
 
-_nil_id: Final = UUID(int=0)
+_NIL_ID: Final = UUID(int=0)
 
 
 def to_request(entity: Any) -> Fetch:
@@ -21,8 +21,8 @@ def to_request(entity: Any) -> Fetch:
         max_bytes=entity.max_bytes,
         isolation_level=entity.isolation_level,
         is_by_id=is_by_id,
-        session_id=getattr(entity, "session_id", no_session),
-        session_epoch=getattr(entity, "session_epoch", closing_epoch),
+        session_id=getattr(entity, "session_id", NO_SESSION),
+        session_epoch=getattr(entity, "session_epoch", CLOSING_EPOCH),
         partitions={
             (_topic(topic, is_by_id), line.partition): PartitionAsked(
                 fetch_offset=line.fetch_offset,
@@ -44,6 +44,6 @@ def _forgotten(entity: Any, is_by_id: bool) -> tuple[PartitionKey, ...]:
 
 def _topic(topic: Any, is_by_id: bool) -> str | UUID:
     if is_by_id:
-        return topic.topic_id or _nil_id
+        return topic.topic_id or _NIL_ID
     name: str = topic.topic
     return name

@@ -8,7 +8,7 @@ from kcoord.broker.offsets import list_offsets as decide
 __all__ = ["decide", "to_request"]
 
 
-_special_since: Final = (
+_SPECIAL_SINCE: Final = (
     (11, Special.EARLIEST_PENDING_UPLOAD),
     (9, Special.LATEST_TIERED),
     (8, Special.EARLIEST_LOCAL),
@@ -20,7 +20,7 @@ _special_since: Final = (
 def to_request(entity: Any) -> ListOffsets:
     return ListOffsets(
         topics=tuple(map(_topic, entity.topics)),
-        oldest_special=next(special for since, special in _special_since if entity.__version__ >= since),
+        oldest_special=next(special for since, special in _SPECIAL_SINCE if entity.__version__ >= since),
         isolation_level=getattr(entity, "isolation_level", 0),
     )
 

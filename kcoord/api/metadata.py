@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.describing import Metadata, TopicAsked
-from kcoord.broker.describing import metadata as decide
+from kcoord.broker.metadata import Metadata, TopicAsked
+from kcoord.broker.metadata import metadata as decide
 
 __all__ = ["decide", "to_request"]
 

@@ -45,7 +45,7 @@ PRODUCE: Final = 0
 FETCH: Final = 1
 API_VERSIONS: Final = 18
 
-_apis: Final = (
+_APIS: Final = (
     # Kafka 4 serves Produce from 3 on and says 0: librdkafka takes a higher minimum for a broker too new (KAFKA-18659).
     _api(PRODUCE, "Produce", 3, 13, "produce", announced_from=0),
     _api(FETCH, "Fetch", 4, 18, "fetch"),
@@ -64,5 +64,5 @@ _apis: Final = (
     _api(60, "DescribeCluster", 0, 2, "describe_cluster"),
 )
 
-served: Final[Mapping[int, Api]] = MappingProxyType({api.key: api for api in _apis})
+SERVED: Final[Mapping[int, Api]] = MappingProxyType({api.key: api for api in _APIS})
 """Every served API by its key."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NodeId = NewType("NodeId", int)
 
-internal_topics: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        return self.name in internal_topics
+        return self.name in INTERNAL_TOPICS
 
 
 class Cluster:

@@ -9,12 +9,12 @@ from typing import Final
 from kcoord.broker.cluster import Asked, Cluster, Node, Topic
 from kcoord.broker.names import why_invalid
 from kcoord.broker.topic_settings import (
+    TOPIC_SETTINGS,
     BadConfig,
     ConfigType,
     broker_value,
     effective,
     refuse_unless_valid,
-    topic_settings,
 )
 from kcoord.errors import ErrorCode
 from kcoord.settings import Settings, known_settings
@@ -25,7 +25,7 @@ class ResourceType(IntEnum):
     BROKER = 4
 
 
-_kafka_resource_types: Final = frozenset({2, 4, 8, 16, 32})  # also loggers, client metrics, groups
+_KAFKA_RESOURCE_TYPES: Final = frozenset({2, 4, 8, 16, 32})  # also loggers, client metrics, groups
 
 
 class ConfigSource(IntEnum):
@@ -88,7 +88,7 @@ class DescribeConfigsReply:
 
 def describe_configs(cluster: Cluster, request: DescribeConfigs, asked: Asked) -> DescribeConfigsReply:
     resources = dict.fromkeys(request.resources)  # each once: a short request must not make an endless answer
-    if any(resource.resource_type not in _kafka_resource_types for resource in resources):
+    if any(resource.resource_type not in _KAFKA_RESOURCE_TYPES for resource in resources):
         return DescribeConfigsReply(results=tuple(map(_of_no_kind, resources)))
     return DescribeConfigsReply(
         results=tuple(_described(cluster, resource, request, asked.node) for resource in resources)
@@ -109,7 +109,7 @@ def effective_source(name: str, overrides: Mapping[str, str], settings: Settings
     if name in overrides:
         return ConfigSource.TOPIC
     inherited = broker_value(name, settings)
-    is_default = inherited is None or inherited == topic_settings[name].default
+    is_default = inherited is None or inherited == TOPIC_SETTINGS[name].default
     return ConfigSource.DEFAULT if is_default else ConfigSource.STATIC_BROKER
 
 
@@ -137,22 +137,22 @@ def _topic_lines(cluster: Cluster, name: str, request: DescribeConfigs) -> tuple
     topic = cluster.topics.get(name)
     if topic is None:
         return ErrorCode.unknown_topic_or_partition, "", []
-    lines = [_topic_line(topic, setting, cluster.settings, request) for setting in sorted(topic_settings)]
+    lines = [_topic_line(topic, setting, cluster.settings, request) for setting in sorted(TOPIC_SETTINGS)]
     return ErrorCode.none, "", lines
 
 
 def _topic_line(topic: Topic, name: str, settings: Settings, request: DescribeConfigs) -> ConfigLine:
     return ConfigLine(
         name=name,
-        value=topic_settings[name].shown(effective(name, topic.overrides, settings)),
+        value=TOPIC_SETTINGS[name].shown(effective(name, topic.overrides, settings)),
         config_source=effective_source(name, topic.overrides, settings),
-        config_type=topic_settings[name].kind,
+        config_type=TOPIC_SETTINGS[name].kind,
         synonyms=tuple(_synonyms(name, topic.overrides, settings)) if request.include_synonyms else (),
     )
 
 
 def _synonyms(name: str, overrides: Mapping[str, str], settings: Settings) -> list[Synonym]:
-    setting = topic_settings[name]
+    setting = TOPIC_SETTINGS[name]
     synonyms = []
     if name in overrides:
         synonyms.append(Synonym(name=name, value=setting.shown(overrides[name]), source=ConfigSource.TOPIC))
@@ -203,11 +203,11 @@ def _config_type(name: str, value: object) -> ConfigType:
     if isinstance(value, bool):
         return ConfigType.BOOLEAN
     if isinstance(value, int):
-        return ConfigType.LONG if name in _long_settings else ConfigType.INT
+        return ConfigType.LONG if name in _LONG_SETTINGS else ConfigType.INT
     return ConfigType.LIST if name == "log.cleanup.policy" else ConfigType.STRING
 
 
-_long_settings: Final = frozenset(
+_LONG_SETTINGS: Final = frozenset(
     {
         "connections.max.idle.ms",
         "kcoord.log.memory.bytes",
@@ -329,7 +329,7 @@ def _apply(alteration: Alteration, overrides: dict[str, str], settings: Settings
         case Operation.DELETE:
             overrides.pop(name, None)
         case Operation.APPEND | Operation.SUBTRACT:
-            if name not in topic_settings or topic_settings[name].kind is not ConfigType.LIST:
+            if name not in TOPIC_SETTINGS or TOPIC_SETTINGS[name].kind is not ConfigType.LIST:
                 return ErrorCode.invalid_config, f"{name} is not a list, so nothing can be added to it or taken away"
             overrides[name] = _changed_list(alteration.operation, effective(name, overrides, settings), value)
         case _:

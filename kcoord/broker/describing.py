@@ -1,176 +1,11 @@
-"""What the cluster says of itself: Metadata, DescribeCluster, FindCoordinator."""
+"""Who is in the cluster, and who coordinates a group: DescribeCluster, FindCoordinator."""
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
-from uuid import UUID
 
-from kcoord.broker.cluster import Asked, Cluster, Node, NodeId, Partition, Topic
-from kcoord.broker.names import metadata_topic, why_invalid
+from kcoord.broker.cluster import Asked, Cluster, Node
+from kcoord.broker.metadata import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED_FOR, BrokerLine, broker_lines
 from kcoord.errors import ErrorCode
-
-operations_not_asked_for: Final = -(2**31)
-topic_operations: Final = 0b1101_1111_1000  # every operation on a topic that Kafka has, as the ACL codes' bits
-cluster_operations: Final = 0b1_1111_1010_0000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicAsked:
-    """A topic by name or, where `topic_id` is set, by id."""
-
-    name: str | None
-    topic_id: UUID | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata:
-    """`topics` None asks for all."""
-
-    topics: tuple[TopicAsked, ...] | None
-    allows_ids: bool  # from version 12 on (KAFKA-10774)
-    allow_auto_topic_creation: bool
-    include_cluster_operations: bool
-    include_topic_operations: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerLine:
-    node_id: int
-    host: str
-    port: int
-    rack: str | None = None
-    is_fenced: bool = False
-
-    @property
-    def broker_id(self) -> int:
-        """DescribeCluster's name for it."""
-        return self.node_id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLine:
-    partition_index: int
-    leader_id: int
-    replica_nodes: tuple[NodeId, ...]
-    isr_nodes: tuple[NodeId, ...]
-    offline_replicas: tuple[int, ...] = ()
-    leader_epoch: int = 0
-    error_code: ErrorCode = ErrorCode.none
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicLine:
-    name: str | None
-    error_code: ErrorCode = ErrorCode.none
-    topic_id: UUID | None = None
-    is_internal: bool = False
-    partitions: tuple[PartitionLine, ...] = ()
-    topic_authorized_operations: int = operations_not_asked_for
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataReply:
-    brokers: tuple[BrokerLine, ...]
-    cluster_id: str | None
-    controller_id: int
-    topics: tuple[TopicLine, ...]
-    cluster_authorized_operations: int = operations_not_asked_for
-    throttle_time: float = 0.0
-    error_code: ErrorCode = ErrorCode.none
-
-
-def metadata(cluster: Cluster, request: Metadata, asked: Asked) -> MetadataReply:
-    if error := _refuse(request):
-        lines = [
-            TopicLine(name=topic.name or "", topic_id=topic.topic_id, error_code=error)
-            for topic in request.topics or ()
-        ]
-        return MetadataReply(brokers=(), cluster_id=None, controller_id=-1, topics=tuple(lines), error_code=error)
-    return MetadataReply(
-        brokers=_broker_lines(cluster),
-        cluster_id=cluster.cluster_id,
-        controller_id=cluster.controller.node_id,
-        topics=tuple(_topic_lines(cluster, request, asked)),
-        cluster_authorized_operations=(
-            cluster_operations if request.include_cluster_operations else operations_not_asked_for
-        ),
-    )
-
-
-def _refuse(request: Metadata) -> ErrorCode | None:
-    """What a whole request gets for one topic that cannot be meant."""
-    topics = request.topics or ()
-    ids, names = [topic.topic_id for topic in topics], [topic.name for topic in topics]
-    if not request.allows_ids and (any(ids) or None in names):
-        return ErrorCode.invalid_request
-    if not any(ids) and None in names:
-        return ErrorCode.unknown_server_error
-    return None
-
-
-def _topic_lines(cluster: Cluster, request: Metadata, asked: Asked) -> list[TopicLine]:
-    operations = topic_operations if request.include_topic_operations else operations_not_asked_for
-    if request.topics is None:
-        return [_topic_line(topic, operations) for topic in cluster.topics.values()]
-    ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id is not None)
-    if ids:  # one id is enough to let all names be overlooked (KafkaApis.handleTopicMetadataRequest)
-        return [_line_by_id(cluster, topic_id, operations) for topic_id in ids]
-    names = dict.fromkeys(topic.name or "" for topic in request.topics)
-    return [_line_by_name(cluster, name, request, operations, asked.now_ms) for name in names]
-
-
-def _line_by_id(cluster: Cluster, topic_id: UUID, operations: int) -> TopicLine:
-    found = cluster.topic_by_id(topic_id)
-    if found is None:
-        return TopicLine(name=None, topic_id=topic_id, error_code=ErrorCode.unknown_topic_id)
-    return _topic_line(found, operations)
-
-
-def _line_by_name(cluster: Cluster, name: str, request: Metadata, operations: int, now_ms: int) -> TopicLine:
-    if name in cluster.topics:
-        return _topic_line(cluster.topics[name], operations)
-    error = ErrorCode.unknown_topic_or_partition
-    if why_invalid(name):
-        error = ErrorCode.invalid_topic_exception
-    elif request.allow_auto_topic_creation and cluster.settings.auto_create_topics_enable:
-        error = _auto_create(cluster, name, now_ms)
-    return TopicLine(name=name, error_code=error, topic_authorized_operations=operations)
-
-
-def _auto_create(cluster: Cluster, name: str, now_ms: int) -> ErrorCode:
-    """Make the topic; this answer does not know it yet, the next one will (Kafka's AutoTopicCreationManager)."""
-    num_partitions = cluster.settings.num_partitions
-    replication_factor = cluster.settings.default_replication_factor
-    if replication_factor > len(cluster.nodes):
-        return ErrorCode.invalid_replication_factor
-    if name == metadata_topic or cluster.has_topic_named_alike(name) or not cluster.has_room_for(num_partitions):
-        return ErrorCode.unknown_topic_or_partition  # Kafka's controller refuses it, of which the client is not told
-    replicas = cluster.spread(0, num_partitions, replication_factor)
-    cluster.create_topic(name, replicas, {}, now_ms)
-    return ErrorCode.unknown_topic_or_partition
-
-
-def _topic_line(topic: Topic, operations: int) -> TopicLine:
-    return TopicLine(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=tuple(_partition_line(partition) for partition in topic.partitions),
-        topic_authorized_operations=operations,
-    )
-
-
-def _partition_line(partition: Partition) -> PartitionLine:
-    return PartitionLine(
-        partition_index=partition.index,
-        leader_id=partition.leader,
-        replica_nodes=partition.replicas,
-        isr_nodes=partition.replicas,
-    )
-
-
-def _broker_lines(cluster: Cluster) -> tuple[BrokerLine, ...]:
-    return tuple(BrokerLine(node_id=node.node_id, host=node.host, port=node.port) for node in cluster.nodes.values())
 
 
 class EndpointType(IntEnum):
@@ -189,7 +24,7 @@ class DescribeClusterReply:
     cluster_id: str
     controller_id: int
     brokers: tuple[BrokerLine, ...]
-    cluster_authorized_operations: int = operations_not_asked_for
+    cluster_authorized_operations: int = OPERATIONS_NOT_ASKED_FOR
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
     endpoint_type: int = EndpointType.BROKERS
@@ -212,8 +47,8 @@ def describe_cluster(cluster: Cluster, request: DescribeCluster, asked: Asked) -
     return DescribeClusterReply(
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller.node_id,
-        brokers=_broker_lines(cluster),
-        cluster_authorized_operations=(cluster_operations if request.include_operations else operations_not_asked_for),
+        brokers=broker_lines(cluster),
+        cluster_authorized_operations=(CLUSTER_OPERATIONS if request.include_operations else OPERATIONS_NOT_ASKED_FOR),
     )
 
 

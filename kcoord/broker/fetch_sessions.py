@@ -17,12 +17,12 @@ from uuid import UUID
 
 from kcoord.errors import ErrorCode
 
-no_session: Final = 0
-opening_epoch: Final = 0
-closing_epoch: Final = -1
-_last_epoch: Final = 2**31 - 1
-_most_partitions: Final = 50_000  # of all sessions together
-_evictable_after_ms: Final = 120_000  # min.incremental.fetch.session.eviction.ms
+NO_SESSION: Final = 0
+OPENING_EPOCH: Final = 0
+CLOSING_EPOCH: Final = -1
+_LAST_EPOCH: Final = 2**31 - 1
+_MOST_PARTITIONS: Final = 50_000  # of all sessions together
+_EVICTABLE_AFTER_MS: Final = 120_000  # min.incremental.fetch.session.eviction.ms
 
 PartitionKey = tuple[str | UUID, int]
 """A topic, by name or by id as the request's version has it, and a partition's number."""
@@ -66,7 +66,7 @@ class Opened:
 
     @property
     def session_id(self) -> int:
-        return self.session.session_id if self.session else no_session
+        return self.session.session_id if self.session else NO_SESSION
 
 
 class FetchSessions:
@@ -95,7 +95,7 @@ class FetchSessions:
         """A fetch that names all its partitions."""
         self._sessions.pop(session_id, None)
         session = None
-        if epoch == opening_epoch and self._has_slot(now_ms) and self._has_room(len(partitions)):
+        if epoch == OPENING_EPOCH and self._has_slot(now_ms) and self._has_room(len(partitions)):
             session = self._open(dict(partitions), is_by_id, now_ms)
         names = session.names if session else {}
         return Opened(session=session, is_incremental=False, partitions=partitions, names=names)
@@ -129,7 +129,7 @@ class FetchSessions:
         if not session.partitions:
             del self._sessions[session_id]
             return Opened(session=None, is_incremental=False, partitions=changed)
-        session.epoch = 1 if epoch == _last_epoch else epoch + 1
+        session.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
         session.used_at_ms = now_ms
         self._sessions[session_id] = self._sessions.pop(session_id)  # the least recently used stands first
         return Opened(session=session, is_incremental=True, partitions=session.partitions, names=session.names)
@@ -144,7 +144,7 @@ class FetchSessions:
 
     def _has_room(self, more: int) -> bool:
         """Whether so many partitions more can be remembered: what is asked for need not exist."""
-        return more == 0 or sum(len(s.partitions) for s in self._sessions.values()) + more <= _most_partitions
+        return more == 0 or sum(len(s.partitions) for s in self._sessions.values()) + more <= _MOST_PARTITIONS
 
     def _has_slot(self, now_ms: int) -> bool:
         if len(self._sessions) < self._slots:
@@ -152,7 +152,7 @@ class FetchSessions:
         if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))
-        if now_ms - oldest.used_at_ms < _evictable_after_ms:
+        if now_ms - oldest.used_at_ms < _EVICTABLE_AFTER_MS:
             return False
         del self._sessions[oldest.session_id]
         return True

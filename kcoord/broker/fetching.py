@@ -11,22 +11,22 @@ from uuid import UUID
 
 from kcoord.broker.cluster import Asked, Cluster, Partition
 from kcoord.broker.fetch_sessions import (
+    CLOSING_EPOCH,
+    NO_SESSION,
+    OPENING_EPOCH,
     FetchSessions,
     Opened,
     PartitionAsked,
     PartitionKey,
     Told,
-    closing_epoch,
-    no_session,
-    opening_epoch,
 )
 from kcoord.broker.leaders import CurrentLeader, Endpoint, endpoints_of, fence_epoch, leader_of
 from kcoord.broker.partition_log import Refused
 from kcoord.errors import ErrorCode
 
-_read_uncommitted, _read_committed = 0, 1
+_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 # What is known of a partition before its log is read. Such a line does not end a wait, and stands behind the read ones.
-_unread: Final = (ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition)
+_UNREAD: Final = (ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Fetch:
 
     @property
     def is_read_committed(self) -> bool:
-        return self.isolation_level == _read_committed
+        return self.isolation_level == _READ_COMMITTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class TopicLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchReply:
     error_code: ErrorCode = ErrorCode.none
-    session_id: int = no_session
+    session_id: int = NO_SESSION
     responses: tuple[TopicLine, ...] = ()
     node_endpoints: tuple[Endpoint, ...] = ()
     throttle_time: float = 0.0
@@ -104,15 +104,15 @@ def fetch(cluster: Cluster, sessions: FetchSessions, request: Fetch, asked: Aske
     opened = _open(sessions, request, asked.now_ms)
     if isinstance(opened, ErrorCode):
         return FetchReply(error_code=opened)
-    if request.isolation_level not in (_read_uncommitted, _read_committed):
+    if request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
         return _refuse(request, ErrorCode.unknown_server_error)
     lines = _read(cluster, opened, request, asked)
-    read = [line for line in lines.values() if line.error_code not in _unread]
+    read = [line for line in lines.values() if line.error_code not in _UNREAD]
     is_decided = any(line.error_code or line.diverging_epoch for line in read)
     missing = request.min_bytes - sum(len(line.records) for line in read)
     if missing <= 0 or request.max_wait <= 0 or is_decided or not read:
         return _reply(cluster, opened, lines)
-    found = [key for key, line in lines.items() if line.error_code not in _unread]
+    found = [key for key, line in lines.items() if line.error_code not in _UNREAD]
     watched = tuple((_named(cluster, topic), index) for topic, index in found)
     return Waiting(request=request, opened=opened, missing_bytes=missing, watched=watched)
 
@@ -132,7 +132,7 @@ def _refuse(request: Fetch, error: ErrorCode) -> FetchReply:
 
 
 def _open(sessions: FetchSessions, request: Fetch, now_ms: int) -> Opened | ErrorCode:
-    if request.session_epoch in (opening_epoch, closing_epoch):
+    if request.session_epoch in (OPENING_EPOCH, CLOSING_EPOCH):
         return sessions.full(
             request.session_id, request.session_epoch, request.partitions, is_by_id=request.is_by_id, now_ms=now_ms
         )
@@ -171,7 +171,7 @@ def _read(cluster: Cluster, opened: Opened, request: Fetch, asked: Asked) -> Lin
 
 
 def _rank(line: PartitionLine) -> int:
-    return _unread.index(line.error_code) + 1 if line.error_code in _unread else 0
+    return _UNREAD.index(line.error_code) + 1 if line.error_code in _UNREAD else 0
 
 
 def _find(cluster: Cluster, opened: Opened, key: PartitionKey) -> Partition | PartitionLine:

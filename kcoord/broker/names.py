@@ -3,9 +3,9 @@
 import re
 from typing import Final
 
-max_name_length: Final = 249
-metadata_topic: Final = "__cluster_metadata"  # KRaft's own log, which no client may make
-_legal = re.compile(r"[a-zA-Z0-9._-]+")
+MAX_NAME_LENGTH: Final = 249
+METADATA_TOPIC: Final = "__cluster_metadata"  # KRaft's own log, which no client may make
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def why_invalid(name: str) -> str | None:
@@ -14,9 +14,9 @@ def why_invalid(name: str) -> str | None:
         return "Topic name is invalid: it is empty"
     if name in (".", ".."):
         return f"Topic name is invalid: it cannot be {name!r}"
-    if len(name) > max_name_length:
-        return f"Topic name is invalid: it has {len(name)} characters, {max_name_length} are allowed"
-    if not _legal.fullmatch(name):
+    if len(name) > MAX_NAME_LENGTH:
+        return f"Topic name is invalid: it has {len(name)} characters, {MAX_NAME_LENGTH} are allowed"
+    if not _LEGAL.fullmatch(name):
         return f"Topic name is invalid: {name!r} has characters other than ASCII letters, digits, '.', '_' and '-'"
     return None
 

@@ -11,8 +11,8 @@ from kcoord.broker.leaders import fence_epoch
 from kcoord.broker.partition_log import Refused
 from kcoord.errors import ErrorCode
 
-_isolation_levels: Final = (0, 1)
-_no_epoch: Final = -1
+_ISOLATION_LEVELS: Final = (0, 1)
+_NO_EPOCH: Final = -1
 
 
 class Special(IntEnum):
@@ -86,7 +86,7 @@ def _topic_offsets(
     answers = []
     for line in {line.partition_index: line for line in lines}.values():
         index = line.partition_index
-        if request.isolation_level not in _isolation_levels:
+        if request.isolation_level not in _ISOLATION_LEVELS:
             answers.append(OffsetLine(partition_index=index, error_code=ErrorCode.unknown_server_error))
         elif times[index] > 1:
             answers.append(OffsetLine(partition_index=index, error_code=ErrorCode.invalid_request))
@@ -125,7 +125,7 @@ def _offset(partition: Partition | None, line: OffsetAsked, oldest_special: int,
 def _fence(partition: Partition, claimed_epoch: int, asked: Asked) -> ErrorCode | None:
     if partition.leader != asked.node.node_id:
         return ErrorCode.not_leader_or_follower
-    if claimed_epoch < _no_epoch:  # which Fetch takes for no epoch at all
+    if claimed_epoch < _NO_EPOCH:  # which Fetch takes for no epoch at all
         return ErrorCode.fenced_leader_epoch
     return fence_epoch(partition, claimed_epoch)
 

@@ -12,11 +12,11 @@ from kcoord.errors import ErrorCode
 from kcoord.wire.batches import HEADER_SIZE, MAGIC, BadBatch, Batch, produced_batch, read_header
 from kcoord.wire.compression import Codec
 
-_legal_acks: Final = frozenset({-1, 0, 1})
-_frame_size: Final = 17  # what Kafka reads of a batch to find its end
-_least_length: Final = 14  # of a record of format v0, the shortest that there was
+_LEGAL_ACKS: Final = frozenset({-1, 0, 1})
+_FRAME_SIZE: Final = 17  # what Kafka reads of a batch to find its end
+_LEAST_LENGTH: Final = 14  # of a record of format v0, the shortest that there was
 # Kafka explains only what is wrong with single records; what only kcoord refuses is explained too.
-_own_refusals: Final = frozenset({ErrorCode.invalid_txn_state, ErrorCode.kafka_storage_error})
+_OWN_REFUSALS: Final = frozenset({ErrorCode.invalid_txn_state, ErrorCode.kafka_storage_error})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ def _merged(topics: tuple[ProducedTopic, ...]) -> list[ProducedTopic]:
 def _refuse_all(request: Produce) -> Refused | None:
     """Why nothing of a request is taken: KafkaApis looks at every first batch for the mark of a transaction."""
     for records in (partition.records or b"" for topic in request.topics for partition in topic.partitions):
-        if len(records) >= _frame_size and _is_unreadable(records):
+        if len(records) >= _FRAME_SIZE and _is_unreadable(records):
             return Refused(error=ErrorCode.corrupt_message, message="It cannot be told where the first batch ends")
         if not request.has_transactional_id and _is_transactional(records):
             return Refused(error=ErrorCode.transactional_id_authorization_failed, message="")
@@ -118,7 +118,7 @@ def _refuse_all(request: Produce) -> Refused | None:
 def _is_unreadable(records: bytes) -> bool:
     """As ByteBufferLogInputStream.nextBatchSize has it."""
     length, magic = int.from_bytes(records[8:12], signed=True), records[16]
-    return length < _least_length or magic > MAGIC
+    return length < _LEAST_LENGTH or magic > MAGIC
 
 
 def _is_transactional(records: bytes) -> bool:
@@ -189,7 +189,7 @@ def _append(
     allowance: Allowance,
 ) -> PartitionLine:
     index = partition.index
-    if request.acks not in _legal_acks:
+    if request.acks not in _LEGAL_ACKS:
         return PartitionLine(index=index, error_code=ErrorCode.invalid_required_acks)
     if topic.is_internal:
         return PartitionLine(index=index, error_code=ErrorCode.invalid_topic_exception)
@@ -223,7 +223,7 @@ def _line(index: int, outcome: Appended | Refused) -> PartitionLine:
             error_code=outcome.error,
             log_start_offset=outcome.start_offset,
             record_errors=errors,
-            error_message=outcome.message if errors or outcome.error in _own_refusals else None,
+            error_message=outcome.message if errors or outcome.error in _OWN_REFUSALS else None,
         )
     return PartitionLine(
         index=index,

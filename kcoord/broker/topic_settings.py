@@ -1,7 +1,7 @@
-"""The settings of a topic: Kafka 4.3's names, types and defaults, and which of them change what kcoord does.
+"""The settings of a topic: Kafka 4.3's names, types and defaults.
 
-A topic takes every setting that Kafka's topics have, so that a tool that sets one works; DescribeConfigs shows it. The
-ones that are not honoured tune disks, replicas and tiers, which an embedded cluster does not have.
+A topic takes every setting that Kafka's topics have, so that a tool that sets one works; DescribeConfigs shows it. What
+a log goes by is in `log_settings`. The others tune disks, replicas and tiers, which an embedded cluster does not have.
 """
 
 import re
@@ -94,20 +94,20 @@ class TopicSetting:
 def refuse_unless_valid(overrides: Mapping[str, str]) -> None:
     """Raise BadConfig for settings that a topic cannot have, alone or together (LogConfig.validate)."""
     for name, value in overrides.items():
-        if name not in topic_settings:
+        if name not in TOPIC_SETTINGS:
             raise BadConfig(f"Unknown topic config name: {name}")
-        topic_settings[name].refuse_unless_valid(value)
-    lags = [overrides.get(name, topic_settings[name].default) for name in ("min.compaction.lag.ms", _max_lag)]
+        TOPIC_SETTINGS[name].refuse_unless_valid(value)
+    lags = [overrides.get(name, TOPIC_SETTINGS[name].default) for name in ("min.compaction.lag.ms", _MAX_LAG)]
     if int(lags[0]) > int(lags[1]):
-        raise BadConfig(f"conflict topic config setting min.compaction.lag.ms ({lags[0]}) > {_max_lag} ({lags[1]})")
+        raise BadConfig(f"conflict topic config setting min.compaction.lag.ms ({lags[0]}) > {_MAX_LAG} ({lags[1]})")
     if overrides.get("remote.storage.enable", "").strip().lower() == "true":
         raise BadConfig("There is no tiered storage here, so remote.storage.enable cannot be true")
 
 
-_max_lag: Final = "max.compaction.lag.ms"
-_java_double: Final = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)")
-_gzip_level: Final = re.compile(r"-0*1|\+?0*[1-9]")
-_throttled_replicas: Final = re.compile(r"\*|(\d+:\d+)?(\s*,\s*(\d+:\d+)?)*")
+_MAX_LAG: Final = "max.compaction.lag.ms"
+_JAVA_DOUBLE: Final = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)")
+_GZIP_LEVEL: Final = re.compile(r"-0*1|\+?0*[1-9]")
+_THROTTLED_REPLICAS: Final = re.compile(r"\*|(\d+:\d+)?(\s*,\s*(\d+:\d+)?)*")
 
 
 def _boolean(text: str) -> bool:
@@ -125,7 +125,7 @@ def _integer(text: str, *, bits: int) -> int:
 
 
 def _double(text: str) -> float:
-    if not _java_double.fullmatch(text):
+    if not _JAVA_DOUBLE.fullmatch(text):
         raise ValueError(text)
     return float(text.rstrip("fFdD"))
 
@@ -156,7 +156,7 @@ def _row(
     return name, setting
 
 
-_longest = str(2**63 - 1)
+_LONGEST = str(2**63 - 1)
 _int, _long, _double_, _list, _boolean_, _string = (
     ConfigType.INT,
     ConfigType.LONG,
@@ -166,27 +166,11 @@ _int, _long, _double_, _list, _boolean_, _string = (
     ConfigType.STRING,
 )
 
-honoured: Final = frozenset(
-    {
-        "cleanup.policy",
-        "compression.type",
-        "max.message.bytes",
-        "message.timestamp.after.max.ms",
-        "message.timestamp.before.max.ms",
-        "message.timestamp.type",
-        "min.insync.replicas",
-        "retention.bytes",
-        "retention.ms",
-        "segment.bytes",
-        "segment.ms",
-    }
-)
-
-topic_settings: Final[Mapping[str, TopicSetting]] = MappingProxyType(
+TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
     dict(
         [
             _row("cleanup.policy", _list, "delete", "log.cleanup.policy", choices=("delete", "compact")),
-            _row("compression.gzip.level", _int, "-1", "compression.gzip.level", pattern=_gzip_level),
+            _row("compression.gzip.level", _int, "-1", "compression.gzip.level", pattern=_GZIP_LEVEL),
             _row("compression.lz4.level", _int, "9", "compression.lz4.level", least=1, most=17),
             _row(
                 "compression.type",
@@ -198,17 +182,17 @@ topic_settings: Final[Mapping[str, TopicSetting]] = MappingProxyType(
             _row("compression.zstd.level", _int, "3", "compression.zstd.level", least=-131072, most=22),
             _row("delete.retention.ms", _long, "86400000", "log.cleaner.delete.retention.ms", least=0),
             _row("file.delete.delay.ms", _long, "60000", "log.segment.delete.delay.ms", least=0),
-            _row("flush.messages", _long, _longest, "log.flush.interval.messages", least=1),
-            _row("flush.ms", _long, _longest, least=0),
-            _row("follower.replication.throttled.replicas", _list, "", pattern=_throttled_replicas),
+            _row("flush.messages", _long, _LONGEST, "log.flush.interval.messages", least=1),
+            _row("flush.ms", _long, _LONGEST, least=0),
+            _row("follower.replication.throttled.replicas", _list, "", pattern=_THROTTLED_REPLICAS),
             _row("index.interval.bytes", _int, "4096", "log.index.interval.bytes", least=0),
-            _row("leader.replication.throttled.replicas", _list, "", pattern=_throttled_replicas),
+            _row("leader.replication.throttled.replicas", _list, "", pattern=_THROTTLED_REPLICAS),
             _row("local.retention.bytes", _long, "-2", "log.local.retention.bytes", least=-2),
             _row("local.retention.ms", _long, "-2", "log.local.retention.ms", least=-2),
-            _row("max.compaction.lag.ms", _long, _longest, "log.cleaner.max.compaction.lag.ms", least=1),
+            _row("max.compaction.lag.ms", _long, _LONGEST, "log.cleaner.max.compaction.lag.ms", least=1),
             _row("max.message.bytes", _int, "1048588", "message.max.bytes", least=0),
             _row("message.timestamp.after.max.ms", _long, "3600000", "log.message.timestamp.after.max.ms", least=0),
-            _row("message.timestamp.before.max.ms", _long, _longest, "log.message.timestamp.before.max.ms", least=0),
+            _row("message.timestamp.before.max.ms", _long, _LONGEST, "log.message.timestamp.before.max.ms", least=0),
             _row(
                 "message.timestamp.type",
                 _string,
@@ -241,12 +225,12 @@ def effective(name: str, overrides: Mapping[str, str], settings: Settings) -> st
     if name in overrides:
         return overrides[name]
     inherited = broker_value(name, settings)
-    return topic_settings[name].default if inherited is None else inherited
+    return TOPIC_SETTINGS[name].default if inherited is None else inherited
 
 
 def broker_value(name: str, settings: Settings) -> str | None:
     """What the server's settings say for a topic setting, as text."""
-    broker_name = topic_settings[name].broker_name
+    broker_name = TOPIC_SETTINGS[name].broker_name
     value = settings.by_name().get(broker_name) if broker_name else None
     return None if value is None else str(value)
 
@@ -258,7 +242,7 @@ def log_settings(overrides: Mapping[str, str], settings: Settings) -> LogSetting
         return int(effective(name, overrides, settings))
 
     def text(name: str) -> str:
-        return topic_settings[name].shown(effective(name, overrides, settings))
+        return TOPIC_SETTINGS[name].shown(effective(name, overrides, settings))
 
     policies = text("cleanup.policy").split(",")
     return LogSettings(

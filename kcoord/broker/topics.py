@@ -12,14 +12,14 @@ from uuid import UUID
 
 from kcoord.broker.cluster import Asked, Cluster, NodeId, Topic
 from kcoord.broker.configs import ConfigSource, effective_source
-from kcoord.broker.names import metadata_topic, unified, why_invalid
-from kcoord.broker.topic_settings import BadConfig, effective, refuse_unless_valid, topic_settings
+from kcoord.broker.names import METADATA_TOPIC, unified, why_invalid
+from kcoord.broker.topic_settings import TOPIC_SETTINGS, BadConfig, effective, refuse_unless_valid
 from kcoord.errors import ErrorCode
 
 Item = TypeVar("Item")
 
-use_default: Final = -1
-max_partitions: Final = 10_000  # of one topic: memory is bounded by settings, not by clients
+USE_DEFAULT: Final = -1
+MAX_PARTITIONS: Final = 10_000  # of one topic: memory is bounded by settings, not by clients
 
 
 class Refusal(Exception):
@@ -109,7 +109,7 @@ def _create(
 
 
 def _refuse_name(cluster: Cluster, name: str, present: Mapping[str, str]) -> None:
-    if name == metadata_topic:
+    if name == METADATA_TOPIC:
         raise Refusal(ErrorCode.invalid_request, f"Creation of internal topic {name} is prohibited.")
     if reason := why_invalid(name):
         raise Refusal(ErrorCode.invalid_topic_exception, reason)
@@ -135,9 +135,9 @@ def _valid_overrides(configs: Sequence[tuple[str, str | None]]) -> dict[str, str
 def _replicas_of_new(cluster: Cluster, new: NewTopic) -> list[list[NodeId]]:
     if new.assignments:
         return _chosen_replicas(cluster, new)
-    partitions = cluster.settings.num_partitions if new.num_partitions == use_default else new.num_partitions
+    partitions = cluster.settings.num_partitions if new.num_partitions == USE_DEFAULT else new.num_partitions
     default_factor = cluster.settings.default_replication_factor
-    factor = default_factor if new.replication_factor == use_default else new.replication_factor
+    factor = default_factor if new.replication_factor == USE_DEFAULT else new.replication_factor
     if factor <= 0:
         raise Refusal(ErrorCode.invalid_replication_factor, "The replication factor must be at least 1, or -1.")
     if partitions <= 0:
@@ -152,17 +152,17 @@ def _replicas_of_new(cluster: Cluster, new: NewTopic) -> list[list[NodeId]]:
 
 
 def _refuse_too_many(cluster: Cluster, partitions: int, more: int) -> None:
-    if partitions > max_partitions:
-        raise Refusal(ErrorCode.invalid_partitions, f"A topic has at most {max_partitions} partitions here.")
+    if partitions > MAX_PARTITIONS:
+        raise Refusal(ErrorCode.invalid_partitions, f"A topic has at most {MAX_PARTITIONS} partitions here.")
     if not cluster.has_room_for(more):
         most = cluster.settings.kcoord_max_partitions
         raise Refusal(ErrorCode.invalid_partitions, f"All topics together have at most {most} partitions here.")
 
 
 def _chosen_replicas(cluster: Cluster, new: NewTopic) -> list[list[NodeId]]:
-    if new.replication_factor != use_default:
+    if new.replication_factor != USE_DEFAULT:
         raise Refusal(ErrorCode.invalid_request, "With replicas assigned, the replication factor must be -1.")
-    if new.num_partitions != use_default:
+    if new.num_partitions != USE_DEFAULT:
         raise Refusal(ErrorCode.invalid_request, "With replicas assigned, the number of partitions must be -1.")
     _refuse_too_many(cluster, len(new.assignments), len(new.assignments))
     by_partition = dict(new.assignments)
@@ -192,7 +192,7 @@ def _config_lines(cluster: Cluster, overrides: Mapping[str, str]) -> tuple[Topic
             value=effective(name, overrides, cluster.settings),
             config_source=effective_source(name, overrides, cluster.settings),
         )
-        for name in sorted(topic_settings)
+        for name in sorted(TOPIC_SETTINGS)
     )
 
 

@@ -19,9 +19,9 @@ from kcoord.wire.frames import FrameSplitter
 
 log = logging.getLogger("kcoord.server")
 
-_read_ahead_bytes = 1 << 16
-_turn_requests = 100
-_turn_bytes = 1 << 16
+_READ_AHEAD_BYTES = 1 << 16
+_TURN_REQUESTS = 100
+_TURN_BYTES = 1 << 16
 
 
 class Owner(Protocol):
@@ -141,8 +141,8 @@ class Connection(asyncio.Protocol):
 
     def _answer_waiting(self, pieces: list[bytes]) -> None:
         size = sum(map(len, pieces))
-        for _ in range(_turn_requests):
-            if size > _turn_bytes or not self._can_go_on():
+        for _ in range(_TURN_REQUESTS):
+            if size > _TURN_BYTES or not self._can_go_on():
                 break
             frame = self._frames.popleft()
             self._waiting_bytes -= len(frame)
@@ -200,7 +200,7 @@ class Connection(asyncio.Protocol):
         if self._is_closed:
             return
         assert self._transport is not None
-        is_behind = bool(self._frames) and self.held_bytes > _read_ahead_bytes
+        is_behind = bool(self._frames) and self.held_bytes > _READ_AHEAD_BYTES
         if is_behind and not self._is_paused:
             self._transport.pause_reading()
         elif self._is_paused and not is_behind:

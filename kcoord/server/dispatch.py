@@ -7,15 +7,16 @@ Nothing here waits: an answer is there at once, or the request is parked under a
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, served
+from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, SERVED
 from kcoord.broker.cluster import Asked, Cluster, Node
-from kcoord.broker.fetch_sessions import FetchSessions
 from kcoord.wire.codec import decode_request, response_pieces
 from kcoord.wire.headers import RequestHeader, read_request_start
 
 if TYPE_CHECKING:
+    from kcoord.broker.fetch_sessions import FetchSessions
     from kcoord.broker.fetching import Fetch, Waiting
     from kcoord.broker.producing import Produce
 
@@ -55,13 +56,12 @@ class Dispatch:
     def __init__(self, cluster: Cluster, node: Node, fresh_session_id: Callable[[], int]) -> None:
         self._cluster = cluster
         self._node = node
-        slots = cluster.settings.max_incremental_fetch_session_cache_slots
-        self._fetch_sessions = FetchSessions(slots, fresh_session_id)
+        self._fresh_session_id = fresh_session_id
 
     def decide(self, frame: bytes, now_ms: int) -> Outcome:
         """What becomes of a request. Raises BadBody or Unserved."""
         start = read_request_start(frame)
-        api = served.get(start.api_key)
+        api = SERVED.get(start.api_key)
         if api is None:
             raise Unserved(f"API key {start.api_key} is not served")
         if start.api_version not in api.versions:
@@ -96,6 +96,12 @@ class Dispatch:
             return Park(header=header, waiting=reply)
         return _answer(header, reply)
 
+    @cached_property
+    def _fetch_sessions(self) -> "FetchSessions":
+        slots: int = self._cluster.settings.max_incremental_fetch_session_cache_slots
+        sessions: FetchSessions = _module(FETCH).FetchSessions(slots, self._fresh_session_id)
+        return sessions
+
     def _unserved_version(self, start: RequestHeader, name: str) -> Answer:
         if start.api_key != API_VERSIONS:
             raise Unserved(f"{name} version {start.api_version} is not served")
@@ -104,7 +110,7 @@ class Dispatch:
 
 
 def _module(api_key: int) -> Any:
-    return served[api_key].module
+    return SERVED[api_key].module
 
 
 def _answer(header: RequestHeader, reply: Any) -> Answer:

@@ -5,15 +5,16 @@ Everything that is decided is decided in synchronous code on the loop; here are 
 
 import asyncio
 import logging
-import secrets
+import os
 import socket
 import time
+from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from kcoord.broker.cluster import Asked, Cluster, Node, NodeId, Partition, Topic
 from kcoord.broker.long_polls import LongPolls, Ticket
@@ -24,9 +25,10 @@ from kcoord.settings import Settings
 
 log = logging.getLogger("kcoord.server")
 
-_backlog = 4096
-_longest_nap = 30.0
-_last_port = 65535
+_BACKLOG = 4096
+_LONGEST_NAP = 30.0
+_LAST_PORT = 65535
+_REST = 1.0
 
 
 class CannotServe(RuntimeError):
@@ -72,6 +74,7 @@ class Runtime:
         self._chores: list[asyncio.Task[None]] = []
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
+        self._is_busy = self._has_slack = False
         self._is_settling = False
         try:
             _create(self.cluster, setup.topics)
@@ -91,11 +94,12 @@ class Runtime:
         self._loop = asyncio.get_running_loop()
         for node, listening in zip(self.cluster.nodes.values(), self._sockets, strict=True):
             self._servers.append(await self._listen(node.node_id, listening))
-        idle_check = min(self._settings.connections_max_idle_ms / 4000, _longest_nap)
+        idle_check = min(self._settings.connections_max_idle_ms / 4000, _LONGEST_NAP)
         retention_check = self._settings.log_retention_check_interval_ms / 1000
         self._chores = [
             asyncio.create_task(self._repeat(self._close_idle, idle_check)),
             asyncio.create_task(self._repeat(self._enforce_retention, retention_check)),
+            asyncio.create_task(self._repeat(self._give_back_memory, _REST)),
         ]
         return self
 
@@ -145,6 +149,7 @@ class Runtime:
             greediest.close(f"queued.max.request.bytes={self._settings.queued_max_request_bytes} are held")
 
     def decide(self, connection: Connection, frame: bytes) -> Outcome:
+        self._is_busy = self._has_slack = True
         return self._dispatches[NodeId(connection.node_id)].decide(frame, _now_ms())
 
     def park(self, connection: Connection, park: Park) -> Ticket:
@@ -218,19 +223,29 @@ class Runtime:
         for connection in idle:
             connection.close(f"idle for more than connections.max.idle.ms={allowed_ms}")
 
+    def _give_back_memory(self) -> None:
+        """Once there was nothing to do for a while."""
+        if self._has_slack and not self._is_busy:
+            self._has_slack = False
+            from kcoord.server.memory import give_back  # not before it is needed: ctypes takes its time
+
+            give_back()
+        self._is_busy = False
+
     def _enforce_retention(self) -> None:
         for partition in self.cluster.partitions():
             before = partition.log.size
             deleted = partition.log.enforce_retention(_now_ms())
             partition.log.expire_producers(_now_ms(), self._settings.producer_id_expiration_ms)
             if deleted:
+                self._has_slack = True
                 self.cluster.freed(before - partition.log.size)
                 log.info("retention topic=%s partition=%s segments=%s", partition.topic, partition.index, deleted)
 
     async def _listen(self, node_id: NodeId, listening: socket.socket) -> asyncio.Server:
         limit = self._settings.socket_request_max_bytes
         return await self._loop.create_server(
-            lambda: Connection(self, node_id, limit), sock=listening, backlog=_backlog
+            lambda: Connection(self, node_id, limit), sock=listening, backlog=_BACKLOG
         )
 
 
@@ -240,8 +255,8 @@ def _address(node: Node) -> str:
 
 def _bind(setup: Setup) -> list[socket.socket]:
     """One listening socket per node, all of them or none."""
-    if setup.port + setup.brokers - 1 > _last_port:
-        raise CannotServe(f"{setup.brokers} brokers from port {setup.port} on do not fit below {_last_port + 1}")
+    if setup.port + setup.brokers - 1 > _LAST_PORT:
+        raise CannotServe(f"{setup.brokers} brokers from port {setup.port} on do not fit below {_LAST_PORT + 1}")
     bound: list[socket.socket] = []
     for number in range(setup.brokers):
         port = setup.port + number if setup.port else 0
@@ -269,7 +284,7 @@ def _create(cluster: Cluster, topics: Sequence[tuple[str, int | None]]) -> None:
 
     new = [
         topic_rules.NewTopic(
-            name=name, num_partitions=partitions or topic_rules.use_default, replication_factor=topic_rules.use_default
+            name=name, num_partitions=partitions or topic_rules.USE_DEFAULT, replication_factor=topic_rules.USE_DEFAULT
         )
         for name, partitions in topics
     ]
@@ -285,12 +300,12 @@ def _now_ms() -> int:
 
 def _fresh_cluster_id() -> str:
     """22 characters, as Kafka's: 16 bytes in URL-safe base64."""
-    return secrets.token_urlsafe(16)
+    return urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
 
 
 def _fresh_session_id() -> int:
-    return secrets.randbelow(2**31 - 2) + 1
+    return int.from_bytes(os.urandom(4)) % (2**31 - 2) + 1
 
 
 def _fresh_topic_id() -> UUID:
-    return uuid4()
+    return UUID(bytes=os.urandom(16), version=4)

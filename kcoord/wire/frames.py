@@ -3,9 +3,9 @@
 from struct import Struct
 from typing import Final
 
-length_prefix: Final = Struct(">i")
+LENGTH_PREFIX: Final = Struct(">i")
 
-_large: Final = 1 << 15
+_LARGE: Final = 1 << 15
 
 
 class BadFrame(ValueError):
@@ -49,7 +49,7 @@ class FrameSplitter:
         position, end = 0, len(buffer)
         view = memoryview(buffer)
         while end - position >= 4:
-            (length,) = length_prefix.unpack_from(buffer, position)
+            (length,) = LENGTH_PREFIX.unpack_from(buffer, position)
             if length < 0 or length > self._max_frame_bytes:
                 allowed = f"0 to {self._max_frame_bytes} is allowed"
                 self.broken = BadFrame(f"a frame length of {length}, where {allowed}")
@@ -75,9 +75,9 @@ def framed(parts: list[bytes]) -> bytes:
 def frame_pieces(parts: list[bytes]) -> list[bytes]:
     """The same in as few pieces as can be had without copying large parts."""
     pieces: list[bytes] = []
-    small = [length_prefix.pack(sum(map(len, parts)))]
+    small = [LENGTH_PREFIX.pack(sum(map(len, parts)))]
     for part in parts:
-        if len(part) < _large:
+        if len(part) < _LARGE:
             small.append(part)
         else:
             pieces += [b"".join(small), part]

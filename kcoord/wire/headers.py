@@ -16,9 +16,9 @@ from typing import Final
 from kcoord.wire.check import BadBody
 from kcoord.wire.varint import BadVarint, read_uvarint
 
-_fixed: Final = Struct(">hhi")
-_length: Final = Struct(">h")
-_correlation: Final = Struct(">i")
+_FIXED: Final = Struct(">hhi")
+_LENGTH: Final = Struct(">h")
+_CORRELATION: Final = Struct(">i")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class RequestHeader:
 def read_request_start(frame: bytes) -> RequestHeader:
     """The part that every header version has, and all that may be read of a version that is not known."""
     try:
-        api_key, api_version, correlation_id = _fixed.unpack_from(frame)
+        api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
     except error:
         raise BadBody("a frame too short for a request header") from None
     return RequestHeader(api_key=api_key, api_version=api_version, correlation_id=correlation_id)
@@ -41,8 +41,8 @@ def read_request_start(frame: bytes) -> RequestHeader:
 def read_request_header(frame: bytes, header_version: int) -> tuple[RequestHeader, int]:
     """The header and the position of the body. Tagged fields are stepped over: none is defined."""
     try:
-        api_key, api_version, correlation_id = _fixed.unpack_from(frame)
-        client_id, position = _read_client_id(frame) if header_version >= 1 else (None, _fixed.size)
+        api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
+        client_id, position = _read_client_id(frame) if header_version >= 1 else (None, _FIXED.size)
         if header_version >= 2:
             position = _skip_tagged_fields(frame, position)
     except (BadVarint, IndexError, error):
@@ -52,29 +52,29 @@ def read_request_header(frame: bytes, header_version: int) -> tuple[RequestHeade
 
 
 def write_request_header(header: RequestHeader, header_version: int) -> bytes:
-    encoded = _fixed.pack(header.api_key, header.api_version, header.correlation_id)
+    encoded = _FIXED.pack(header.api_key, header.api_version, header.correlation_id)
     if header_version >= 1:
         client_id = None if header.client_id is None else header.client_id.encode()
-        encoded += _length.pack(-1) if client_id is None else _length.pack(len(client_id)) + client_id
+        encoded += _LENGTH.pack(-1) if client_id is None else _LENGTH.pack(len(client_id)) + client_id
     return encoded + (b"\0" if header_version >= 2 else b"")
 
 
 def read_response_header(frame: bytes, header_version: int) -> tuple[int, int]:
     """The correlation id and the position of the body."""
     try:
-        (correlation_id,) = _correlation.unpack_from(frame)
+        (correlation_id,) = _CORRELATION.unpack_from(frame)
         return correlation_id, _skip_tagged_fields(frame, 4) if header_version >= 1 else 4
     except (BadVarint, IndexError, error):
         raise BadBody("the response header ends too early") from None
 
 
 def write_response_header(correlation_id: int, header_version: int) -> bytes:
-    return _correlation.pack(correlation_id) + (b"\0" if header_version >= 1 else b"")
+    return _CORRELATION.pack(correlation_id) + (b"\0" if header_version >= 1 else b"")
 
 
 def _read_client_id(frame: bytes) -> tuple[str | None, int]:
-    (length,) = _length.unpack_from(frame, _fixed.size)
-    start = _fixed.size + _length.size
+    (length,) = _LENGTH.unpack_from(frame, _FIXED.size)
+    start = _FIXED.size + _LENGTH.size
     if length < 0:
         return None, start
     if start + length > len(frame):

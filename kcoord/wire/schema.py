@@ -11,7 +11,7 @@ from typing import Any, Final, get_args, get_origin
 
 from kcoord.errors import ErrorCode
 
-type_sizes: Final[Mapping[str, int]] = MappingProxyType(
+TYPE_SIZES: Final[Mapping[str, int]] = MappingProxyType(
     {
         "bool": 1,
         "int8": 1,
@@ -32,7 +32,7 @@ type_sizes: Final[Mapping[str, int]] = MappingProxyType(
 )
 """Kafka's types of fixed size, by kio's names, in bytes."""
 
-_zero_values: Final[Mapping[str, object]] = MappingProxyType(
+_ZERO_VALUES: Final[Mapping[str, object]] = MappingProxyType(
     {"bool": False, "string": "", "bytes": b"", "records": b"", "uuid": None, "error_code": ErrorCode.none}
 )
 
@@ -52,7 +52,7 @@ class Field:
     @property
     def size(self) -> int | None:
         """The bytes of one element, where that is fixed."""
-        return type_sizes.get(self.kafka_type)
+        return TYPE_SIZES.get(self.kafka_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,4 +125,4 @@ def _default(field: Any, kafka_type: str, is_array: bool) -> object:
         return ()
     if kafka_type.startswith("timedelta"):
         return timedelta(0)
-    return _zero_values.get(kafka_type, 0)
+    return _ZERO_VALUES.get(kafka_type, 0)

@@ -20,7 +20,7 @@ from kcoord.wire.varint import uvarint
 
 Write = Callable[[Any, list[bytes]], None]
 
-_formats: Final = {
+_FORMATS: Final = {
     "bool": "?",
     "int8": "b",
     "uint8": "B",
@@ -37,15 +37,15 @@ _formats: Final = {
     "datetime_i64": "q",
     "uuid": "16s",
 }
-_conversions: Final = {
+_CONVERSIONS: Final = {
     "timedelta_i32": "milliseconds({})",
     "timedelta_i64": "milliseconds({})",
     "datetime_i64": "epoch_milliseconds({})",
     "uuid": "uuid_bytes({})",
 }
-_small_uvarints: Final = tuple(bytes([value]) for value in range(128))
-_epoch: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_millisecond: Final = timedelta(milliseconds=1)
+_SMALL_UVARINTS: Final = tuple(bytes([value]) for value in range(128))
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 @cache
@@ -60,14 +60,14 @@ def compiled_writer(entity_type: type) -> Write:
 
 def milliseconds(value: timedelta | float) -> int:
     if isinstance(value, timedelta):
-        return value // _millisecond
+        return value // _MILLISECOND
     return round(value * 1000)
 
 
 def epoch_milliseconds(value: datetime | int | None) -> int:
     if value is None:
         return -1
-    return value if isinstance(value, int) else (value - _epoch) // _millisecond
+    return value if isinstance(value, int) else (value - _EPOCH) // _MILLISECOND
 
 
 def _uuid_bytes(value: Any) -> bytes:
@@ -85,7 +85,7 @@ class _Source:
             "milliseconds": milliseconds,
             "epoch_milliseconds": epoch_milliseconds,
             "uuid_bytes": _uuid_bytes,
-            "uvarint": lambda n: _small_uvarints[n] if n < 128 else uvarint(n),
+            "uvarint": lambda n: _SMALL_UVARINTS[n] if n < 128 else uvarint(n),
         }
 
     def line(self, depth: int, text: str) -> None:
@@ -137,9 +137,9 @@ def _field(source: _Source, depth: int, field: Field, is_flexible: bool, value: 
 
 
 def _primitive(source: _Source, depth: int, field: Field, is_flexible: bool, value: str) -> None:
-    if field.kafka_type in _formats:
-        expression = _conversions.get(field.kafka_type, "{}").format(value)
-        source.pack(_formats[field.kafka_type], expression)
+    if field.kafka_type in _FORMATS:
+        expression = _CONVERSIONS.get(field.kafka_type, "{}").format(value)
+        source.pack(_FORMATS[field.kafka_type], expression)
         return
     v = source.name("v")
     encode = ".encode()" if field.kafka_type == "string" else ""

@@ -44,9 +44,10 @@ def fetch(bootstrap: str, topic: str, *, records: int) -> Passed:
     return _run("fetch", bootstrap, topic, records=records)
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int = 1) -> None:
+def create_topic(bootstrap: str, topic: str, partitions: int = 1, **settings: str) -> None:
     client = _admin(bootstrap)  # held on to: the future dies with it
-    client.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+    config = {name.replace("_", "."): value for name, value in settings.items()}
+    client.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:

@@ -34,6 +34,10 @@ SCRIPT_FLAGS = (
 )
 
 
+# The same for all. Retention is enforced at once, so that a topic holds what it should while it is measured.
+SETTINGS = {"log.retention.check.interval.ms": "500"}
+
+
 class Prepared(Protocol):
     """What must be there before the clock starts, and the command that is then timed."""
 
@@ -44,7 +48,8 @@ class Kcoord:
     def prepare(self, folder: Path) -> tuple[list[str], int]:
         """`kcoord serve` on a free port."""
         port = free_ports(1)[0]
-        return [sys.executable, "-m", "kcoord.commands", "serve", "--listen", f"{HOST}:{port}"], port
+        settings = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+        return [sys.executable, "-m", "kcoord.commands", "serve", "--listen", f"{HOST}:{port}", *settings], port
 
 
 class Kafka:
@@ -59,7 +64,7 @@ class Kafka:
             jvm = replace(jvm, archive_flags=())
         (place,) = choose_places(1, {})
         node = Node(jvm, place, folder / "node", flags=self._flags)
-        node.prepare([place], {})
+        node.prepare([place], SETTINGS)
         node.format(new_cluster_id())
         node.formatted()
         arguments = ("kafka.Kafka", str(node.folder / "server.properties"))

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from kcoord.api.table import served
+from kcoord.api.table import SERVED
 from kcoord.wire.client import Client
 from tests.differential.difference import in_any_order
 from tests.differential.pair import (
@@ -28,7 +28,7 @@ def test_the_announced_ranges_of_served_apis_are_those_of_kafka(pair: Pair, vers
         {line["api_key"]: line for line in side.ask(API_VERSIONS, version, SOFTWARE)["api_keys"]}
         for side in (pair.kafka, pair.kcoord)
     )
-    assert set(theirs) == set(served)
+    assert set(theirs) == set(SERVED)
     assert theirs == {key: ours[key] for key in theirs}
 
 

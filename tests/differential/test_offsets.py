@@ -134,10 +134,7 @@ def test_the_end_of_a_leaders_epoch(pair: Pair) -> None:
             pair.ask(OFFSET_FOR_LEADER_EPOCH, version, replica_id=replica, topics=topics)
 
 
-_unset = pytest.mark.xfail(reason="PartitionLog.delete_records refuses a log without any cleanup policy", strict=True)
-
-
-@pytest.mark.parametrize("policy", ["delete", "compact", "compact,delete", pytest.param("", marks=_unset)])
+@pytest.mark.parametrize("policy", ["delete", "compact", "compact,delete", ""])
 def test_records_are_deleted(pair: Pair, policy: str) -> None:
     for version in versions(0, 2):
         topic = pair.topic(f"v{version}")

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from kcoord.api.table import Api, served
+from kcoord.api.table import SERVED, Api
 from kcoord.wire.codec import request_type
 from kcoord.wire.varint import uvarint
 from tests.hostile.layout import Kind, Layout, Length, lay_out, length_bytes
 from tests.wire.entities import random_entity
 
-APIS = list(served.values())
+APIS = list(SERVED.values())
 
 
 @cache

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from kcoord.api.table import served
+from kcoord.api.table import SERVED
 from kcoord.wire.codec import encode_request, request_type
 from kcoord.wire.headers import RequestHeader
 from kcoord.wire.schema import Field, shape_of
@@ -30,7 +30,7 @@ def malformed_frame(random: Random) -> bytes:
     if choice < 0.1:
         return random.randbytes(random.randrange(200))
     if choice < 0.25:
-        api = served[random.choice(list(served))]
+        api = SERVED[random.choice(list(SERVED))]
         header = struct.pack(">hhih", api.key, random.choice(api.versions), 0, -1)
         return header + bytes(random.choice((0, 1))) + random.randbytes(random.randrange(120))
     frame: bytes | bytearray = random.choice(corpus())
@@ -45,7 +45,7 @@ def corpus() -> list[bytes]:
     random = Random(1)
     generated = [
         _encoded(api.key, version, correlation_id, random)
-        for api in served.values()
+        for api in SERVED.values()
         for version in api.versions
         for correlation_id in range(8)
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcoord.api.table import served
+from kcoord.api.table import SERVED
 from kcoord.errors import ErrorCode
 from kcoord.server.dispatch import Dispatch
 from kcoord.wire.batches import read_header
@@ -50,7 +50,7 @@ def test_api_versions_announces_the_table(serve: Serve) -> None:
     with serve().client() as client:
         answer = client.ask(_api_versions, 4, client_software_name="t", client_software_version="1")
     announced = {line.api_key: (line.min_version, line.max_version) for line in answer.api_keys}
-    assert announced == {api.key: (api.announced_from, api.versions[-1]) for api in served.values()}
+    assert announced == {api.key: (api.announced_from, api.versions[-1]) for api in SERVED.values()}
     assert announced[_produce] == (0, 13)
 
 
