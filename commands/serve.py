@@ -1,6 +1,6 @@
 """`kcoord serve`: the embedded cluster, until it is stopped."""
 
-import json
+import gc
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,6 +54,7 @@ def serve(
     if shows_settings:
         _show_settings()
         return
+    gc.disable()  # until it serves (server/main.py): importing makes much and frees little
     from kcoord.server.main import run  # here, so that --help and usage errors need no server
     from kcoord.server.runtime import Setup
 
@@ -76,6 +77,8 @@ def serve(
 
 
 def _json(runtime: "Runtime") -> str:
+    import json
+
     said = {"bootstrap": runtime.bootstrap, "cluster_id": runtime.cluster.cluster_id, "pid": os.getpid()}
     return json.dumps({"kcoord": "serve/v1", **said})
 

@@ -45,6 +45,7 @@ def _settle_memory() -> None:
     """What start-up made stays: without it, each collection is short. Not at once: the first clients are waiting."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _log_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -49,7 +49,8 @@ class Kcoord:
         """`kcoord serve` on a free port."""
         port = free_ports(1)[0]
         settings = [f"--set={name}={value}" for name, value in SETTINGS.items()]
-        return [sys.executable, "-m", "kcoord.commands", "serve", "--listen", f"{HOST}:{port}", *settings], port
+        command = str(Path(sys.executable).parent / "kcoord")
+        return [command, "serve", "--listen", f"{HOST}:{port}", *settings], port
 
 
 class Kafka:
