@@ -19,7 +19,8 @@ test: env kafka ## every test, lint and types included
 env: $(STAMP) ## the virtual environment in .venv
 
 kafka: env ## Apache Kafka's jars, into the user's cache folder
-	$(BIN)/python -m kcoord.testing.jars
+	@if [ "$$KCOORD_TEST_NO_KAFKA" = 1 ]; then echo "KCOORD_TEST_NO_KAFKA=1: Kafka's jars are not fetched"; \
+	else $(BIN)/python -m kcoord.testing.jars; fi
 
 bench: env kafka ## the benchmarks: ratios against Apache Kafka, as tables
 	$(BIN)/python -m tests.bench

@@ -26,7 +26,7 @@ from kcoord.wire.batches import (
 from kcoord.wire.compression import BadCompression, Codec, TooMuch, compress, decompress
 from kcoord.wire.varint import BadVarint, read_varint, read_varlong, write_varint
 
-DECOMPRESSED_LIMIT = 128 * 1024 * 1024
+DECOMPRESSED_LIMIT = 64 * 1024 * 1024
 
 SMALLEST_RECORD = 7
 """The bytes of a record with neither key, value nor headers."""

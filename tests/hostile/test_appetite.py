@@ -42,8 +42,10 @@ def test_fetch_sessions_full_of_partitions_that_are_not_there_take_bounded_memor
     scene.tell(frame)
     before = scene.resident_bytes
     open_sessions()
-    growth = scene.resident_bytes - before
-    assert growth < 16 * MIB, f"{growth / MIB:.0f} MiB are kept for 6 sessions"
+    deadline = time.monotonic() + 10  # what is free is given back once the server rests
+    while (growth := scene.resident_bytes - before) >= 16 * MIB:
+        assert time.monotonic() < deadline, f"{growth / MIB:.0f} MiB are kept for 6 sessions"
+        time.sleep(0.1)
 
 
 def _session_of(count: int) -> bytes:
