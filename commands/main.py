@@ -34,7 +34,7 @@ class _Lazy(click.Group):
 @click.version_option(package_name="kcoord", message="kcoord %(version)s")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks of errors.")  # main() looks for it
 def cli() -> None:
-    """A Kafka-compatible group coordinator and embedded cluster.
+    """An embedded cluster for Kafka's clients. The group coordinator comes next.
 
     \b
     kcoord demo                                    the tour

@@ -59,12 +59,10 @@ def serve(
     from kcoord.server.runtime import Setup
 
     host, port = _host_and_port(listen)
-    if host in ("0.0.0.0", "::") and advertise is None:  # noqa: S104 - it is refused
-        raise click.UsageError(f"clients cannot connect to {host}: say what they are to be told by --advertise HOST")
     setup = Setup(
         host=host,
         port=port,
-        advertised_host=advertise,
+        advertised_host=_advertised(host, advertise),
         brokers=brokers,
         topics=tuple(map(_new_topic, topics)),
         settings=_settings(pairs, config),
@@ -85,28 +83,45 @@ def _json(runtime: "Runtime") -> str:
 
 def _text(runtime: "Runtime") -> str:
     lines = [f"bootstrap   {runtime.bootstrap}", f"cluster id  {runtime.cluster.cluster_id}"]
-    lines += [
-        f"topic       {name}: {len(topic.partitions)} partitions" for name, topic in runtime.cluster.topics.items()
-    ]
+    topics = runtime.cluster.topics.values()
+    lines += [f"topic       {topic.name}: {_partitions(len(topic.partitions))}" for topic in topics]
     return "\n".join([*lines, "Ctrl-C stops it."])
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count} partitions"
 
 
 def _host_and_port(listen: str) -> tuple[str, int]:
     host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
+    if not host or not port.isdecimal() or "//" in host:
         raise click.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--listen")
+    if int(port) > 65535:
+        raise click.BadParameter(f"port {port} is above 65535", param_hint="--listen")
     return host.strip("[]"), int(port)
+
+
+def _advertised(host: str, advertise: str | None) -> str | None:
+    """What clients are told, where that is not what is listened on."""
+    told = (advertise or host).strip("[]")
+    if told in ("0.0.0.0", "::"):  # noqa: S104 - it is refused
+        raise click.UsageError(f"clients cannot connect to {told!r}: say what they are to be told by --advertise HOST")
+    if told.count(":") == 1:
+        raise click.BadParameter(f"{told!r} is not a host; the port is that of --listen", param_hint="--advertise")
+    return told if advertise else None
 
 
 def _new_topic(text: str) -> tuple[str, int | None]:
     name, _, partitions = text.partition(":")
-    if partitions and (not partitions.isdecimal() or int(partitions) == 0):
+    if partitions and not partitions.isdecimal():
         raise click.BadParameter(f"{text!r} is not NAME or NAME:PARTITIONS", param_hint="--topic")
+    if partitions and int(partitions) == 0:
+        raise click.BadParameter(f"{text!r}: a topic has at least 1 partition", param_hint="--topic")
     return name, int(partitions) if partitions else None
 
 
 def _settings(pairs: tuple[str, ...], config: Path | None) -> Settings:
-    properties = _known_of(read_properties(config.read_text())) if config else {}
+    properties = _known_of(config) if config else {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
@@ -118,11 +133,15 @@ def _settings(pairs: tuple[str, ...], config: Path | None) -> Settings:
         raise click.UsageError(str(error)) from None
 
 
-def _known_of(properties: dict[str, str]) -> dict[str, str]:
+def _known_of(config: Path) -> dict[str, str]:
     """A broker's own file has much that means nothing here; say so rather than refuse it."""
+    try:
+        properties = read_properties(config.read_text())
+    except UnicodeDecodeError:
+        raise click.BadParameter(f"{config.name} is not a text file", param_hint="--config") from None
     unknown = [name for name in properties if name not in known_settings()]
     if unknown:
-        click.echo(f"kcoord: left aside from the file: {', '.join(unknown)}", err=True)
+        click.echo(f"kcoord: left aside from {config.name}: {', '.join(unknown)}", err=True)
     return {name: value for name, value in properties.items() if name not in unknown}
 
 
@@ -130,4 +149,6 @@ def _show_settings() -> None:
     values = Settings().by_name()
     width = max(map(len, values))
     for name, about in known_settings().items():
-        click.echo(f"{name:{width}}  {values[name]!s:>12}  {about}")
+        value = values[name]
+        shown = str(value).lower() if isinstance(value, bool) else str(value)
+        click.echo(f"{name:{width}}  {shown:>12}  {about}")

@@ -69,7 +69,9 @@ class Settings:
         values: dict[str, Any] = {}
         for name, text in properties.items():
             if name not in known:
-                raise BadSetting(f"there is no setting {name!r}{_nearest(name, list(known))}")
+                raise BadSetting(
+                    f"there is no setting {name!r}{_nearest(name, list(known))}; serve --settings lists them"
+                )
             values[known[name].name] = _parsed(name, text, known[name])
         return cls(**values)
 

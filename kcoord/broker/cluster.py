@@ -80,6 +80,7 @@ class Cluster:
         self._by_unified_name: dict[str, dict[str, None]] = {}
         self.partition_count = 0
         self.held_bytes = 0
+        self.refused_for_memory = 0
         self.on_append: Callable[[Partition, int], None] = lambda partition, size: None
         self.on_delete: Callable[[Topic], None] = lambda topic: None
 

@@ -88,10 +88,11 @@ def find_coordinator(cluster: Cluster, request: FindCoordinator, asked: Asked) -
 
 def _coordinator(cluster: Cluster, request: FindCoordinator, key: str) -> CoordinatorLine:
     if request.key_type != KeyType.GROUP:
+        # Of all errors the one that makes every client give up at once, rather than ask again until its time is out.
+        is_transaction = request.key_type == KeyType.TRANSACTION
+        error = ErrorCode.transactional_id_authorization_failed if is_transaction else ErrorCode.invalid_request
         return CoordinatorLine(
-            key=key,
-            error_code=ErrorCode.invalid_request,
-            error_message="kcoord coordinates groups; it has no transactions and no share groups",
+            key=key, error_code=error, error_message="kcoord serves neither transactions nor share groups"
         )
     node = coordinator_of(cluster, key)
     return CoordinatorLine(key=key, node_id=node.node_id, host=node.host, port=node.port)

@@ -4,6 +4,7 @@ Everything that is decided is decided in synchronous code on the loop; here are 
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -16,12 +17,15 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
+from kcoord.api.table import SERVED
 from kcoord.broker.cluster import Asked, Cluster, Node, NodeId, Partition, Topic
 from kcoord.broker.long_polls import LongPolls, Ticket
 from kcoord.errors import ErrorCode
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Dispatch, Outcome, Park
 from kcoord.settings import Settings
+from kcoord.wire.check import BadBody
+from kcoord.wire.headers import read_request_start
 
 log = logging.getLogger("kcoord.server")
 
@@ -100,6 +104,7 @@ class Runtime:
             asyncio.create_task(self._repeat(self._close_idle, idle_check)),
             asyncio.create_task(self._repeat(self._enforce_retention, retention_check)),
             asyncio.create_task(self._repeat(self._give_back_memory, _REST)),
+            asyncio.create_task(self._repeat(self._warn_if_full, _REST)),
         ]
         return self
 
@@ -124,6 +129,7 @@ class Runtime:
     def admit(self, connection: Connection) -> str | None:
         self._connections.add(connection)
         self._per_address[connection.address] += 1
+        log.debug("connected peer=%s node=%s", connection.peer, connection.node_id)
         if len(self._connections) > self._settings.max_connections:
             return f"max.connections={self._settings.max_connections} are open"
         if self._per_address[connection.address] > self._settings.max_connections_per_ip:
@@ -132,6 +138,7 @@ class Runtime:
 
     def gone(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        log.debug("gone peer=%s node=%s", connection.peer, connection.node_id)
         self._per_address[connection.address] -= 1
         if not self._per_address[connection.address]:
             del self._per_address[connection.address]
@@ -150,6 +157,8 @@ class Runtime:
 
     def decide(self, connection: Connection, frame: bytes) -> Outcome:
         self._is_busy = self._has_slack = True
+        if log.isEnabledFor(logging.DEBUG):
+            _log_request(connection, frame)
         return self._dispatches[NodeId(connection.node_id)].decide(frame, _now_ms())
 
     def park(self, connection: Connection, park: Park) -> Ticket:
@@ -232,6 +241,12 @@ class Runtime:
             give_back()
         self._is_busy = False
 
+    def _warn_if_full(self) -> None:
+        refused, self.cluster.refused_for_memory = self.cluster.refused_for_memory, 0
+        if refused:
+            most = self._settings.kcoord_log_memory_bytes
+            log.warning("full kcoord.log.memory.bytes=%s: batches refused=%s", most, refused)
+
     def _enforce_retention(self) -> None:
         for partition in self.cluster.partitions():
             before = partition.log.size
@@ -247,6 +262,13 @@ class Runtime:
         return await self._loop.create_server(
             lambda: Connection(self, node_id, limit), sock=listening, backlog=_BACKLOG
         )
+
+
+def _log_request(connection: Connection, frame: bytes) -> None:
+    with contextlib.suppress(BadBody):
+        asked = read_request_start(frame)
+        name = SERVED[asked.api_key].name if asked.api_key in SERVED else asked.api_key
+        log.debug("request peer=%s node=%s api=%s v%s", connection.peer, connection.node_id, name, asked.api_version)
 
 
 def _address(node: Node) -> str:

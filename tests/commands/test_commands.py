@@ -57,7 +57,13 @@ def test_the_short_help_of_every_command_is_shown_without_loading_it() -> None:
         (["serve", "--set", "log.message.timestamp.type=Never"], "CreateTime, LogAppendTime"),
         (["serve", "--listen", "nowhere"], "not HOST:PORT"),
         (["serve", "--topic", "t:x"], "not NAME or NAME:PARTITIONS"),
-        (["serve", "--topic", "t:0"], "not NAME or NAME:PARTITIONS"),
+        (["serve", "--topic", "t:0"], "at least 1 partition"),
+        (["serve", "--listen", "127.0.0.1:99999"], "port 99999 is above 65535"),
+        (["serve", "--listen", "PLAINTEXT://127.0.0.1:9092"], "not HOST:PORT"),
+        (["serve", "--listen", "0.0.0.0:0"], "--advertise HOST"),
+        (["serve", "--advertise", "host:9092"], "'host:9092' is not a host"),
+        (["serve", "--advertise", "0.0.0.0"], "clients cannot connect"),
+        (["serve", "--config", sys.executable], "is not a text file"),
         (["serve", "--brokers", "0"], "is not in the range"),
         (["serve", "--config", "missing.properties"], "does not exist"),
         (["fly"], "No such command 'fly'"),
@@ -113,7 +119,7 @@ def test_serve_says_where_it_is_and_stops_when_it_is_told(how: signal.Signals, t
         os.kill(process.pid, how)
         _, err = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert "left aside from the file: process.roles" in err
+    assert "left aside from server.properties: process.roles" in err
     assert "Traceback" not in err
 
 

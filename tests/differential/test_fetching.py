@@ -246,7 +246,7 @@ def test_a_long_poll_is_woken_by_a_produce(pair: Pair, version: int) -> None:
 @pytest.mark.parametrize("version", [12, 18])
 def test_a_long_poll_is_woken_when_its_topic_goes(pair: Pair, version: int) -> None:
     topic = _filled(pair, partitions=1)
-    values = fetch(fetched(topic, {0: 10}), wait=2, min_bytes=1)
+    values = fetch(fetched(topic, {0: 10}), wait=10, min_bytes=1)
     answers = []
     for side in (pair.kafka, pair.kcoord):
         side.client.send(FETCH, version, **side.resolved(values))
@@ -255,7 +255,7 @@ def test_a_long_poll_is_woken_when_its_topic_goes(pair: Pair, version: int) -> N
         with Client(*side.address) as other:
             other.ask(DELETE_TOPICS, 6, topics=[{"name": topic, "topic_id": None}], timeout=timedelta(seconds=10))
         answers.append(plain(side.client.receive(FETCH, version), side.naming))
-        assert time.monotonic() - began < 1.5, f"{side.address} was not woken"
+        assert time.monotonic() - began < 8, f"{side.address} was not woken"
         del answers[-1]["responses"][0]["partitions"][0]["aborted_transactions"]  # null or none
     pair.compare(FETCH, version, values, *answers)
 

@@ -28,7 +28,7 @@ def test_as_many_elements_as_a_body_may_hold_are_a_bearable_meal(serve: Serve) -
     started = time.perf_counter()
     growth = scene.growth_of(lambda: scene.tell(request_frame(FIND_COORDINATOR, 4, body)))
     assert growth < 256 * MIB, f"{growth / MIB:.0f} MiB for a frame of {len(body) / MIB:.1f} MiB"
-    assert time.perf_counter() - started < 3
+    assert time.perf_counter() - started < 5
 
 
 def test_fetch_sessions_full_of_partitions_that_are_not_there_take_bounded_memory(serve: Serve) -> None:
@@ -67,4 +67,4 @@ def test_a_topic_of_two_billion_partitions_is_refused_at_once(scene: Scene) -> N
     growth = scene.growth_of(lambda: scene.ask(CREATE_TOPICS, 7, topics=wanted))
     assert growth < 4 * MIB
     assert scene.ask(CREATE_TOPICS, 7, topics=wanted).topics[0].error_code
-    assert time.perf_counter() - started < 1
+    assert time.perf_counter() - started < 5

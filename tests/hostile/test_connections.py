@@ -119,7 +119,7 @@ def test_queued_max_request_bytes_closes_the_greediest(serve: Serve) -> None:
         assert growth < 40 * MIB, f"{growth / MIB:.1f} MiB for 8 that may be held"
         wait_until(lambda: bool(scene.log_lines("queued.max.request.bytes")), within=5, what="a line of the log")
         modest.sendall(bytes(49 * MIB // 16))  # it may go on
-        assert scene.answer_time() < 1
+        assert scene.answer_time() < 5
     assert len(scene.log_lines(f"queued.max.request.bytes={8 * MIB} are held")) == 1
 
 
@@ -153,7 +153,7 @@ def test_a_parked_fetch_holds_back_only_its_own_connection(scene: Scene) -> None
     end = produce(scene, good_batch()).base_offset + 1
     with scene.connect() as parked:
         parked.sendall(fetch_frame(offset=end, max_wait=20, correlation_id=1) + metadata_frame(2))
-        assert scene.answer_time() < 1
+        assert scene.answer_time() < 5
         produce(scene, good_batch())
         first, second = receive_frame(parked), receive_frame(parked)
         assert first

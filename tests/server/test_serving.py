@@ -204,6 +204,12 @@ def test_a_full_memory_refuses_records_and_takes_them_again_once_there_is_room(s
         assert _produced(client, b"x" * 500) is ErrorCode.none
 
 
+def test_a_full_memory_is_told_in_the_log(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    with serve(topics=(("t", 1),), **{"kcoord.log.memory.bytes": "100"}).client() as client:
+        assert _produced(client, b"x" * 500) is ErrorCode.kafka_storage_error
+        _until(lambda: any("full kcoord.log.memory.bytes=100" in message for message in caplog.messages))
+
+
 def _produced(client: Client, value: bytes) -> ErrorCode:
     error: ErrorCode = (
         client.ask(_produce, 9, **_produce_fields("t", value)).responses[0].partition_responses[0].error_code
