@@ -21,6 +21,7 @@ from kcoord.wire.client import Client
 
 METADATA = 3
 START_TIMEOUT = 120.0
+SETTLE = 4.0  # before the clock starts: the one before, its files and its heap, are to be gone
 # As bin/kafka-server-start.sh and bin/kafka-run-class.sh have them.
 SCRIPT_FLAGS = (
     "-Xmx1G",
@@ -90,6 +91,7 @@ class Running:
         self._folder = Path(tempfile.mkdtemp(prefix="kcoord-bench-"))
         try:
             command, self.port = self._prepared.prepare(self._folder)
+            time.sleep(SETTLE)
             with self._folder.joinpath("log").open("wb") as log:
                 started = time.perf_counter()
                 self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
