@@ -55,7 +55,6 @@ class Runtime:
     """`async with Runtime(setup) as runtime:` serves until it is left."""
 
     def __init__(self, setup: Setup) -> None:
-        self._setup = setup
         self._settings = setup.settings
         self._sockets = _bind(setup)
         nodes = [
