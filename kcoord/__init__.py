@@ -4,19 +4,24 @@ The road of a request, and where each step is:
 
     bytes ─ server/connection ─ wire/frames ─ wire/codec ─ server/dispatch ─ api/*.to_request
                                                                 │  a request: version-free
-                                                   broker/* or, later, groups/* decides: PURE
-                                                                │  a reply: version-free
+                                                   broker/* or groups/* decides: PURE
+                                                                │  a reply: version-free; of groups also records
+                                                                │  server/group_runtime: records ─► journal, then
     bytes ─ server/connection ─ wire/frames ─ wire/codec ─ server/dispatch
 
     errors     Kafka's error codes
     settings   what can be set, under Kafka's names
+    tickets    the names of requests that wait
     wire/      bytes and kio's entities: frames, headers, what kio says of a version's fields (schema), and made from it
                the check before kio reads (check) and the writers (write); codec; record batches (batches, records,
                survey, compression, varint); a blocking client (client)
     broker/    the embedded cluster: topics and their settings, partition logs (admission is what they ask of a batch),
                producers, fetch sessions, long polls. Reads no clock, no randomness, no environment
+    groups/    the group coordinator, pure: see groups/__init__ for its own map. Beside broker/, and knows nothing of it
+    journal/   where the coordinator's records are kept
     api/       the table of what is served, and one file per Kafka API: entity to request
-    server/    asyncio, sockets, clocks, limits: listener and alarms (runtime), connection, dispatch, process (main)
+    server/    asyncio, sockets, clocks, limits: listener and alarms (runtime), connection, dispatch, the
+               coordinators at work (group_runtime), process (main)
     testing/   for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle, the
                pytest plugin
     commands/  the command line; on disk beside kcoord/, installed as kcoord.commands

@@ -47,6 +47,16 @@ class Settings:
 
     fetch_max_bytes: int = _setting(57_671_680, "The most record bytes in one Fetch response", least=1024)
     max_incremental_fetch_session_cache_slots: int = _setting(1000, "Fetch sessions kept (KIP-227)", least=0)
+
+    group_min_session_timeout_ms: int = _setting(6_000, "The shortest session that a member may ask for", least=0)
+    group_max_session_timeout_ms: int = _setting(1_800_000, "The longest session that a member may ask for", least=0)
+    group_initial_rebalance_delay_ms: int = _setting(
+        3_000, "How long an empty group that is joined waits for more members (KIP-134)", least=0
+    )
+    group_max_size: int = _setting(2_147_483_647, "Members of one group; those beyond are refused", least=1)
+    offset_metadata_max_bytes: int = _setting(4_096, "The longest text that may come with an offset", least=0)
+    offsets_retention_minutes: int = _setting(10_080, "How long offsets that nobody uses are kept", least=1)
+    offsets_retention_check_interval_ms: int = _setting(600_000, "How often old offsets are looked for", least=1)
     offsets_topic_num_partitions: int = _setting(50, "Partitions that groups are spread over", least=1)
 
     socket_request_max_bytes: int = _setting(104_857_600, "The longest frame that a client may send", least=1)

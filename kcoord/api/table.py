@@ -20,6 +20,7 @@ class Api:
     versions: range
     announced_from: int
     file: str
+    is_of_groups: bool = False  # decided by the coordinator, not by the broker
 
     @property
     def module(self) -> ModuleType:
@@ -41,6 +42,11 @@ def _api(key: int, name: str, first: int, last: int, file: str, *, announced_fro
     )
 
 
+def _group_api(key: int, name: str, first: int, last: int, file: str) -> Api:
+    versions = range(first, last + 1)
+    return Api(key=key, name=name, versions=versions, announced_from=first, file=file, is_of_groups=True)
+
+
 PRODUCE: Final = 0
 FETCH: Final = 1
 API_VERSIONS: Final = 18
@@ -51,7 +57,15 @@ _APIS: Final = (
     _api(FETCH, "Fetch", 4, 18, "fetch"),
     _api(2, "ListOffsets", 1, 11, "list_offsets"),
     _api(3, "Metadata", 0, 13, "metadata"),
+    _group_api(8, "OffsetCommit", 2, 10, "offset_commit"),
+    _group_api(9, "OffsetFetch", 1, 10, "offset_fetch"),
     _api(10, "FindCoordinator", 0, 6, "find_coordinator"),
+    _group_api(11, "JoinGroup", 0, 9, "join_group"),
+    _group_api(12, "Heartbeat", 0, 4, "heartbeat"),
+    _group_api(13, "LeaveGroup", 0, 5, "leave_group"),
+    _group_api(14, "SyncGroup", 0, 5, "sync_group"),
+    _group_api(15, "DescribeGroups", 0, 6, "describe_groups"),
+    _group_api(16, "ListGroups", 0, 5, "list_groups"),
     _api(API_VERSIONS, "ApiVersions", 0, 4, "api_versions"),
     _api(19, "CreateTopics", 2, 7, "create_topics"),
     _api(20, "DeleteTopics", 1, 6, "delete_topics"),
@@ -60,7 +74,9 @@ _APIS: Final = (
     _api(23, "OffsetForLeaderEpoch", 2, 4, "offset_for_leader_epoch"),
     _api(32, "DescribeConfigs", 1, 4, "describe_configs"),
     _api(37, "CreatePartitions", 0, 3, "create_partitions"),
+    _group_api(42, "DeleteGroups", 0, 2, "delete_groups"),
     _api(44, "IncrementalAlterConfigs", 0, 1, "incremental_alter_configs"),
+    _group_api(47, "OffsetDelete", 0, 0, "offset_delete"),
     _api(60, "DescribeCluster", 0, 2, "describe_cluster"),
 )
 

@@ -7,9 +7,8 @@ what the answers are is decided by `fetching.finish`.
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import NewType
 
-Ticket = NewType("Ticket", int)
+from kcoord.tickets import Ticket
 
 
 @dataclass(slots=True, kw_only=True)

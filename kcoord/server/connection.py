@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from kcoord.broker.long_polls import Ticket
 from kcoord.server.dispatch import Answer, HangUp, Outcome, Park, Unserved
+from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
 from kcoord.wire.frames import FrameSplitter
 
@@ -32,7 +32,7 @@ class Owner(Protocol):
 
     def decide(self, connection: "Connection", frame: bytes) -> Outcome: ...
 
-    def park(self, connection: "Connection", park: Park) -> Ticket: ...
+    def park(self, connection: "Connection", park: Park) -> None: ...
 
     def settle(self) -> None:
         """Answer the requests of others that can now be answered."""
@@ -151,7 +151,8 @@ class Connection(asyncio.Protocol):
                 pieces += outcome.pieces
                 size += sum(map(len, outcome.pieces))
             elif isinstance(outcome, Park):
-                self.ticket = self._owner.park(self, outcome)
+                self.ticket = outcome.ticket
+                self._owner.park(self, outcome)
                 self._parked_bytes = len(frame)
             else:
                 self._send(pieces)

@@ -1,17 +1,20 @@
 """From a frame to its answer: which API, which decision, which bytes.
 
-    frame ─ header ─ kio entity ─ api/*.to_request ─ broker/* decides ─ reply ─ frame
+    frame ─ header ─ kio entity ─ api/*.to_request ─ broker/* or groups/* decides ─ reply ─ frame
 
-Nothing here waits: an answer is there at once, or the request is parked under a ticket and `Runtime` answers later.
+Nothing here waits: an answer is there at once, or the request is parked under its ticket and `Runtime` answers later.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, SERVED
+from kcoord.api.caller import Caller
+from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, SERVED, Api
 from kcoord.broker.cluster import Asked, Cluster, Node
+from kcoord.groups.instant import Instant
+from kcoord.tickets import Ticket
 from kcoord.wire.codec import decode_request, response_pieces
 from kcoord.wire.headers import RequestHeader, read_request_start
 
@@ -19,6 +22,15 @@ if TYPE_CHECKING:
     from kcoord.broker.fetch_sessions import FetchSessions
     from kcoord.broker.fetching import Fetch, Waiting
     from kcoord.broker.producing import Produce
+    from kcoord.server.group_runtime import GroupRuntime
+
+
+class Arrival(NamedTuple):
+    """What is known of a request before it is read."""
+
+    ticket: Ticket
+    at: Instant
+    host: str
 
 
 class Unserved(ValueError):
@@ -34,10 +46,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Park:
-    """Answer later, when what it waits for has come."""
+    """Answer later, when what it waits for has come: records, or what other members of a group do."""
 
     header: RequestHeader
-    waiting: "Waiting"
+    ticket: Ticket
+    waiting: "Waiting | None" = None  # of a Fetch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +66,15 @@ Outcome = Answer | Park | HangUp
 class Dispatch:
     """The requests of one node."""
 
-    def __init__(self, cluster: Cluster, node: Node, fresh_session_id: Callable[[], int]) -> None:
+    def __init__(
+        self, cluster: Cluster, node: Node, fresh_session_id: Callable[[], int], groups: Callable[[], "GroupRuntime"]
+    ) -> None:
         self._cluster = cluster
         self._node = node
         self._fresh_session_id = fresh_session_id
+        self._groups = groups
 
-    def decide(self, frame: bytes, now_ms: int) -> Outcome:
+    def decide(self, frame: bytes, arrival: Arrival) -> Outcome:
         """What becomes of a request. Raises BadBody or Unserved."""
         start = read_request_start(frame)
         api = SERVED.get(start.api_key)
@@ -67,18 +83,30 @@ class Dispatch:
         if start.api_version not in api.versions:
             return self._unserved_version(start, api.name)
         header, entity = decode_request(frame, start.api_key, start.api_version)
-        return self._decide(header, api.module.to_request(entity), Asked(node=self._node, now_ms=now_ms))
+        if api.is_of_groups:
+            return self._coordinate(api, header, entity, arrival)
+        asked = Asked(node=self._node, now_ms=arrival.at.wall_ms)
+        return self._decide(header, api.module.to_request(entity), asked, arrival.ticket)
 
     def finish(self, park: Park, now_ms: int) -> Answer:
-        """The answer to a request that was parked."""
+        """The answer to a Fetch that was parked."""
         asked = Asked(node=self._node, now_ms=now_ms)
         return _answer(park.header, _module(FETCH).finish(self._cluster, park.waiting, asked))
 
-    def _decide(self, header: RequestHeader, request: Any, asked: Asked) -> Outcome:
+    def answer(self, park: Park, reply: object) -> Answer:
+        """The answer to a request of a group that was parked, now that there is a reply."""
+        return _answer(park.header, reply)
+
+    def _coordinate(self, api: Api, header: RequestHeader, entity: Any, arrival: Arrival) -> Outcome:
+        request = api.module.to_request(entity, Caller(header.client_id or "", f"/{arrival.host}"))
+        reply = self._groups().decide(self._node.node_id, api.module.decide, request, arrival.ticket, arrival.at)
+        return Park(header=header, ticket=arrival.ticket) if reply is None else _answer(header, reply)
+
+    def _decide(self, header: RequestHeader, request: Any, asked: Asked, ticket: Ticket) -> Outcome:
         if header.api_key == PRODUCE:
             return self._produce(header, request, asked)
         if header.api_key == FETCH:
-            return self._fetch(header, request, asked)
+            return self._fetch(header, request, asked, ticket)
         if header.api_key == API_VERSIONS:
             return _answer(header, _module(API_VERSIONS).announce(request))
         return _answer(header, _module(header.api_key).decide(self._cluster, request, asked))
@@ -90,10 +118,10 @@ class Dispatch:
         # The client waits for no answer, so that a closed connection is the only way to tell it (KafkaApis does so).
         return HangUp(reason="a Produce with acks=0 failed") if reply.has_errors else Answer(pieces=[])
 
-    def _fetch(self, header: RequestHeader, request: "Fetch", asked: Asked) -> Outcome:
+    def _fetch(self, header: RequestHeader, request: "Fetch", asked: Asked, ticket: Ticket) -> Outcome:
         reply = _module(FETCH).decide(self._cluster, self._fetch_sessions, request, asked)
         if isinstance(reply, _module(FETCH).Waiting):
-            return Park(header=header, waiting=reply)
+            return Park(header=header, ticket=ticket, waiting=reply)
         return _answer(header, reply)
 
     @cached_property

@@ -13,19 +13,25 @@ from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from types import TracebackType
-from typing import Self
-from uuid import UUID
+from typing import TYPE_CHECKING, Self
+from uuid import UUID, uuid4
 
 from kcoord.api.table import SERVED
 from kcoord.broker.cluster import Asked, Cluster, Node, NodeId, Partition, Topic
-from kcoord.broker.long_polls import LongPolls, Ticket
+from kcoord.broker.long_polls import LongPolls
 from kcoord.errors import ErrorCode
+from kcoord.groups.instant import Instant
 from kcoord.server.connection import Connection
-from kcoord.server.dispatch import Dispatch, Outcome, Park
+from kcoord.server.dispatch import Answer, Arrival, Dispatch, Outcome, Park
 from kcoord.settings import Settings
+from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
 from kcoord.wire.headers import read_request_start
+
+if TYPE_CHECKING:
+    from kcoord.server.group_runtime import GroupRuntime
 
 log = logging.getLogger("kcoord.server")
 
@@ -66,8 +72,11 @@ class Runtime:
         )
         self.cluster.on_append = self._appended
         self.cluster.on_delete = self._deleted
-        self._dispatches = {node.node_id: Dispatch(self.cluster, node, _fresh_session_id) for node in nodes}
+        self._dispatches = {
+            node.node_id: Dispatch(self.cluster, node, _fresh_session_id, lambda: self._groups) for node in nodes
+        }
         self._long_polls = LongPolls()
+        self._has_groups = False
         self._parked: dict[Ticket, tuple[Connection, Park]] = {}
         self._tickets = 0
         self._connections: set[Connection] = set()
@@ -99,9 +108,11 @@ class Runtime:
             self._servers.append(await self._listen(node.node_id, listening))
         idle_check = min(self._settings.connections_max_idle_ms / 4000, _LONGEST_NAP)
         retention_check = self._settings.log_retention_check_interval_ms / 1000
+        offsets_check = self._settings.offsets_retention_check_interval_ms / 1000
         self._chores = [
             asyncio.create_task(self._repeat(self._close_idle, idle_check)),
             asyncio.create_task(self._repeat(self._enforce_retention, retention_check)),
+            asyncio.create_task(self._repeat(self._expire_offsets, offsets_check)),
             asyncio.create_task(self._repeat(self._give_back_memory, _REST)),
             asyncio.create_task(self._repeat(self._warn_if_full, _REST)),
         ]
@@ -158,27 +169,34 @@ class Runtime:
         self._is_busy = self._has_slack = True
         if log.isEnabledFor(logging.DEBUG):
             _log_request(connection, frame)
-        return self._dispatches[NodeId(connection.node_id)].decide(frame, _now_ms())
-
-    def park(self, connection: Connection, park: Park) -> Ticket:
         self._tickets += 1
-        ticket = Ticket(self._tickets)
-        self._parked[ticket] = (connection, park)
-        waiting = park.waiting
-        deadline = self.now() + waiting.request.max_wait
-        self._long_polls.park(ticket, waiting.watched, waiting.missing_bytes, deadline)
-        self._arm()
-        return ticket
+        arrival = Arrival(Ticket(self._tickets), _instant(), connection.address)
+        return self._dispatches[NodeId(connection.node_id)].decide(frame, arrival)
+
+    def park(self, connection: Connection, park: Park) -> None:
+        self._parked[park.ticket] = (connection, park)
+        if waiting := park.waiting:
+            deadline = self.now() + waiting.request.max_wait
+            self._long_polls.park(park.ticket, waiting.watched, waiting.missing_bytes, deadline)
 
     def settle(self) -> None:
         if self._is_settling:  # an answer lets a connection go on, which settles again: once is enough
             return
         self._is_settling = True
         try:
-            while ready := self._long_polls.take_ready():
-                self._answer(ready)
+            while self._answer_ready() or self._answer_members():
+                pass
         finally:
             self._is_settling = False
+        self._arm()
+
+    @cached_property
+    def _groups(self) -> "GroupRuntime":
+        """Made with the first request of a group: most of the time until a server is there is spent on imports."""
+        from kcoord.server.group_runtime import GroupRuntime
+
+        self._has_groups = True
+        return GroupRuntime(self.cluster, lambda: str(uuid4()))
 
     def _appended(self, partition: Partition, size: int) -> None:
         self._long_polls.appended(partition.topic, partition.index, size)
@@ -186,23 +204,42 @@ class Runtime:
     def _deleted(self, topic: Topic) -> None:
         for partition in topic.partitions:
             self._long_polls.wake(topic.name, partition.index)
+        if self._has_groups:
+            self._groups.topic_deleted(topic.name, topic.topic_id, _instant())
 
-    def _answer(self, tickets: Sequence[Ticket]) -> None:
+    def _answer_ready(self) -> bool:
+        """Answer the fetches for which enough has come; whether there were any."""
+        ready = self._long_polls.take_ready()
+        self._answer_fetches(ready)
+        return bool(ready)
+
+    def _answer_members(self) -> bool:
+        """Answer the members whose group has decided; whether there were any. Some may have hung up meanwhile."""
+        replies = self._groups.take_replies() if self._has_groups else []
+        for ticket, reply in replies:
+            if ticket in self._parked:
+                self._answer(ticket, partial(Dispatch.answer, reply=reply))
+        return bool(replies)
+
+    def _answer_fetches(self, tickets: Sequence[Ticket]) -> None:
         for ticket in tickets:
-            connection, park = self._parked.pop(ticket)
-            try:
-                answer = self._dispatches[NodeId(connection.node_id)].finish(park, _now_ms())
-            except Exception:
-                log.exception("bug peer=%s: a parked request could not be answered", connection.peer)
-                connection.close("a fault of the server")
-            else:
-                connection.answer(answer)
+            self._answer(ticket, partial(Dispatch.finish, now_ms=_now_ms()))
+
+    def _answer(self, ticket: Ticket, finish: Callable[[Dispatch, Park], Answer]) -> None:
+        connection, park = self._parked.pop(ticket)
+        try:
+            answer = finish(self._dispatches[NodeId(connection.node_id)], park)
+        except Exception:
+            log.exception("bug peer=%s: a parked request could not be answered", connection.peer)
+            connection.close("a fault of the server")
+        else:
+            connection.answer(answer)
 
     # Time.
 
     def _arm(self) -> None:
         """Have one alarm set, no later than the earliest deadline. One that rings too early sets the next."""
-        deadline = self._long_polls.deadline()
+        deadline = self._deadline()
         if deadline is None or (self._alarm is not None and self._alarm_at <= deadline):
             return
         if self._alarm is not None:
@@ -210,11 +247,19 @@ class Runtime:
         self._alarm_at = deadline
         self._alarm = self._loop.call_later(max(0.0, deadline - self.now()), self._tick)
 
+    def _deadline(self) -> float | None:
+        deadline = self._long_polls.deadline()
+        of_groups = self._groups.deadline() if self._has_groups else None
+        if deadline is None or of_groups is None:
+            return of_groups if deadline is None else deadline
+        return min(deadline, of_groups)
+
     def _tick(self) -> None:
         self._alarm = None
-        self._answer(self._long_polls.tick(self.now()))
+        self._answer_fetches(self._long_polls.tick(self.now()))
+        if self._has_groups:
+            self._groups.tick(_instant())
         self.settle()
-        self._arm()
 
     async def _repeat(self, chore: Callable[[], None], every: float) -> None:
         while True:
@@ -255,6 +300,10 @@ class Runtime:
                 self._has_slack = True
                 self.cluster.freed(before - partition.log.size)
                 log.info("retention topic=%s partition=%s segments=%s", partition.topic, partition.index, deleted)
+
+    def _expire_offsets(self) -> None:
+        if self._has_groups:
+            self._groups.expire_offsets(_instant())
 
     async def _listen(self, node_id: NodeId, listening: socket.socket) -> asyncio.Server:
         limit = self._settings.socket_request_max_bytes
@@ -313,6 +362,10 @@ def _create(cluster: Cluster, topics: Sequence[tuple[str, int | None]]) -> None:
     for line in topic_rules.create_topics(cluster, topic_rules.CreateTopics(topics=tuple(new)), asked).topics:
         if line.error_code is not ErrorCode.none:
             raise CannotServe(f"cannot make the topic {line.name!r}: {line.error_message}")
+
+
+def _instant() -> Instant:
+    return Instant(time.monotonic(), time.time_ns() // 1_000_000)
 
 
 def _now_ms() -> int:

@@ -1,6 +1,7 @@
 import pytest
 
-from kcoord.broker.long_polls import LongPolls, Ticket
+from kcoord.broker.long_polls import LongPolls
+from kcoord.tickets import Ticket
 
 _first, _second = Ticket(1), Ticket(2)
 

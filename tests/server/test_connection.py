@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kcoord.broker.long_polls import Ticket
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer, HangUp, Outcome, Park
+from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
 from kcoord.wire.frames import framed
 
@@ -64,16 +64,15 @@ class Script:
             raise self.fault
         match frame:
             case b"park":
-                return Park(header=None, waiting=None)  # type: ignore[arg-type]
+                return Park(header=None, ticket=Ticket(len(self.parked) + 1))  # type: ignore[arg-type]
             case b"bye":
                 return HangUp(reason="enough")
             case b"quiet":
                 return Answer(pieces=[])
         return Answer(pieces=[frame.upper()])
 
-    def park(self, connection: Connection, park: Park) -> Ticket:
+    def park(self, connection: Connection, park: Park) -> None:
         self.parked.append(connection)
-        return Ticket(len(self.parked))
 
     def settle(self) -> None:
         self.settled += 1

@@ -1,0 +1,26 @@
+"""DescribeGroups: that a group is not there is an error from 6 on (KIP-1043), before only a state."""
+
+from dataclasses import replace
+from typing import Any
+
+from kcoord.api.caller import Caller
+from kcoord.errors import ErrorCode
+from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.replies import DescribedGroup, DescribeGroupsReply
+from kcoord.groups.requests import DescribeGroups
+
+decide = Coordinator.describe_groups
+
+
+def to_request(entity: Any, caller: Caller) -> DescribeGroups:
+    include_operations = getattr(entity, "include_authorized_operations", False)
+    return DescribeGroups(group_ids=entity.groups, include_operations=include_operations)
+
+
+def to_response(reply: DescribeGroupsReply, version: int) -> DescribeGroupsReply:
+    return reply if version >= 6 else DescribeGroupsReply(groups=tuple(map(_in_old_words, reply.groups)))
+
+
+def _in_old_words(group: DescribedGroup) -> DescribedGroup:
+    is_missing = group.error_code is ErrorCode.group_id_not_found
+    return replace(group, error_code=ErrorCode.none) if is_missing else group

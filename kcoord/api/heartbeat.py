@@ -1,0 +1,18 @@
+"""Heartbeat: with an instance id from 3 on (KIP-345)."""
+
+from typing import Any
+
+from kcoord.api.caller import Caller
+from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.requests import Heartbeat
+
+decide = Coordinator.heartbeat
+
+
+def to_request(entity: Any, caller: Caller) -> Heartbeat:
+    return Heartbeat(
+        group_id=entity.group_id,
+        member_id=entity.member_id,
+        instance_id=entity.group_instance_id if entity.__version__ >= 3 else None,
+        generation=entity.generation_id,
+    )

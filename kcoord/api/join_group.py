@@ -1,0 +1,46 @@
+"""JoinGroup: from 4 on new members are given an id first (KIP-394), from 5 on they may be static (KIP-345)."""
+
+from dataclasses import replace
+from typing import Any
+
+from kcoord.api.caller import Caller
+from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.member import Protocols
+from kcoord.groups.replies import JoinReply
+from kcoord.groups.requests import Join
+
+decide = Coordinator.join
+
+
+def to_request(entity: Any, caller: Caller) -> Join:
+    version = entity.__version__
+    session_timeout = entity.session_timeout.total_seconds()
+    return Join(
+        group_id=entity.group_id,
+        member_id=entity.member_id,
+        instance_id=entity.group_instance_id if version >= 5 else None,
+        client_id=caller.client_id,
+        client_host=caller.host,
+        session_timeout=session_timeout,
+        rebalance_timeout=entity.rebalance_timeout.total_seconds() if version >= 1 else session_timeout,
+        protocol_type=entity.protocol_type,
+        protocols=_protocols(entity),
+        reason=entity.reason if version >= 8 else None,
+        needs_known_id=version >= 4,
+        can_skip_assignment=version >= 9,
+    )
+
+
+def to_response(reply: JoinReply, version: int) -> JoinReply:
+    """Before version 7 there is no null for a protocol."""
+    if version >= 7 or reply.protocol_name is not None:
+        return reply
+    return replace(reply, protocol_name="")
+
+
+def _protocols(entity: Any) -> Protocols:
+    """Of a name that is there twice the first counts: a second vote must not count for a second member."""
+    protocols: dict[str, bytes] = {}
+    for protocol in entity.protocols:
+        protocols.setdefault(protocol.name, protocol.metadata)
+    return tuple(protocols.items())

@@ -1,0 +1,32 @@
+"""LeaveGroup: one member up to version 2, whose error is that of the response; any number from 3 on (KIP-345)."""
+
+from typing import Any
+
+from kcoord.api.caller import Caller
+from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.replies import LeaveReply
+from kcoord.groups.requests import Leave, Leaving
+
+decide = Coordinator.leave
+
+
+def to_request(entity: Any, caller: Caller) -> Leave:
+    if entity.__version__ < 3:
+        return Leave(group_id=entity.group_id, members=(Leaving(member_id=entity.member_id),))
+    return Leave(
+        group_id=entity.group_id,
+        members=tuple(
+            Leaving(
+                member_id=member.member_id,
+                instance_id=member.group_instance_id,
+                reason=getattr(member, "reason", None),
+            )
+            for member in entity.members
+        ),
+    )
+
+
+def to_response(reply: LeaveReply, version: int) -> LeaveReply:
+    if version >= 3 or not reply.members:
+        return reply
+    return LeaveReply(error_code=reply.members[0].error_code)

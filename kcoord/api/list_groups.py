@@ -1,0 +1,13 @@
+"""ListGroups: filtered by state from 4 on (KIP-518), by type from 5 on (KIP-848)."""
+
+from typing import Any
+
+from kcoord.api.caller import Caller
+from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.requests import ListGroups
+
+decide = Coordinator.list_groups
+
+
+def to_request(entity: Any, caller: Caller) -> ListGroups:
+    return ListGroups(states=getattr(entity, "states_filter", ()), types=getattr(entity, "types_filter", ()))

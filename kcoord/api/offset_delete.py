@@ -1,0 +1,23 @@
+"""OffsetDelete (KIP-496)."""
+
+from typing import Any
+
+from kcoord.api.caller import Caller
+from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.requests import AskedTopic, DeleteOffsets
+
+decide = Coordinator.delete_offsets
+
+
+def to_request(entity: Any, caller: Caller) -> DeleteOffsets:
+    return DeleteOffsets(
+        group_id=entity.group_id,
+        topics=tuple(
+            AskedTopic(
+                name=topic.name,
+                topic_id=None,
+                partitions=tuple(line.partition_index for line in topic.partitions),
+            )
+            for topic in entity.topics
+        ),
+    )

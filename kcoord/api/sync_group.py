@@ -1,0 +1,22 @@
+"""SyncGroup: from 5 on the member says which protocol it means (KIP-559)."""
+
+from typing import Any
+
+from kcoord.api.caller import Caller
+from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.requests import Sync
+
+decide = Coordinator.sync
+
+
+def to_request(entity: Any, caller: Caller) -> Sync:
+    version = entity.__version__
+    return Sync(
+        group_id=entity.group_id,
+        member_id=entity.member_id,
+        instance_id=entity.group_instance_id if version >= 3 else None,
+        generation=entity.generation_id,
+        protocol_type=entity.protocol_type if version >= 5 else None,
+        protocol=entity.protocol_name if version >= 5 else None,
+        plan={line.member_id: line.assignment for line in entity.assignments},
+    )

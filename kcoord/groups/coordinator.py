@@ -1,0 +1,325 @@
+"""The coordinator of one node: the registry of its groups, pure and without a clock of its own.
+
+    effects = coordinator.join(request, ticket, at)
+    ...
+    at coordinator.deadline():  effects = coordinator.tick(at)
+
+A request is answered among the effects, or it is parked: then its ticket is on a member, and is answered among the
+effects of something later. Whoever drives this keeps the records of the effects before it sends their replies, and if
+it cannot, calls `unload`: what was decided since then is forgotten, and the records that were kept are replayed.
+
+Recovery is `replay(record)` for each record that was kept, in their order, then `resume(at)`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import assert_never
+from uuid import UUID
+
+from kcoord.errors import ErrorCode
+from kcoord.groups import committing, describing, joining, leaving, offsets, rebalancing, retention, sessions, syncing
+from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
+from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, gathered, told
+from kcoord.groups.group import Group, restored
+from kcoord.groups.instant import Instant
+from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, OffsetStored, Record
+from kcoord.groups.replies import (
+    DeletedGroup,
+    DeleteGroupsReply,
+    DeleteOffsetsReply,
+    DescribedGroup,
+    DescribeGroupsReply,
+    FetchOffsetsReply,
+    HeartbeatReply,
+    JoinReply,
+    OffsetGroup,
+    SyncReply,
+)
+from kcoord.groups.requests import (
+    AskedGroup,
+    Commit,
+    DeleteGroups,
+    DeleteOffsets,
+    DescribeGroups,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    ListGroups,
+    Sync,
+)
+from kcoord.groups.topics import Topics
+from kcoord.settings import Settings
+from kcoord.tickets import Ticket
+
+_ALL_IS_WELL = HeartbeatReply()
+
+
+class Coordinator:
+    """`owns` tells the groups of this node from those of others; `fresh_id` gives the end of each new member id."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        topics: Topics,
+        fresh_id: Callable[[], str],
+        owns: Callable[[str], bool] = lambda group_id: True,
+    ) -> None:
+        self.groups: dict[str, Group] = {}
+        self._settings = settings
+        self._topics = topics
+        self._fresh_id = fresh_id
+        self._owns = owns
+        self._deadlines = Deadlines()
+        self._initial_delay = settings.group_initial_rebalance_delay_ms / 1000
+
+    # Membership.
+
+    def join(self, request: Join, ticket: Ticket, at: Instant) -> Effects:
+        if error := joining.refusal(request, self._settings):
+            return joining.refuse(ticket, error, request.member_id)
+        if not self._owns(request.group_id):
+            return joining.refuse(ticket, ErrorCode.not_coordinator, "")
+        group, made = self.groups.get(request.group_id), NOTHING
+        if group is None:
+            if request.member_id:
+                return joining.refuse(ticket, ErrorCode.unknown_member_id, request.member_id)
+            group, made = self._make(request.group_id, at)
+        return made + joining.join(group, request, ticket, at, self._settings, self._fresh_id())
+
+    def sync(self, request: Sync, ticket: Ticket, at: Instant) -> Effects:
+        group = self._group_of_member(request.group_id)
+        if not isinstance(group, Group):
+            return syncing.refuse(ticket, group)
+        return syncing.sync(group, request, ticket, at)
+
+    def heartbeat(self, request: Heartbeat, ticket: Ticket, at: Instant) -> Effects:
+        group = self._group_of_member(request.group_id)
+        error = sessions.heartbeat(group, request, at) if isinstance(group, Group) else group
+        return answer(ticket, HeartbeatReply(error_code=error) if error else _ALL_IS_WELL)
+
+    def leave(self, request: Leave, ticket: Ticket, at: Instant) -> Effects:
+        group = self._group_of_member(request.group_id)
+        if isinstance(group, Group):
+            return leaving.leave(group, request, ticket, at, self._initial_delay)
+        if group is ErrorCode.unknown_member_id:
+            return answer(ticket, leaving.unknown_to_all(request))
+        return leaving.refuse(ticket, group)
+
+    # Offsets.
+
+    def commit(self, request: Commit, ticket: Ticket, at: Instant) -> Effects:
+        topics = committing.sort_out(request.topics, self._topics)
+        if not any(topic.sound for topic in topics):
+            return answer(ticket, committing.reply(topics))
+        group = self._group_of_commit(request, at)
+        if not isinstance(group, Group):
+            return answer(ticket, committing.refuse(topics, group))
+        if error := committing.fence_commit(group, request):
+            return answer(ticket, committing.refuse(topics, error))
+        member = group.members.get(request.member_id)
+        if member is not None:
+            group.renew_session(member, at.now)
+        most = self._settings.offset_metadata_max_bytes
+        records = committing.keep(group.group_id, request, topics, most, at)
+        for record in records:
+            _keep(group, record)
+        return Effects(((ticket, committing.reply(topics)),), tuple(records))
+
+    def fetch_offsets(self, request: FetchOffsets, ticket: Ticket, at: Instant) -> Effects:
+        groups = tuple(self._offsets_of(asked, request.is_by_id) for asked in request.groups)
+        return answer(ticket, FetchOffsetsReply(groups=groups))
+
+    def delete_offsets(self, request: DeleteOffsets, ticket: Ticket, at: Instant) -> Effects:
+        if not request.group_id:
+            return answer(ticket, DeleteOffsetsReply(error_code=ErrorCode.invalid_group_id))
+        if not self._owns(request.group_id):
+            return answer(ticket, DeleteOffsetsReply(error_code=ErrorCode.not_coordinator))
+        group = self.groups.get(request.group_id)
+        error = offsets.fence_delete(group)
+        if group is None or error:
+            return answer(ticket, DeleteOffsetsReply(error_code=error or ErrorCode.group_id_not_found))
+        lines, records = offsets.delete(group, request.topics, self._topics)
+        self._replay_all(records)
+        return Effects(((ticket, DeleteOffsetsReply(topics=tuple(lines))),), tuple(records))
+
+    # Operators.
+
+    def list_groups(self, request: ListGroups, ticket: Ticket, at: Instant) -> Effects:
+        return answer(ticket, describing.list_groups(self.groups.values(), request))
+
+    def describe_groups(self, request: DescribeGroups, ticket: Ticket, at: Instant) -> Effects:
+        groups = tuple(self._described(group_id, request.include_operations) for group_id in request.group_ids)
+        return answer(ticket, DescribeGroupsReply(groups=groups))
+
+    def delete_groups(self, request: DeleteGroups, ticket: Ticket, at: Instant) -> Effects:
+        group_ids = list(dict.fromkeys(request.group_ids))
+        errors = [self._fence_delete(group_id) for group_id in group_ids]
+        good = [group_id for group_id, error in zip(group_ids, errors, strict=True) if not error]
+        deleted = gathered(self._delete(self.groups[group_id]) for group_id in good)
+        results = tuple(
+            DeletedGroup(group_id=group_id, error_code=error or ErrorCode.none)
+            for group_id, error in zip(group_ids, errors, strict=True)
+        )
+        return deleted + answer(ticket, DeleteGroupsReply(results=results))
+
+    # Time, and what happens elsewhere.
+
+    def deadline(self) -> float | None:
+        """When to call `tick`; None if there is nothing to wait for."""
+        return self._deadlines.next()
+
+    def tick(self, at: Instant) -> Effects:
+        """It is that late: sessions expire, phases end."""
+        return gathered(self._passed(deadline, at) for deadline in self._deadlines.take_due(at.now))
+
+    def expire_offsets(self, at: Instant) -> Effects:
+        """Delete what is too old, and with their last offset groups that nobody is in."""
+        return gathered(self._expire_offsets_of(group, at) for group in list(self.groups.values()))
+
+    def topic_deleted(self, name: str, topic_id: UUID) -> Effects:
+        records = [
+            record for group in self.groups.values() for record in offsets.of_deleted_topic(group, name, topic_id)
+        ]
+        self._replay_all(records)
+        return Effects((), tuple(records))
+
+    # Recovery.
+
+    def replay(self, record: Record) -> None:
+        """Let it be as the record says."""
+        match record:
+            case GroupStored():
+                known = self.groups.get(record.group_id)
+                self.groups[record.group_id] = group = restored(record, self._deadlines)
+                group.offsets = known.offsets if known else {}
+            case GroupDeleted():
+                self.groups.pop(record.group_id, None)
+            case OffsetStored():
+                _keep(self._known_or_simple(record.group_id), record)
+            case OffsetDeleted():
+                known = self.groups.get(record.group_id)
+                if known:
+                    _forget(known, record)
+            case _:
+                assert_never(record)
+
+    def resume(self, at: Instant) -> Effects:
+        """All is replayed: sessions begin now. Groups that are larger than allowed meanwhile shrink."""
+        return gathered(self._resume(group, at) for group in self.groups.values())
+
+    def unload(self, at: Instant) -> Effects:
+        """Let go of every group: whoever waits is told to look for the coordinator again."""
+        effects = gathered(_let_go(group, at) for group in self.groups.values())
+        self.groups = {}
+        return effects
+
+    def _group_of_member(self, group_id: str) -> Group | ErrorCode:
+        if not group_id:
+            return ErrorCode.invalid_group_id
+        if not self._owns(group_id):
+            return ErrorCode.not_coordinator
+        return self.groups.get(group_id) or ErrorCode.unknown_member_id
+
+    def _group_of_commit(self, request: Commit, at: Instant) -> Group | ErrorCode:
+        if not self._owns(request.group_id):
+            return ErrorCode.not_coordinator
+        group = self.groups.get(request.group_id)
+        if group is None and request.generation >= 0:
+            return ErrorCode.group_id_not_found
+        return group or self._known_or_simple(request.group_id, at.wall_ms)
+
+    def _known_or_simple(self, group_id: str, since_ms: int | None = None) -> Group:
+        """The group, made without members if only its offsets are known."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = Group(group_id, self._deadlines, since_ms=since_ms)
+        return group
+
+    def _make(self, group_id: str, at: Instant) -> tuple[Group, Effects]:
+        group = self._known_or_simple(group_id, at.wall_ms)
+        made = Event(what=Happening.MADE, group_id=group_id, generation=0)
+        return group, Effects((), (group.stored(),), (made,))
+
+    def _offsets_of(self, asked: AskedGroup, is_by_id: bool) -> OffsetGroup:
+        if not self._owns(asked.group_id):
+            return offsets.refuse(asked, ErrorCode.not_coordinator)
+        return offsets.fetch(self.groups.get(asked.group_id), asked, self._topics, is_by_id=is_by_id)
+
+    def _described(self, group_id: str, include_operations: bool) -> DescribedGroup:
+        if not self._owns(group_id):
+            return DescribedGroup(group_id=group_id, error_code=ErrorCode.not_coordinator)
+        group = self.groups.get(group_id)
+        if group is None:
+            return describing.not_found(group_id, include_operations=include_operations)
+        return describing.describe(group, include_operations=include_operations)
+
+    def _fence_delete(self, group_id: str) -> ErrorCode | None:
+        if not self._owns(group_id):
+            return ErrorCode.not_coordinator
+        group = self.groups.get(group_id)
+        if group is None:
+            return ErrorCode.group_id_not_found
+        return None if group.is_empty else ErrorCode.non_empty_group
+
+    def _expire_offsets_of(self, group: Group, at: Instant) -> Effects:
+        records = retention.expired(group, at.wall_ms, self._settings.offsets_retention_minutes * 60_000)
+        self._replay_all(records)
+        is_over = group.is_empty and not group.offsets
+        return Effects((), tuple(records)) + (self._delete(group) if is_over else NOTHING)
+
+    def _resume(self, group: Group, at: Instant) -> Effects:
+        for member in group.members.values():
+            group.renew_session(member, at.now)
+        if len(group.members) <= self._settings.group_max_size:
+            return NOTHING
+        return rebalancing.prepare(group, "group.max.size is exceeded", at, self._initial_delay)
+
+    def _delete(self, group: Group) -> Effects:
+        records: tuple[Record, ...] = (*offsets.all_of(group), GroupDeleted(group_id=group.group_id))
+        for member_id in list(group.pending):
+            group.forget_pending(member_id)
+        self._replay_all(records)
+        deleted = Event(what=Happening.DELETED, group_id=group.group_id, generation=group.generation)
+        return Effects((), records) + told(deleted)
+
+    def _replay_all(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self.replay(record)
+
+    def _passed(self, deadline: Deadline, at: Instant) -> Effects:
+        group = self.groups.get(deadline.group_id)
+        if group is None:
+            return NOTHING
+        match deadline.purpose:
+            case Purpose.SESSION:
+                return sessions.expire(group, deadline.member_id, at, self._initial_delay)
+            case Purpose.JOIN:
+                return rebalancing.time_is_up(group, at, self._initial_delay)
+            case Purpose.SYNC:
+                return syncing.drop_silent(group, at, self._initial_delay)
+
+
+def _let_go(group: Group, at: Instant) -> Effects:
+    error = ErrorCode.not_coordinator
+    effects = [
+        rebalancing.take_join_ticket(group, member, JoinReply(member_id=member.member_id, error_code=error))
+        + rebalancing.take_sync_ticket(member, SyncReply(error_code=error))
+        for member in group.members.values()
+    ]
+    group.die(at)
+    return gathered(effects)
+
+
+def _keep(group: Group, record: OffsetStored) -> None:
+    partitions = group.offsets.get(record.topic)
+    if partitions is None:
+        partitions = group.offsets[record.topic] = {}
+    partitions[record.partition] = record
+
+
+def _forget(group: Group, record: OffsetDeleted) -> None:
+    partitions = group.offsets.get(record.topic, {})
+    partitions.pop(record.partition, None)
+    if not partitions:
+        group.offsets.pop(record.topic, None)

@@ -1,0 +1,85 @@
+"""Who wants to be woken when.
+
+A deadline moves often (every heartbeat moves one) and rings seldom. So the heap holds alarms that may ring early, never
+late: a deadline that moves on leaves its alarm where it is, and the alarm that rings too early is set again. What a
+heartbeat costs does not depend on how many members there are, and what a tick costs only on how many alarms ring.
+"""
+
+import heapq
+from collections.abc import Iterator
+from enum import StrEnum
+from math import inf
+
+
+class Purpose(StrEnum):
+    SESSION = "session"  # of a member, or of an id that was given out and not used yet
+    JOIN = "join"  # the join phase of a group
+    SYNC = "sync"  # the sync phase of a group
+
+
+class Deadline:
+    """An instant that may move. `at` is None when there is nothing to wait for."""
+
+    __slots__ = ("alarm_at", "at", "group_id", "member_id", "purpose")
+
+    def __init__(self, purpose: Purpose, group_id: str, member_id: str = "") -> None:
+        self.purpose = purpose
+        self.group_id = group_id
+        self.member_id = member_id
+        self.at: float | None = None
+        self.alarm_at = inf  # the alarm that stands for it; never later than `at`
+
+
+class Deadlines:
+    def __init__(self) -> None:
+        self._alarms: list[tuple[float, int, Deadline]] = []
+        self._set = 0  # breaks ties, so that deadlines are never compared
+        self._cleared = 0
+
+    def __len__(self) -> int:
+        return len(self._alarms)
+
+    def set(self, deadline: Deadline, at: float) -> None:
+        deadline.at = at
+        if at < deadline.alarm_at:
+            self._set_alarm(deadline, at)
+
+    def clear(self, deadline: Deadline) -> None:
+        deadline.at = None
+        self._cleared += 1
+        if self._cleared > 64 and self._cleared * 2 > len(self._alarms):
+            self._drop_idle_alarms()
+
+    def next(self) -> float | None:
+        """When to ask what is due; an alarm may turn out to be early."""
+        return self._alarms[0][0] if self._alarms else None
+
+    def take_due(self, now: float) -> Iterator[Deadline]:
+        """Those that have passed, the earliest first, each taken when the one before is dealt with: that may have moved
+        it or cleared it. A deadline that is taken waits for nothing any more until it is set again."""
+        while self._alarms and self._alarms[0][0] <= now:
+            rang_at, _, deadline = heapq.heappop(self._alarms)
+            if rang_at != deadline.alarm_at:
+                continue  # an earlier alarm stands for it
+            deadline.alarm_at = inf
+            if deadline.at is None:
+                continue
+            if deadline.at > rang_at:
+                self._set_alarm(deadline, deadline.at)
+                continue
+            deadline.at = None
+            yield deadline
+
+    def _set_alarm(self, deadline: Deadline, at: float) -> None:
+        deadline.alarm_at = at
+        self._set += 1
+        heapq.heappush(self._alarms, (at, self._set, deadline))
+
+    def _drop_idle_alarms(self) -> None:
+        """Members that left must not be remembered until their sessions would have ended."""
+        idle = [alarm[2] for alarm in self._alarms if alarm[2].at is None]
+        for deadline in idle:
+            deadline.alarm_at = inf
+        self._alarms = [alarm for alarm in self._alarms if alarm[2].alarm_at == alarm[0]]
+        heapq.heapify(self._alarms)
+        self._cleared = 0

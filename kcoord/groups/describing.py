@@ -1,0 +1,77 @@
+"""ListGroups and DescribeGroups: groups as operators see them."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from kcoord.errors import ErrorCode
+from kcoord.groups.group import Group
+from kcoord.groups.member import Member
+from kcoord.groups.replies import (
+    OPERATIONS_NOT_ASKED_FOR,
+    DescribedGroup,
+    DescribedMember,
+    ListedGroup,
+    ListGroupsReply,
+)
+from kcoord.groups.requests import ListGroups
+from kcoord.groups.state import State
+
+CLASSIC: Final = "classic"
+GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+"""All that can be done with a group, as bits of Kafka's AclOperation: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS,
+ALTER_CONFIGS. Nobody is forbidden anything here."""
+
+
+def list_groups(groups: Iterable[Group], request: ListGroups) -> ListGroupsReply:
+    """Names of states and types are compared without regard to case and blanks; an unknown one matches nothing."""
+    states = _plain(request.states)
+    types = _plain(request.types)
+    if types and CLASSIC not in types:
+        return ListGroupsReply(groups=())
+    return ListGroupsReply(
+        groups=tuple(_listed(group) for group in groups if not states or group.state.lower() in states)
+    )
+
+
+def describe(group: Group, *, include_operations: bool) -> DescribedGroup:
+    """Subscriptions and assignments are shown of a Stable group only: before, there is nothing that they belong to."""
+    is_stable = group.state is State.STABLE
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if is_stable else "",
+        members=tuple(_described(member, group.protocol, is_stable) for member in group.members.values()),
+        authorized_operations=GROUP_OPERATIONS if include_operations else OPERATIONS_NOT_ASKED_FOR,
+    )
+
+
+def not_found(group_id: str, *, include_operations: bool) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=State.DEAD,
+        error_code=ErrorCode.group_id_not_found,
+        error_message=f"Group {group_id} not found.",
+        authorized_operations=GROUP_OPERATIONS if include_operations else OPERATIONS_NOT_ASKED_FOR,
+    )
+
+
+def _plain(names: tuple[str, ...]) -> set[str]:
+    return {name.strip().lower() for name in names}
+
+
+def _listed(group: Group) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id, protocol_type=group.protocol_type or "", group_state=group.state, group_type=CLASSIC
+    )
+
+
+def _described(member: Member, protocol: str | None, is_stable: bool) -> DescribedMember:
+    return DescribedMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.subscription(protocol) if is_stable else b"",
+        member_assignment=member.assignment if is_stable else b"",
+    )

@@ -1,0 +1,71 @@
+"""What must happen because of a request or because time has passed.
+
+Records go to the journal first; replies leave in their order, and only when the records before them are kept (D4).
+Events are for people: what the log and the trace tell of.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain
+
+from kcoord.groups.records import Record
+from kcoord.groups.replies import Reply
+from kcoord.tickets import Ticket
+
+
+class Happening(StrEnum):
+    """What can be told of a group."""
+
+    MADE = "made"
+    ID_GIVEN = "id-given"
+    JOINED = "joined"
+    REPLACED = "replaced"
+    LEFT = "left"
+    EXPIRED = "expired"
+    DROPPED = "dropped"
+    REBALANCING = "rebalancing"
+    GENERATION = "generation"
+    STABLE = "stable"
+    EMPTY = "empty"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    what: Happening
+    group_id: str
+    generation: int
+    member_id: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    replies: tuple[tuple[Ticket, Reply], ...] = ()
+    records: tuple[Record, ...] = ()
+    events: tuple[Event, ...] = ()
+
+    def __add__(self, later: "Effects") -> "Effects":
+        return Effects(self.replies + later.replies, self.records + later.records, self.events + later.events)
+
+
+NOTHING = Effects()
+
+
+def gathered(many: Iterable[Effects]) -> Effects:
+    """All of them in their order; what adding one to the next would take quadratic time for."""
+    effects = list(many)
+    return Effects(
+        tuple(chain.from_iterable(each.replies for each in effects)),
+        tuple(chain.from_iterable(each.records for each in effects)),
+        tuple(chain.from_iterable(each.events for each in effects)),
+    )
+
+
+def answer(ticket: Ticket, reply: Reply) -> Effects:
+    return Effects(((ticket, reply),))
+
+
+def told(*events: Event) -> Effects:
+    return Effects((), (), events)

@@ -1,0 +1,285 @@
+"""A classic group: its members, its state and its offsets. All that changes of a group changes here.
+
+What is decided of it is in joining, syncing and the other files named after a request.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kcoord.groups import protocols
+from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
+from kcoord.groups.instant import Instant
+from kcoord.groups.member import Member, Protocols
+from kcoord.groups.records import GroupStored, OffsetStored, StoredMember
+from kcoord.groups.state import MAY_FOLLOW, State
+
+
+@dataclass(slots=True, kw_only=True)
+class InitialDelay:
+    """How long a group that was empty still waits for more members (KIP-134)."""
+
+    delay: float
+    remaining: float
+    has_newcomers: bool = False
+
+
+class Group:
+    __slots__ = (
+        "_deadlines",
+        "awaiting_sync",
+        "generation",
+        "group_id",
+        "initial_delay",
+        "join_phase",
+        "leader_id",
+        "member_ids_by_instance",
+        "members",
+        "offsets",
+        "parked_joins",
+        "pending",
+        "protocol",
+        "protocol_type",
+        "since_ms",
+        "state",
+        "subscribed_topics",
+        "supporters",
+        "sync_phase",
+    )
+
+    def __init__(self, group_id: str, deadlines: Deadlines, *, since_ms: int | None) -> None:
+        self._deadlines = deadlines
+        self.group_id = group_id
+        self.state = State.EMPTY
+        self.since_ms = since_ms
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.member_ids_by_instance: dict[str, str] = {}
+        self.pending: dict[str, Deadline] = {}  # ids that were given out and not used yet (KIP-394)
+        self.parked_joins = 0
+        self.supporters: dict[str, int] = {}  # of each protocol: how many members
+        self.awaiting_sync: set[str] = set()
+        self.subscribed_topics: set[str] | None = None
+        self.initial_delay: InitialDelay | None = None
+        self.join_phase = Deadline(Purpose.JOIN, group_id)
+        self.sync_phase = Deadline(Purpose.SYNC, group_id)
+        self.offsets: dict[str, dict[int, OffsetStored]] = {}  # by topic and partition
+
+    # State.
+
+    def move_to(self, state: State, wall_ms: int) -> None:
+        assert state in MAY_FOLLOW[self.state], f"{state} cannot follow {self.state}"
+        self.state = state
+        self.since_ms = wall_ms
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is State.EMPTY
+
+    @property
+    def is_simple(self) -> bool:
+        """It only keeps offsets: nobody ever joined it."""
+        return self.protocol_type is None and self.is_empty and not self.pending
+
+    @property
+    def rebalance_timeout(self) -> float:
+        return max((member.rebalance_timeout for member in self.members.values()), default=0.0)
+
+    @property
+    def have_all_joined(self) -> bool:
+        return self.parked_joins == len(self.members) and not self.pending
+
+    def begin_generation(self, wall_ms: int) -> None:
+        """The join phase is over: with members there is a plan to be made, without the group is empty."""
+        self.generation += 1
+        self.awaiting_sync.clear()
+        self.protocol = protocols.chosen(self.members.values()) if self.members else None
+        self.note_subscriptions()
+        self.move_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, wall_ms)
+
+    def note_subscriptions(self) -> None:
+        self.subscribed_topics = protocols.subscribed_topics(self.protocol_type, self.protocol, self.members.values())
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Topics that are not known count as subscribed to: what may be in use is not deleted."""
+        if self.subscribed_topics is None:
+            return self.protocol_type == protocols.CONSUMER
+        return topic in self.subscribed_topics
+
+    # Members.
+
+    def is_leader(self, member_id: str) -> bool:
+        return member_id == self.leader_id
+
+    def supports(self, protocol_type: str, offered: Protocols) -> bool:
+        """Whether a member of that type with these protocols can be one of them."""
+        if self.is_empty:
+            return bool(protocol_type) and bool(offered)
+        if protocol_type != self.protocol_type:
+            return False
+        return any(self.supporters.get(name, 0) == len(self.members) for name, _ in offered)
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        assert member.member_id not in self.members
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        if member.instance_id is not None:
+            assert member.instance_id not in self.member_ids_by_instance, "a known instance is replaced, not added"
+            self.member_ids_by_instance[member.instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self.forget_pending(member.member_id)
+        self._count(member.protocols, 1)
+        self.parked_joins += member.join_ticket is not None
+
+    def remove(self, member: Member) -> None:
+        """Take it out. Its tickets are the caller's to answer."""
+        del self.members[member.member_id]
+        self._count(member.protocols, -1)
+        self.parked_joins -= member.join_ticket is not None
+        self.awaiting_sync.discard(member.member_id)
+        self._deadlines.clear(member.session)
+        if member.instance_id is not None:
+            del self.member_ids_by_instance[member.instance_id]
+        if self.is_leader(member.member_id):
+            self.leader_id = next(iter(self.members), None)
+
+    def replace(self, old: Member, member_id: str) -> Member:
+        """The same static member under a new id; its tickets are the caller's to answer first."""
+        assert old.instance_id is not None
+        assert not old.is_parked
+        self._deadlines.clear(old.session)
+        new = Member(
+            member_id=member_id,
+            instance_id=old.instance_id,
+            client_id=old.client_id,
+            client_host=old.client_host,
+            session_timeout=old.session_timeout,
+            rebalance_timeout=old.rebalance_timeout,
+            protocols=old.protocols,
+            session=Deadline(Purpose.SESSION, self.group_id, member_id),
+            assignment=old.assignment,
+        )
+        # It takes the other's place in the order of members.
+        self.members = {
+            new.member_id if known is old else known_id: new if known is old else known
+            for known_id, known in self.members.items()
+        }
+        self.member_ids_by_instance[old.instance_id] = member_id
+        self.awaiting_sync.discard(old.member_id)
+        if self.is_leader(old.member_id):
+            self.leader_id = member_id
+        return new
+
+    def offer(self, member: Member, offered: Protocols) -> None:
+        """The member comes with these protocols from now on."""
+        self._count(member.protocols, -1)
+        member.protocols = offered
+        self._count(offered, 1)
+
+    def await_use_of(self, member_id: str, deadline: float) -> None:
+        """An id was given out; it is forgotten if nobody has joined with it by then."""
+        self.pending[member_id] = Deadline(Purpose.SESSION, self.group_id, member_id)
+        self._deadlines.set(self.pending[member_id], deadline)
+
+    def forget_pending(self, member_id: str) -> None:
+        deadline = self.pending.pop(member_id, None)
+        if deadline:
+            self._deadlines.clear(deadline)
+
+    # Deadlines.
+
+    def renew_session(self, member: Member, now: float) -> None:
+        self._deadlines.set(member.session, now + member.session_timeout)
+
+    def limit_session(self, member: Member, deadline: float) -> None:
+        self._deadlines.set(member.session, deadline)
+
+    def limit_join_phase(self, deadline: float) -> None:
+        self._deadlines.set(self.join_phase, deadline)
+
+    def limit_sync_phase(self, deadline: float) -> None:
+        self._deadlines.set(self.sync_phase, deadline)
+
+    def end_join_phase(self) -> None:
+        self.initial_delay = None
+        self._deadlines.clear(self.join_phase)
+
+    def end_sync_phase(self) -> None:
+        self.awaiting_sync.clear()
+        self._deadlines.clear(self.sync_phase)
+
+    def die(self, at: Instant) -> None:
+        """Nothing more will happen here."""
+        self.move_to(State.DEAD, at.wall_ms)
+        waiting = [member.session for member in self.members.values()] + list(self.pending.values())
+        for deadline in (*waiting, self.join_phase, self.sync_phase):
+            self._deadlines.clear(deadline)
+
+    # Records.
+
+    def stored(self) -> GroupStored:
+        """The record of what the group is now."""
+        return GroupStored(
+            group_id=self.group_id,
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol=self.protocol,
+            leader_id=self.leader_id,
+            since_ms=self.since_ms,
+            members=tuple(_stored(member, self.protocol) for member in self.members.values()),
+        )
+
+    def _count(self, offered: Protocols, change: int) -> None:
+        for name in protocols.names(offered):
+            count = self.supporters.get(name, 0) + change
+            if count:
+                self.supporters[name] = count
+            else:
+                del self.supporters[name]
+
+
+def _stored(member: Member, protocol: str | None) -> StoredMember:
+    return StoredMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout=member.session_timeout,
+        rebalance_timeout=member.rebalance_timeout,
+        subscription=member.subscription(protocol),
+        assignment=member.assignment,
+    )
+
+
+def restored(record: GroupStored, deadlines: Deadlines) -> Group:
+    """The group that a record tells of. Its sessions begin when the coordinator resumes."""
+    group = Group(record.group_id, deadlines, since_ms=record.since_ms)
+    group.generation = record.generation
+    for stored in record.members:
+        member = Member(
+            member_id=stored.member_id,
+            instance_id=stored.instance_id,
+            client_id=stored.client_id,
+            client_host=stored.client_host,
+            session_timeout=stored.session_timeout,
+            rebalance_timeout=stored.rebalance_timeout,
+            protocols=((record.protocol or "", stored.subscription),),
+            session=Deadline(Purpose.SESSION, record.group_id, stored.member_id),
+            assignment=stored.assignment,
+        )
+        group.add(member, record.protocol_type or "")
+    group.protocol_type = record.protocol_type
+    group.protocol = record.protocol
+    group.leader_id = record.leader_id
+    group.state = State.STABLE if record.members else State.EMPTY
+    group.note_subscriptions()
+    return group
+
+
+def waiting_for(members: Collection[Member]) -> list[Member]:
+    """Those that have not come back yet."""
+    return [member for member in members if member.join_ticket is None]

@@ -1,0 +1,209 @@
+"""JoinGroup: who asks to be a member, and what becomes of it (GroupMetadataManager.classicGroupJoin).
+
+| member id | instance id | is                                                                             |
+|-----------|-------------|--------------------------------------------------------------------------------|
+| none      | none        | a new member; if it knows of KIP-394 it is given an id first and is to ask again |
+| none      | new         | a new static member, let in at once                                            |
+| none      | known       | a static member that came back: the same member under a new id (KIP-345)       |
+| given     | none        | a member, or an id that was given out                                          |
+| given     | any         | a static member; fenced if another has taken its place                         |
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from kcoord.errors import ErrorCode
+from kcoord.groups.deadlines import Deadline, Purpose
+from kcoord.groups.effects import Effects, Event, Happening, answer, told
+from kcoord.groups.fencing import fence_identity
+from kcoord.groups.group import Group
+from kcoord.groups.instant import Instant
+from kcoord.groups.member import Member
+from kcoord.groups.protocols import chosen
+from kcoord.groups.rebalancing import (
+    complete_if_all_joined,
+    joined,
+    prepare,
+    rebalance,
+    subscriptions,
+    take_join_ticket,
+    take_sync_ticket,
+)
+from kcoord.groups.replies import JoinReply, SyncReply
+from kcoord.groups.requests import Join
+from kcoord.groups.state import State
+from kcoord.settings import Settings
+from kcoord.tickets import Ticket
+
+NEW_MEMBER_TIMEOUT: Final = 300.0
+"""How long a new member may wait in a join: it cannot send heartbeats yet, and may long have hung up."""
+
+
+def refuse(ticket: Ticket, error: ErrorCode, member_id: str) -> Effects:
+    return answer(ticket, JoinReply(member_id=member_id, error_code=error))
+
+
+def refusal(request: Join, settings: Settings) -> ErrorCode | None:
+    """What is wrong with the request, whatever the group."""
+    if not request.group_id:
+        return ErrorCode.invalid_group_id
+    shortest, longest = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+    if not shortest / 1000 <= request.session_timeout <= longest / 1000:
+        return ErrorCode.invalid_session_timeout
+    return None
+
+
+def join(group: Group, request: Join, ticket: Ticket, at: Instant, settings: Settings, fresh_id: str) -> Effects:
+    """Let a member in, or refuse. `fresh_id` is used if it needs an id."""
+    if not _has_room(group, request.member_id, settings.group_max_size):
+        refused = group.members.get(request.member_id)
+        if refused:  # the last to come back to a group that is too large
+            group.remove(refused)
+        return refuse(ticket, ErrorCode.group_max_size_reached, "")
+    is_new = not request.member_id
+    if group.state is State.DEAD:
+        return refuse(ticket, ErrorCode.coordinator_not_available, request.member_id)
+    if not group.supports(request.protocol_type, request.protocols):
+        return refuse(ticket, ErrorCode.inconsistent_group_protocol, request.member_id)
+    delay = settings.group_initial_rebalance_delay_ms / 1000
+    if is_new:
+        return _join_without_id(group, request, ticket, at, delay, fresh_id)
+    if request.member_id in group.pending:
+        return _join_with_given_id(group, request, ticket, at, delay)
+    if error := fence_identity(group, request.member_id, request.instance_id):
+        return refuse(ticket, error, request.member_id)
+    return _join_again(group, group.members[request.member_id], request, ticket, at, delay)
+
+
+def _has_room(group: Group, member_id: str, max_size: int) -> bool:
+    match group.state:
+        case State.EMPTY | State.DEAD:
+            return True
+        case State.PREPARING_REBALANCE:
+            # Those who wait are counted, so that a group that is larger than allowed shrinks to those first to return.
+            known = group.members.get(member_id)
+            return (known is not None and known.join_ticket is not None) or group.parked_joins < max_size
+        case State.COMPLETING_REBALANCE | State.STABLE:
+            return member_id in group.members or len(group.members) < max_size
+
+
+def _join_without_id(group: Group, request: Join, ticket: Ticket, at: Instant, delay: float, fresh_id: str) -> Effects:
+    if request.instance_id is not None:
+        member_id = f"{request.instance_id}-{fresh_id}"
+        known = group.member_ids_by_instance.get(request.instance_id)
+        if known is not None:
+            return _come_back(group, group.members[known], member_id, request, ticket, at, delay)
+        return _let_in(group, member_id, request, ticket, at, delay)
+    member_id = f"{request.client_id}-{fresh_id}"
+    if not request.needs_known_id:
+        return _let_in(group, member_id, request, ticket, at, delay)
+    group.await_use_of(member_id, at.now + request.session_timeout)
+    given = _event(group, Happening.ID_GIVEN, member_id)
+    return refuse(ticket, ErrorCode.member_id_required, member_id) + told(given)
+
+
+def _join_with_given_id(group: Group, request: Join, ticket: Ticket, at: Instant, delay: float) -> Effects:
+    if request.instance_id is not None:
+        # Ids are given out to dynamic members only; Kafka's broker fails here, and answers so.
+        return refuse(ticket, ErrorCode.unknown_server_error, "")
+    return _let_in(group, request.member_id, request, ticket, at, delay)
+
+
+def _let_in(group: Group, member_id: str, request: Join, ticket: Ticket, at: Instant, delay: float) -> Effects:
+    member = Member(
+        member_id=member_id,
+        instance_id=request.instance_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        session_timeout=request.session_timeout,
+        rebalance_timeout=request.rebalance_timeout,
+        protocols=request.protocols,
+        session=Deadline(Purpose.SESSION, group.group_id, member_id),
+        is_new=True,
+        join_ticket=ticket,
+    )
+    if group.initial_delay is not None:
+        group.initial_delay.has_newcomers = True
+    group.add(member, request.protocol_type)
+    group.limit_session(member, at.now + NEW_MEMBER_TIMEOUT)
+    why = _because(f"{member_id} joined", request)
+    return told(_event(group, Happening.JOINED, member_id, request.reason)) + rebalance(group, why, at, delay)
+
+
+def _join_again(group: Group, member: Member, request: Join, ticket: Ticket, at: Instant, delay: float) -> Effects:
+    has_news = member.protocols != request.protocols
+    is_leader = group.is_leader(member.member_id)
+    match group.state:
+        case State.PREPARING_REBALANCE:
+            return _wait_again(group, member, request, ticket) + rebalance(group, "", at, delay)
+        case State.COMPLETING_REBALANCE if not has_news:
+            # Its answer may have been lost.
+            return answer(ticket, joined(group, member, subscriptions(group) if is_leader else ()))
+        case State.STABLE if not has_news and not is_leader:
+            return answer(ticket, joined(group, member, ()))
+        case State.COMPLETING_REBALANCE | State.STABLE:
+            # A leader that joins again has seen topics change, of which its subscription says nothing.
+            news = "has a new subscription" if has_news else "is the leader and joined again"
+            waiting = _wait_again(group, member, request, ticket)
+            return waiting + rebalance(group, _because(f"{member.member_id} {news}", request), at, delay)
+        case State.EMPTY | State.DEAD:
+            raise AssertionError(f"a group with members is {group.state}")
+
+
+def _wait_again(group: Group, member: Member, request: Join, ticket: Ticket) -> Effects:
+    """The member's newest request takes the place of what it asked before."""
+    superseded = JoinReply(member_id=member.member_id, error_code=ErrorCode.rebalance_in_progress)
+    effects = take_join_ticket(group, member, superseded)
+    group.offer(member, request.protocols)
+    member.session_timeout = request.session_timeout
+    member.rebalance_timeout = request.rebalance_timeout
+    member.join_ticket = ticket
+    group.parked_joins += 1
+    return effects
+
+
+def _come_back(
+    group: Group, old: Member, member_id: str, request: Join, ticket: Ticket, at: Instant, delay: float
+) -> Effects:
+    """A static member returns without knowing its id: whoever still uses the old one is fenced."""
+    old_leader = group.leader_id or ""
+    fenced = ErrorCode.fenced_instance_id
+    effects = take_join_ticket(group, old, JoinReply(member_id=old.member_id, error_code=fenced))
+    effects += take_sync_ticket(old, SyncReply(error_code=fenced))
+    member = group.replace(old, member_id)
+    effects += told(_event(group, Happening.REPLACED, member_id, f"{old.member_id} came back as {member_id}"))
+    group.renew_session(member, at.now)
+    effects += _wait_again(group, member, request, ticket)
+    why = _because(f"{request.instance_id} came back", request)
+    match group.state:
+        case State.STABLE if group.protocol == chosen(group.members.values()):
+            return effects + _go_on_without_rebalance(group, member, request, old_leader)
+        case State.STABLE:
+            return effects + rebalance(group, why, at, delay)
+        case State.COMPLETING_REBALANCE:
+            # The leader may be planning for the old id, and the new one would get nothing.
+            return effects + prepare(group, why, at, delay)
+        case State.PREPARING_REBALANCE:
+            return effects + complete_if_all_joined(group, at)
+        case State.EMPTY | State.DEAD:
+            raise AssertionError(f"a group with members is {group.state}")
+
+
+def _go_on_without_rebalance(group: Group, member: Member, request: Join, old_leader: str) -> Effects:
+    """The assignment that the member left behind is still its own; only the id is to be remembered."""
+    reply = joined(group, member, ())
+    if not request.can_skip_assignment:
+        # Told of itself as the leader it would plan anew; so it is told of the leader that it was.
+        reply = replace(reply, leader=old_leader)
+    elif group.is_leader(member.member_id):
+        reply = replace(reply, members=subscriptions(group), skip_assignment=True)
+    return Effects((), (group.stored(),)) + take_join_ticket(group, member, reply)
+
+
+def _event(group: Group, what: Happening, member_id: str, why: str | None = None) -> Event:
+    return Event(what=what, group_id=group.group_id, generation=group.generation, member_id=member_id, why=why or "")
+
+
+def _because(cause: str, request: Join) -> str:
+    """The reason that a client gives is told along (KIP-800)."""
+    return f"{cause}: {request.reason}" if request.reason else cause

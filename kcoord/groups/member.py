@@ -1,0 +1,43 @@
+"""One member of a classic group."""
+
+from dataclasses import dataclass
+
+from kcoord.groups.deadlines import Deadline
+from kcoord.tickets import Ticket
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""Names in the order of preference, each with the subscription that belongs to it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout: float
+    rebalance_timeout: float
+    protocols: Protocols
+    session: Deadline
+    assignment: bytes = b""
+    is_new: bool = False  # it has not yet been told its id by a finished join
+    join_ticket: Ticket | None = None
+    sync_ticket: Ticket | None = None
+
+    @property
+    def is_static(self) -> bool:
+        return self.instance_id is not None
+
+    @property
+    def is_parked(self) -> bool:
+        return self.join_ticket is not None or self.sync_ticket is not None
+
+    @property
+    def may_be_silent(self) -> bool:
+        """A request of it waits here, so that it need not send heartbeats. New members are given a limit all the same:
+        one that hung up and asked again would otherwise be there twice for ever."""
+        return self.is_parked and not self.is_new
+
+    def subscription(self, protocol: str | None) -> bytes:
+        """The bytes that belong to the protocol; none if it is not one of the member's."""
+        return next((subscription for name, subscription in self.protocols if name == protocol), b"")

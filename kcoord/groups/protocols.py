@@ -1,0 +1,76 @@
+"""Which protocol a group goes by, and which topics its members subscribe to.
+
+A subscription is opaque to the coordinator, with one exception: of protocol type "consumer" the topics are read, to
+keep offsets of topics in use from being deleted (as ClassicGroup.computeSubscribedTopics). Bytes that cannot be read
+are no error: the topics are then unknown, and all count as in use.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from struct import Struct, error
+from typing import Final
+
+from kcoord.groups.member import Member, Protocols
+
+CONSUMER: Final = "consumer"
+
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+
+
+def names(protocols: Protocols) -> set[str]:
+    return {name for name, _ in protocols}
+
+
+def supported_by_all(members: Collection[Member]) -> set[str]:
+    counts = Counter(name for member in members for name in names(member.protocols))
+    return {name for name, count in counts.items() if count == len(members)}
+
+
+def chosen(members: Collection[Member]) -> str:
+    """Of the protocols that all support the one with most votes, each member voting for its first."""
+    candidates = supported_by_all(members)
+    assert candidates, "a member that shares no protocol with the others is never let in"
+    votes = Counter(next(name for name, _ in member.protocols if name in candidates) for member in members)
+    return votes.most_common(1)[0][0]
+
+
+def subscribed_topics(protocol_type: str | None, protocol: str | None, members: Iterable[Member]) -> set[str] | None:
+    """The topics of all members together; None if that is not known."""
+    if protocol_type != CONSUMER:
+        return None
+    topics: set[str] = set()
+    for member in members:
+        of_member = topics_of(member.subscription(protocol))
+        if of_member is None:
+            return None
+        topics |= of_member
+    return topics
+
+
+def topics_of(subscription: bytes) -> set[str] | None:
+    """The topics of a consumer's subscription, read as version 0, which every version begins with."""
+    try:
+        return _topics_of(subscription)
+    except (error, UnicodeDecodeError, ValueError):
+        return None
+
+
+def _topics_of(subscription: bytes) -> set[str]:
+    version, position = _INT16.unpack_from(subscription, 0)[0], 2
+    if version < 0:
+        raise ValueError("a negative version")
+    count, position = _INT32.unpack_from(subscription, position)[0], position + 4
+    if count < 0 or count > len(subscription):
+        raise ValueError("a count that cannot be")
+    topics = set()
+    for _ in range(count):
+        length, position = _INT16.unpack_from(subscription, position)[0], position + 2
+        if length < 0 or position + length > len(subscription):
+            raise ValueError("a length that cannot be")
+        topics.add(subscription[position : position + length].decode())
+        position += length
+    user_data, position = _INT32.unpack_from(subscription, position)[0], position + 4
+    if position + max(user_data, 0) > len(subscription):
+        raise ValueError("user data that is cut off")
+    return topics

@@ -1,0 +1,185 @@
+"""What the coordinator answers, free of versions. Fields are named as kio names them: each version takes its own."""
+
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from kcoord.errors import ErrorCode
+
+NO_GENERATION: Final = -1
+NO_OFFSET: Final = -1
+NO_EPOCH: Final = -1
+OPERATIONS_NOT_ASKED_FOR: Final = -(2**31)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedMember:
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinReply:
+    member_id: str
+    error_code: ErrorCode = ErrorCode.none
+    generation_id: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    members: tuple[JoinedMember, ...] = ()
+    throttle_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncReply:
+    error_code: ErrorCode = ErrorCode.none
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+    throttle_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatReply:
+    error_code: ErrorCode = ErrorCode.none
+    throttle_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftMember:
+    member_id: str
+    group_instance_id: str | None
+    error_code: ErrorCode = ErrorCode.none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveReply:
+    error_code: ErrorCode = ErrorCode.none
+    members: tuple[LeftMember, ...] = ()
+    throttle_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionError:
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicErrors:
+    name: str | None
+    partitions: tuple[PartitionError, ...]
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitReply:
+    topics: tuple[TopicErrors, ...]
+    throttle_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetLine:
+    partition_index: int
+    committed_offset: int = NO_OFFSET
+    committed_leader_epoch: int = NO_EPOCH
+    metadata: str | None = ""
+    error_code: ErrorCode = ErrorCode.none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetTopic:
+    name: str | None
+    topic_id: UUID | None
+    partitions: tuple[OffsetLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetGroup:
+    group_id: str
+    topics: tuple[OffsetTopic, ...] = ()
+    error_code: ErrorCode = ErrorCode.none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOffsetsReply:
+    groups: tuple[OffsetGroup, ...]
+    throttle_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOffsetsReply:
+    error_code: ErrorCode = ErrorCode.none
+    topics: tuple[TopicErrors, ...] = ()
+    throttle_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    group_id: str
+    protocol_type: str
+    group_state: str
+    group_type: str = "classic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroupsReply:
+    groups: tuple[ListedGroup, ...]
+    error_code: ErrorCode = ErrorCode.none
+    throttle_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedMember:
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_metadata: bytes = b""
+    member_assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedGroup:
+    group_id: str
+    group_state: str = ""
+    protocol_type: str = ""
+    protocol_data: str = ""
+    members: tuple[DescribedMember, ...] = ()
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+    authorized_operations: int = OPERATIONS_NOT_ASKED_FOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroupsReply:
+    groups: tuple[DescribedGroup, ...]
+    throttle_time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedGroup:
+    group_id: str
+    error_code: ErrorCode = ErrorCode.none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroupsReply:
+    results: tuple[DeletedGroup, ...]
+    throttle_time: float = 0.0
+
+
+Reply = (
+    JoinReply
+    | SyncReply
+    | HeartbeatReply
+    | LeaveReply
+    | CommitReply
+    | FetchOffsetsReply
+    | DeleteOffsetsReply
+    | ListGroupsReply
+    | DescribeGroupsReply
+    | DeleteGroupsReply
+)

@@ -1,0 +1,127 @@
+"""What the coordinator is asked, free of versions. Durations are seconds."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from kcoord.groups.member import Protocols
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout: float
+    rebalance_timeout: float
+    protocol_type: str
+    protocols: Protocols
+    reason: str | None = None
+    needs_known_id: bool = True  # a new id is to be used before it counts (KIP-394)
+    can_skip_assignment: bool = True  # knows what to do as a leader that need not plan (KIP-814)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync:
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    protocol_type: str | None
+    protocol: str | None
+    plan: dict[str, bytes]  # assignments by member id; only the leader's counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """One member that is to go. With an instance id and no member id whoever has that instance id goes."""
+
+    member_id: str
+    instance_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    group_id: str
+    members: tuple[Leaving, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedPartition:
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedTopic:
+    """By name, or by id with the name still to be found."""
+
+    name: str | None
+    topic_id: UUID | None
+    partitions: tuple[CommittedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    retention: float | None  # of the offsets, by clients of old; None: as set
+    topics: tuple[CommittedTopic, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedTopic:
+    """Partitions of a topic, which is given by name, or by id with the name still to be found."""
+
+    name: str | None
+    topic_id: UUID | None
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedGroup:
+    group_id: str
+    topics: tuple[AskedTopic, ...] | None  # None: all that have offsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOffsets:
+    groups: tuple[AskedGroup, ...]
+    is_by_id: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOffsets:
+    group_id: str
+    topics: tuple[AskedTopic, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroups:
+    states: tuple[str, ...] = ()  # none: all
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroups:
+    group_ids: tuple[str, ...]
+    include_operations: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroups:
+    group_ids: tuple[str, ...]

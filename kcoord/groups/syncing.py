@@ -1,0 +1,85 @@
+"""SyncGroup: the leader brings the plan, every member takes its assignment."""
+
+from kcoord.errors import ErrorCode
+from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, told
+from kcoord.groups.fencing import fence
+from kcoord.groups.group import Group
+from kcoord.groups.instant import Instant
+from kcoord.groups.member import Member
+from kcoord.groups.rebalancing import prepare, take_sync_ticket
+from kcoord.groups.replies import SyncReply
+from kcoord.groups.requests import Sync
+from kcoord.groups.state import State
+from kcoord.tickets import Ticket
+
+
+def refuse(ticket: Ticket, error: ErrorCode) -> Effects:
+    return answer(ticket, SyncReply(error_code=error))
+
+
+def sync(group: Group, request: Sync, ticket: Ticket, at: Instant) -> Effects:
+    if group.is_empty:
+        return refuse(ticket, ErrorCode.unknown_member_id)
+    if error := fence(group, request.member_id, request.instance_id, request.generation):
+        return refuse(ticket, error)
+    if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol, group.protocol):
+        return refuse(ticket, ErrorCode.inconsistent_group_protocol)
+    if group.state is State.PREPARING_REBALANCE:
+        return refuse(ticket, ErrorCode.rebalance_in_progress)
+    member = group.members[request.member_id]
+    group.awaiting_sync.discard(member.member_id)
+    if not group.awaiting_sync:
+        group.end_sync_phase()
+    if group.state is State.STABLE:
+        return answer(ticket, _assigned(group, member))
+    superseded = take_sync_ticket(member, SyncReply(error_code=ErrorCode.rebalance_in_progress))
+    member.sync_ticket = ticket
+    if not group.is_leader(member.member_id):
+        return superseded
+    return superseded + _hand_out(group, request.plan, at)
+
+
+def drop_silent(group: Group, at: Instant, initial_delay: float) -> Effects:
+    """The deadline of the sync phase has come: those who never asked for their assignment go, the others join anew."""
+    silent = [group.members[member_id] for member_id in sorted(group.awaiting_sync)]
+    if not silent:
+        return NOTHING
+    for member in silent:
+        group.remove(member)
+    dropped = told(
+        *(
+            Event(
+                what=Happening.DROPPED,
+                group_id=group.group_id,
+                generation=group.generation,
+                member_id=member.member_id,
+                why="did not sync in time",
+            )
+            for member in silent
+        )
+    )
+    return dropped + prepare(group, f"{len(silent)} members did not sync in time", at, initial_delay)
+
+
+def _differs(asked: str | None, actual: str | None) -> bool:
+    """Clients before version 5 do not say."""
+    return asked is not None and asked != actual
+
+
+def _hand_out(group: Group, plan: dict[str, bytes], at: Instant) -> Effects:
+    """Give every member its assignment, an empty one to those that the leader forgot."""
+    for member in group.members.values():
+        member.assignment = plan.get(member.member_id, b"")
+    group.move_to(State.STABLE, at.wall_ms)
+    replies = []
+    for member in group.members.values():
+        if member.sync_ticket is not None:
+            replies.append((member.sync_ticket, _assigned(group, member)))
+            member.sync_ticket = None
+            group.renew_session(member, at.now)
+    stable = Event(what=Happening.STABLE, group_id=group.group_id, generation=group.generation)
+    return Effects(tuple(replies), (group.stored(),), (stable,))
+
+
+def _assigned(group: Group, member: Member) -> SyncReply:
+    return SyncReply(protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment)

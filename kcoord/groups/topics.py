@@ -1,0 +1,14 @@
+"""What the coordinator asks of the cluster: which topics there are."""
+
+from typing import Protocol
+from uuid import UUID
+
+
+class Topics(Protocol):
+    def topic_id(self, name: str) -> UUID | None:
+        """The id of a topic; None if there is no such topic."""
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The name of a topic; None if there is no such topic."""
+
+    def has_partition(self, name: str, partition: int) -> bool: ...

@@ -1,0 +1,1 @@
+"""Where the coordinator's records are kept."""

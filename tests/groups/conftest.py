@@ -1,0 +1,9 @@
+import pytest
+
+from tests.groups.scene import Scene
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """A coordinator without an initial delay."""
+    return Scene()

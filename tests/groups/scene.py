@@ -1,0 +1,325 @@
+"""A coordinator on a stage: time passes when told to, and every ticket's answer is kept.
+
+def test_a_follower_that_syncs_first_waits_for_the_leader(scene):
+    leader, follower = scene.stable_group(2)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Generic, TypeVar
+from uuid import UUID, uuid5
+
+from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.effects import Effects, Event
+from kcoord.groups.instant import Instant
+from kcoord.groups.records import Record
+from kcoord.groups.replies import (
+    CommitReply,
+    DeleteGroupsReply,
+    DeleteOffsetsReply,
+    DescribedGroup,
+    DescribeGroupsReply,
+    FetchOffsetsReply,
+    HeartbeatReply,
+    JoinReply,
+    LeaveReply,
+    ListGroupsReply,
+    OffsetLine,
+    Reply,
+    SyncReply,
+)
+from kcoord.groups.requests import (
+    AskedGroup,
+    AskedTopic,
+    Commit,
+    CommittedPartition,
+    CommittedTopic,
+    DeleteGroups,
+    DeleteOffsets,
+    DescribeGroups,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    Leaving,
+    ListGroups,
+    Sync,
+)
+from kcoord.settings import Settings
+from kcoord.tickets import Ticket
+
+START = 1_000.0
+WALL_START_MS = 1_700_000_000_000
+ONE_PROTOCOL = (("range", b"subscription"),)
+
+T = TypeVar("T", bound=Reply)
+
+
+class SomeTopics:
+    """The topics that there are, by name and number of partitions."""
+
+    def __init__(self, **partitions: int) -> None:
+        self.partitions = dict(partitions)
+        self.made = 0
+
+    def topic_id(self, name: str) -> UUID | None:
+        return uuid5(UUID(int=self.made), name) if name in self.partitions else None
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        return next((name for name in self.partitions if self.topic_id(name) == topic_id), None)
+
+    def has_partition(self, name: str, partition: int) -> bool:
+        return 0 <= partition < self.partitions.get(name, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking(Generic[T]):
+    """A request that was sent, answered or not."""
+
+    ticket: Ticket
+    _answers: dict[Ticket, Reply]
+
+    @property
+    def is_parked(self) -> bool:
+        return self.ticket not in self._answers
+
+    @property
+    def reply(self) -> T:
+        assert not self.is_parked, "the request is not answered yet"
+        return self._answers[self.ticket]  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """A member that takes part in a generation."""
+
+    member_id: str
+    instance_id: str | None
+    generation: int
+
+
+class Scene:
+    """Settings are given by their field names: Scene(group_max_size=2)."""
+
+    def __init__(self, *, owns: Callable[[str], bool] = lambda group_id: True, **settings: Any) -> None:
+        self.settings = Settings(**{"group_initial_rebalance_delay_ms": 0, **settings})
+        self.topics = SomeTopics(t=4, u=2)
+        self._owns = owns
+        self._ids = count(1)
+        self._tickets = count(1)
+        self.now = START
+        self.answers: dict[Ticket, Reply] = {}
+        self.records: list[Record] = []
+        self.events: list[Event] = []
+        self.coordinator = self._coordinator()
+
+    def at(self) -> Instant:
+        return Instant(self.now, WALL_START_MS + round((self.now - START) * 1000))
+
+    def pass_time(self, seconds: float) -> None:
+        """Every deadline on the way is kept on the instant."""
+        until = self.now + seconds
+        while (deadline := self.coordinator.deadline()) is not None and deadline <= until:
+            self.now = max(self.now, deadline)
+            self.take(self.coordinator.tick(self.at()))
+            after = self.coordinator.deadline()
+            assert after is None or after > self.now, "after a tick, the next deadline is in the future"
+        self.now = until
+
+    def take(self, effects: Effects) -> None:
+        self.records += effects.records
+        self.events += effects.events
+        for ticket, reply in effects.replies:
+            assert ticket not in self.answers, "a ticket is answered once"
+            self.answers[ticket] = reply
+
+    def restart(self) -> None:
+        """A new coordinator that knows only the records."""
+        self.coordinator = self._coordinator()
+        for record in self.records:
+            self.coordinator.replay(record)
+        self.take(self.coordinator.resume(self.at()))
+
+    # Requests.
+
+    def join(
+        self,
+        member_id: str = "",
+        instance_id: str | None = None,
+        *,
+        group_id: str = "g",
+        client_id: str = "client",
+        protocols: tuple[tuple[str, bytes], ...] = ONE_PROTOCOL,
+        protocol_type: str = "consumer",
+        session_timeout: float = 10.0,
+        rebalance_timeout: float = 60.0,
+        reason: str | None = None,
+        needs_known_id: bool = False,
+        can_skip_assignment: bool = True,
+    ) -> Asking[JoinReply]:
+        request = Join(
+            group_id=group_id,
+            member_id=member_id,
+            instance_id=instance_id,
+            client_id=client_id,
+            client_host="/127.0.0.1",
+            session_timeout=session_timeout,
+            rebalance_timeout=rebalance_timeout,
+            protocol_type=protocol_type,
+            protocols=protocols,
+            reason=reason,
+            needs_known_id=needs_known_id,
+            can_skip_assignment=can_skip_assignment,
+        )
+        return self._ask(self.coordinator.join, request)
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        plan: dict[str, bytes] | None = None,
+        *,
+        instance_id: str | None = None,
+        group_id: str = "g",
+        protocol_type: str | None = None,
+        protocol: str | None = None,
+    ) -> Asking[SyncReply]:
+        request = Sync(
+            group_id=group_id,
+            member_id=member_id,
+            instance_id=instance_id,
+            generation=generation,
+            protocol_type=protocol_type,
+            protocol=protocol,
+            plan=plan or {},
+        )
+        return self._ask(self.coordinator.sync, request)
+
+    def heartbeat(
+        self, member_id: str, generation: int, *, instance_id: str | None = None, group_id: str = "g"
+    ) -> HeartbeatReply:
+        request = Heartbeat(group_id=group_id, member_id=member_id, instance_id=instance_id, generation=generation)
+        asking: Asking[HeartbeatReply] = self._ask(self.coordinator.heartbeat, request)
+        return asking.reply
+
+    def leave(self, *members: str | Leaving, group_id: str = "g") -> LeaveReply:
+        leaving = tuple(Leaving(member_id=each) if isinstance(each, str) else each for each in members)
+        asking: Asking[LeaveReply] = self._ask(self.coordinator.leave, Leave(group_id=group_id, members=leaving))
+        return asking.reply
+
+    def commit(
+        self,
+        offsets: dict[tuple[str | UUID, int], int],
+        *,
+        member_id: str = "",
+        generation: int = -1,
+        instance_id: str | None = None,
+        group_id: str = "g",
+        metadata: str | None = "",
+        leader_epoch: int = -1,
+        retention: float | None = None,
+    ) -> CommitReply:
+        topics = tuple(
+            CommittedTopic(
+                name=topic if isinstance(topic, str) else None,
+                topic_id=None if isinstance(topic, str) else topic,
+                partitions=tuple(
+                    CommittedPartition(partition=number, offset=offset, leader_epoch=leader_epoch, metadata=metadata)
+                    for (of, number), offset in offsets.items()
+                    if of == topic
+                ),
+            )
+            for topic in dict.fromkeys(topic for topic, _ in offsets)
+        )
+        request = Commit(
+            group_id=group_id,
+            member_id=member_id,
+            instance_id=instance_id,
+            generation=generation,
+            retention=retention,
+            topics=topics,
+        )
+        asking: Asking[CommitReply] = self._ask(self.coordinator.commit, request)
+        return asking.reply
+
+    def fetch(
+        self, topics: dict[str | UUID, list[int]] | None, *, group_id: str = "g", is_by_id: bool = False
+    ) -> FetchOffsetsReply:
+        asked = (
+            None
+            if topics is None
+            else tuple(
+                AskedTopic(
+                    name=topic if isinstance(topic, str) else None,
+                    topic_id=None if isinstance(topic, str) else topic,
+                    partitions=tuple(partitions),
+                )
+                for topic, partitions in topics.items()
+            )
+        )
+        request = FetchOffsets(groups=(AskedGroup(group_id=group_id, topics=asked),), is_by_id=is_by_id)
+        asking: Asking[FetchOffsetsReply] = self._ask(self.coordinator.fetch_offsets, request)
+        return asking.reply
+
+    def offset(self, topic: str = "t", partition: int = 0, *, group_id: str = "g") -> OffsetLine:
+        """What the group has committed to one partition."""
+        return self.fetch({topic: [partition]}, group_id=group_id).groups[0].topics[0].partitions[0]
+
+    def delete_offsets(self, topics: dict[str, list[int]], *, group_id: str = "g") -> DeleteOffsetsReply:
+        asked = tuple(
+            AskedTopic(name=name, topic_id=None, partitions=tuple(partitions)) for name, partitions in topics.items()
+        )
+        request = DeleteOffsets(group_id=group_id, topics=asked)
+        asking: Asking[DeleteOffsetsReply] = self._ask(self.coordinator.delete_offsets, request)
+        return asking.reply
+
+    def list_groups(self, *, states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> ListGroupsReply:
+        request = ListGroups(states=states, types=types)
+        asking: Asking[ListGroupsReply] = self._ask(self.coordinator.list_groups, request)
+        return asking.reply
+
+    def describe(self, group_id: str = "g") -> DescribedGroup:
+        request = DescribeGroups(group_ids=(group_id,))
+        asking: Asking[DescribeGroupsReply] = self._ask(self.coordinator.describe_groups, request)
+        return asking.reply.groups[0]
+
+    def delete_groups(self, *group_ids: str) -> DeleteGroupsReply:
+        asking: Asking[DeleteGroupsReply] = self._ask(self.coordinator.delete_groups, DeleteGroups(group_ids=group_ids))
+        return asking.reply
+
+    # Whole passages.
+
+    def stable_group(self, members: int, *, group_id: str = "g", static: bool = False, **joining: Any) -> list[Joined]:
+        """So many members in a Stable group, the leader first. Static ones are called i0, i1, …"""
+        instances = [f"i{number}" if static else None for number in range(members)]
+        first = self.join("", instances[0], group_id=group_id, **joining)
+        ids = [first.reply.member_id]
+        rest = [self.join("", instance, group_id=group_id, **joining) for instance in instances[1:]]
+        if rest:
+            again = self.join(ids[0], instances[0], group_id=group_id, **joining)
+            ids += [asking.reply.member_id for asking in rest]
+            generation = again.reply.generation_id
+        else:
+            generation = first.reply.generation_id
+        plan = {member_id: f"assignment of {number}".encode() for number, member_id in enumerate(ids)}
+        for member_id, instance in reversed(list(zip(ids, instances, strict=True))):
+            self.sync(member_id, generation, plan, instance_id=instance, group_id=group_id)
+        assert self.describe(group_id).group_state == "Stable"
+        return [
+            Joined(member_id=member_id, instance_id=instance, generation=generation)
+            for member_id, instance in zip(ids, instances, strict=True)
+        ]
+
+    def _ask(self, decide: Callable[[Any, Ticket, Instant], Effects], request: Any) -> Asking[Any]:
+        ticket = Ticket(next(self._tickets))
+        self.take(decide(request, ticket, self.at()))
+        return Asking(ticket, self.answers)
+
+    def _coordinator(self) -> Coordinator:
+        return Coordinator(
+            settings=self.settings,
+            topics=self.topics,
+            fresh_id=lambda: f"{next(self._ids):036d}",
+            owns=self._owns,
+        )
