@@ -6,8 +6,9 @@ from typing import Any
 from kcoord.api.caller import Caller
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.records import Committed
 from kcoord.groups.replies import CommitReply, TopicErrors
-from kcoord.groups.requests import Commit, CommittedPartition, CommittedTopic
+from kcoord.groups.requests import Commit, CommittedTopic
 
 decide = Coordinator.commit
 
@@ -26,15 +27,7 @@ def to_request(entity: Any, caller: Caller) -> Commit:
             CommittedTopic(
                 name=None if is_by_id else topic.name,
                 topic_id=topic.topic_id if is_by_id else None,
-                partitions=tuple(
-                    CommittedPartition(
-                        partition=line.partition_index,
-                        offset=line.committed_offset,
-                        leader_epoch=line.committed_leader_epoch if has_epoch else -1,
-                        metadata=line.committed_metadata,
-                    )
-                    for line in topic.partitions
-                ),
+                partitions=topic.partitions if has_epoch else tuple(map(_without_epoch, topic.partitions)),
             )
             for topic in entity.topics
         ),
@@ -63,3 +56,11 @@ def _in_old_words(topic: TopicErrors) -> TopicErrors:
 def _retention(entity: Any) -> float | None:
     seconds: float = entity.retention_time.total_seconds()
     return None if seconds == -0.001 else seconds
+
+
+def _without_epoch(line: Any) -> Committed:
+    return Committed(
+        partition_index=line.partition_index,
+        committed_offset=line.committed_offset,
+        committed_metadata=line.committed_metadata,
+    )

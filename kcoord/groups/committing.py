@@ -4,34 +4,32 @@ What is wrong with a partition is said of that partition; what is wrong with the
 is otherwise sound. A request without a sound partition asks nothing of the group and makes none.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import UUID
+from functools import lru_cache
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.fencing import fence
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
-from kcoord.groups.records import OffsetStored
-from kcoord.groups.replies import CommitReply, PartitionError, TopicErrors
-from kcoord.groups.requests import Commit, CommittedPartition, CommittedTopic
+from kcoord.groups.records import Commitment, OffsetsStored
+from kcoord.groups.replies import CommitReply
+from kcoord.groups.requests import Commit, CommittedTopic
 from kcoord.groups.state import State
 from kcoord.groups.topics import Topics
+from kcoord.groups.verdicts import Lines, Verdicts, in_order, same_for
 
 
 @dataclass(slots=True, kw_only=True)
-class Sorted:
-    """A topic of a commit: the partitions that there are, and lines on those that there are not."""
+class Sorted(Verdicts):
+    """A topic of a commit: what is to be said of it, and the partitions that there are."""
 
-    name: str | None
-    topic_id: UUID | None
-    sound: list[CommittedPartition]
-    lines: list[PartitionError]
+    sound: Sequence[Commitment]
 
 
 def sort_out(topics: tuple[CommittedTopic, ...], known: Topics) -> list[Sorted]:
-    """Which partitions of a commit exist. As Kafka's answer does, topics with bad ones come first."""
-    sorted_topics = [_sorted(topic, known) for topic in topics]
-    return sorted(sorted_topics, key=lambda topic: not topic.lines)
+    """Which partitions of a commit exist."""
+    return [_sorted(topic, known) for topic in topics]
 
 
 def fence_commit(group: Group, request: Commit) -> ErrorCode | None:
@@ -49,69 +47,83 @@ def fence_commit(group: Group, request: Commit) -> ErrorCode | None:
     return ErrorCode.rebalance_in_progress if group.state is State.COMPLETING_REBALANCE else None
 
 
-def keep(group_id: str, request: Commit, topics: list[Sorted], max_metadata: int, at: Instant) -> list[OffsetStored]:
-    """The records of the commit; a line is added to each topic for each partition."""
+def keep(request: Commit, topics: list[Sorted], max_metadata: int, at: Instant) -> list[OffsetsStored]:
+    """The records of the commit; what is said of each topic is noted in it."""
     expires_at_ms = None if request.retention is None else at.wall_ms + round(request.retention * 1000)
     records = []
     for topic in topics:
-        assert topic.name is not None or not topic.sound
-        for line in topic.sound:
-            if line.metadata is not None and len(line.metadata) > max_metadata:
-                topic.lines.append(_refused(line.partition, ErrorCode.offset_metadata_too_large))
-                continue
-            topic.lines.append(PartitionError(partition_index=line.partition))
-            records.append(
-                OffsetStored(
-                    group_id=group_id,
-                    topic=topic.name or "",
-                    partition=line.partition,
-                    offset=line.offset,
-                    leader_epoch=line.leader_epoch,
-                    metadata=line.metadata or "",
-                    committed_at_ms=at.wall_ms,
-                    expires_at_ms=expires_at_ms,
-                    topic_id=topic.topic_id,
-                )
+        kept = _judge_metadata(topic, max_metadata)
+        if not kept:
+            continue
+        assert topic.name is not None
+        records.append(
+            OffsetsStored(
+                group_id=request.group_id,
+                topic=topic.name,
+                lines=kept,
+                committed_at_ms=at.wall_ms,
+                expires_at_ms=expires_at_ms,
+                topic_id=topic.topic_id,
             )
+        )
     return records
 
 
 def refuse(topics: list[Sorted], error: ErrorCode) -> CommitReply:
     """The same verdict for every partition that is sound."""
     for topic in topics:
-        topic.lines += [_refused(line.partition, error) for line in topic.sound]
+        topic.lines = same_for(_partitions(topic.sound), error)
     return reply(topics)
 
 
 def reply(topics: list[Sorted]) -> CommitReply:
-    return CommitReply(
-        topics=tuple(
-            TopicErrors(name=topic.name, topic_id=topic.topic_id, partitions=tuple(topic.lines))
-            for topic in topics
-            if topic.lines
-        )
-    )
+    return CommitReply(topics=in_order(topics))
 
 
 def _sorted(topic: CommittedTopic, known: Topics) -> Sorted:
     if topic.name is None:
         name = known.topic_name(topic.topic_id) if topic.topic_id else None
-        topic_id, missing = topic.topic_id, ErrorCode.unknown_topic_id
+        topic_id, unknown = topic.topic_id, ErrorCode.unknown_topic_id
     else:
         name, topic_id = topic.name, known.topic_id(topic.name)
-        missing = ErrorCode.unknown_topic_or_partition
+        unknown = ErrorCode.unknown_topic_or_partition
     if name is None or topic_id is None:
-        lines = [_refused(line.partition, missing) for line in topic.partitions]
-        return Sorted(name=topic.name, topic_id=topic.topic_id, sound=[], lines=lines)
-    sound = [line for line in topic.partitions if known.has_partition(name, line.partition)]
-    bad = (
-        [line for line in topic.partitions if not known.has_partition(name, line.partition)]
-        if len(sound) < len(topic.partitions)
-        else []
-    )
-    lines = [_refused(line.partition, ErrorCode.unknown_topic_or_partition) for line in bad]
-    return Sorted(name=name, topic_id=topic_id, sound=sound, lines=lines)
+        missing = same_for(_partitions(topic.partitions), unknown)
+        return Sorted(name=topic.name, topic_id=topic.topic_id, sound=(), missing=missing)
+    existing = range(known.partitions_of(name))
+    sound = [line for line in topic.partitions if line.partition_index in existing]
+    if len(sound) == len(topic.partitions):
+        return Sorted(name=name, topic_id=topic_id, sound=sound, missing=None)
+    absent = [partition for partition in _partitions(topic.partitions) if partition not in existing]
+    missing = same_for(absent, ErrorCode.unknown_topic_or_partition)
+    return Sorted(name=name, topic_id=topic_id, sound=sound, missing=missing)
 
 
-def _refused(partition: int, error: ErrorCode) -> PartitionError:
-    return PartitionError(partition_index=partition, error_code=error)
+def _judge_metadata(topic: Sorted, limit: int) -> Sequence[Commitment]:
+    """Those lines whose text is not too long; what is said of each is noted in their order."""
+    if not any(line.committed_metadata and _is_longer(line.committed_metadata, limit) for line in topic.sound):
+        topic.lines = _kept(tuple(_partitions(topic.sound)))
+        return topic.sound
+    kept: list[Commitment] = []
+    for line in topic.sound:
+        is_too_long = _is_longer(line.committed_metadata or "", limit)
+        error = ErrorCode.offset_metadata_too_large if is_too_long else ErrorCode.none
+        topic.lines += same_for([line.partition_index], error)
+        if not is_too_long:
+            kept.append(line)
+    return kept
+
+
+def _is_longer(text: str, limit: int) -> bool:
+    """As Java counts: a character beyond the first 65,536 of Unicode is two."""
+    return len(text) > limit or (not text.isascii() and len(text.encode("utf-16-le")) > 2 * limit)
+
+
+def _partitions(lines: Sequence[Commitment]) -> list[int]:
+    return [line.partition_index for line in lines]
+
+
+@lru_cache(maxsize=4096)
+def _kept(partitions: tuple[int, ...]) -> Lines:
+    """That all is well with these: a member commits to the same partitions again and again."""
+    return same_for(partitions, ErrorCode.none)

@@ -5,13 +5,15 @@
     at coordinator.deadline():  effects = coordinator.tick(at)
 
 A request is answered among the effects, or it is parked: then its ticket is on a member, and is answered among the
-effects of something later. Whoever drives this keeps the records of the effects before it sends their replies, and if
+effects of something later. What never does more than answer (heartbeats, and all that only reads) gives its reply in
+place of effects. Whoever drives this keeps the records of the effects before it sends their replies, and if
 it cannot, calls `unload`: what was decided since then is forgotten, and the records that were kept are replayed.
 
 Recovery is `replay(record)` for each record that was kept, in their order, then `resume(at)`.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import repeat
 from typing import assert_never
 from uuid import UUID
 
@@ -21,7 +23,7 @@ from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
 from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, gathered, told
 from kcoord.groups.group import Group, restored
 from kcoord.groups.instant import Instant
-from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, OffsetStored, Record
+from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, OffsetsStored, Record
 from kcoord.groups.replies import (
     DeletedGroup,
     DeleteGroupsReply,
@@ -31,6 +33,7 @@ from kcoord.groups.replies import (
     FetchOffsetsReply,
     HeartbeatReply,
     JoinReply,
+    ListGroupsReply,
     OffsetGroup,
     SyncReply,
 )
@@ -51,7 +54,7 @@ from kcoord.groups.topics import Topics
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
 
-_ALL_IS_WELL = HeartbeatReply()
+_HEARTBEATS = {error: HeartbeatReply(error_code=error) for error in ErrorCode}  # the most common reply of all
 
 
 class Coordinator:
@@ -93,10 +96,10 @@ class Coordinator:
             return syncing.refuse(ticket, group)
         return syncing.sync(group, request, ticket, at)
 
-    def heartbeat(self, request: Heartbeat, ticket: Ticket, at: Instant) -> Effects:
+    def heartbeat(self, request: Heartbeat, ticket: Ticket, at: Instant) -> HeartbeatReply:
         group = self._group_of_member(request.group_id)
         error = sessions.heartbeat(group, request, at) if isinstance(group, Group) else group
-        return answer(ticket, HeartbeatReply(error_code=error) if error else _ALL_IS_WELL)
+        return _HEARTBEATS[error]
 
     def leave(self, request: Leave, ticket: Ticket, at: Instant) -> Effects:
         group = self._group_of_member(request.group_id)
@@ -121,14 +124,15 @@ class Coordinator:
         if member is not None:
             group.renew_session(member, at.now)
         most = self._settings.offset_metadata_max_bytes
-        records = committing.keep(group.group_id, request, topics, most, at)
+        records = committing.keep(request, topics, most, at)
         for record in records:
             _keep(group, record)
+        if records:  # a commit of which nothing is kept makes no group: there is no record of it either
+            self.groups.setdefault(group.group_id, group)
         return Effects(((ticket, committing.reply(topics)),), tuple(records))
 
-    def fetch_offsets(self, request: FetchOffsets, ticket: Ticket, at: Instant) -> Effects:
-        groups = tuple(self._offsets_of(asked, request.is_by_id) for asked in request.groups)
-        return answer(ticket, FetchOffsetsReply(groups=groups))
+    def fetch_offsets(self, request: FetchOffsets, ticket: Ticket, at: Instant) -> FetchOffsetsReply:
+        return FetchOffsetsReply(groups=tuple(self._offsets_of(asked, request.is_by_id) for asked in request.groups))
 
     def delete_offsets(self, request: DeleteOffsets, ticket: Ticket, at: Instant) -> Effects:
         if not request.group_id:
@@ -141,16 +145,16 @@ class Coordinator:
             return answer(ticket, DeleteOffsetsReply(error_code=error or ErrorCode.group_id_not_found))
         lines, records = offsets.delete(group, request.topics, self._topics)
         self._replay_all(records)
-        return Effects(((ticket, DeleteOffsetsReply(topics=tuple(lines))),), tuple(records))
+        return Effects(((ticket, DeleteOffsetsReply(topics=lines)),), tuple(records))
 
     # Operators.
 
-    def list_groups(self, request: ListGroups, ticket: Ticket, at: Instant) -> Effects:
-        return answer(ticket, describing.list_groups(self.groups.values(), request))
+    def list_groups(self, request: ListGroups, ticket: Ticket, at: Instant) -> ListGroupsReply:
+        return describing.list_groups(self.groups.values(), request)
 
-    def describe_groups(self, request: DescribeGroups, ticket: Ticket, at: Instant) -> Effects:
+    def describe_groups(self, request: DescribeGroups, ticket: Ticket, at: Instant) -> DescribeGroupsReply:
         groups = tuple(self._described(group_id, request.include_operations) for group_id in request.group_ids)
-        return answer(ticket, DescribeGroupsReply(groups=groups))
+        return DescribeGroupsReply(groups=groups)
 
     def delete_groups(self, request: DeleteGroups, ticket: Ticket, at: Instant) -> Effects:
         group_ids = list(dict.fromkeys(request.group_ids))
@@ -195,7 +199,7 @@ class Coordinator:
                 group.offsets = known.offsets if known else {}
             case GroupDeleted():
                 self.groups.pop(record.group_id, None)
-            case OffsetStored():
+            case OffsetsStored():
                 _keep(self._known_or_simple(record.group_id), record)
             case OffsetDeleted():
                 known = self.groups.get(record.group_id)
@@ -227,7 +231,7 @@ class Coordinator:
         group = self.groups.get(request.group_id)
         if group is None and request.generation >= 0:
             return ErrorCode.group_id_not_found
-        return group or self._known_or_simple(request.group_id, at.wall_ms)
+        return group or Group(request.group_id, self._deadlines, since_ms=at.wall_ms)
 
     def _known_or_simple(self, group_id: str, since_ms: int | None = None) -> Group:
         """The group, made without members if only its offsets are known."""
@@ -311,11 +315,13 @@ def _let_go(group: Group, at: Instant) -> Effects:
     return gathered(effects)
 
 
-def _keep(group: Group, record: OffsetStored) -> None:
+def _keep(group: Group, record: OffsetsStored) -> None:
     partitions = group.offsets.get(record.topic)
     if partitions is None:
         partitions = group.offsets[record.topic] = {}
-    partitions[record.partition] = record
+    # By zip rather than by a loop of our own, which is slower: a hundred partitions at once are common.
+    indexes = [line.partition_index for line in record.lines]
+    partitions.update(zip(indexes, zip(record.lines, repeat(record), strict=False), strict=False))
 
 
 def _forget(group: Group, record: OffsetDeleted) -> None:

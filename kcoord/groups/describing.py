@@ -23,9 +23,9 @@ ALTER_CONFIGS. Nobody is forbidden anything here."""
 
 
 def list_groups(groups: Iterable[Group], request: ListGroups) -> ListGroupsReply:
-    """Names of states and types are compared without regard to case and blanks; an unknown one matches nothing."""
-    states = _plain(request.states)
-    types = _plain(request.types)
+    """Names are compared without regard to case, those of states also to blanks; an unknown one matches nothing."""
+    states = {name.strip().lower() for name in request.states}
+    types = {name.lower() for name in request.types}
     if types and CLASSIC not in types:
         return ListGroupsReply(groups=())
     return ListGroupsReply(
@@ -54,10 +54,6 @@ def not_found(group_id: str, *, include_operations: bool) -> DescribedGroup:
         error_message=f"Group {group_id} not found.",
         authorized_operations=GROUP_OPERATIONS if include_operations else OPERATIONS_NOT_ASKED_FOR,
     )
-
-
-def _plain(names: tuple[str, ...]) -> set[str]:
-    return {name.strip().lower() for name in names}
 
 
 def _listed(group: Group) -> ListedGroup:

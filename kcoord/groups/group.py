@@ -10,8 +10,11 @@ from kcoord.groups import protocols
 from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member, Protocols
-from kcoord.groups.records import GroupStored, OffsetStored, StoredMember
+from kcoord.groups.records import Commitment, GroupStored, OffsetsStored, StoredMember
 from kcoord.groups.state import MAY_FOLLOW, State
+
+Kept = tuple[Commitment, OffsetsStored]
+"""An offset, and the record that it came with."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +68,7 @@ class Group:
         self.initial_delay: InitialDelay | None = None
         self.join_phase = Deadline(Purpose.JOIN, group_id)
         self.sync_phase = Deadline(Purpose.SYNC, group_id)
-        self.offsets: dict[str, dict[int, OffsetStored]] = {}  # by topic and partition
+        self.offsets: dict[str, dict[int, Kept]] = {}  # by topic and partition
 
     # State.
 
@@ -85,7 +88,9 @@ class Group:
 
     @property
     def rebalance_timeout(self) -> float:
-        return max((member.rebalance_timeout for member in self.members.values()), default=0.0)
+        """How long the slowest member may take; clients can ask for less than nothing."""
+        longest = max((member.rebalance_timeout for member in self.members.values()), default=0.0)
+        return max(longest, 0.0)
 
     @property
     def have_all_joined(self) -> bool:
@@ -274,7 +279,8 @@ def restored(record: GroupStored, deadlines: Deadlines) -> Group:
         group.add(member, record.protocol_type or "")
     group.protocol_type = record.protocol_type
     group.protocol = record.protocol
-    group.leader_id = record.leader_id
+    if record.leader_id in group.members:
+        group.leader_id = record.leader_id
     group.state = State.STABLE if record.members else State.EMPTY
     group.note_subscriptions()
     return group

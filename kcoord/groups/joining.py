@@ -56,10 +56,7 @@ def refusal(request: Join, settings: Settings) -> ErrorCode | None:
 def join(group: Group, request: Join, ticket: Ticket, at: Instant, settings: Settings, fresh_id: str) -> Effects:
     """Let a member in, or refuse. `fresh_id` is used if it needs an id."""
     if not _has_room(group, request.member_id, settings.group_max_size):
-        refused = group.members.get(request.member_id)
-        if refused:  # the last to come back to a group that is too large
-            group.remove(refused)
-        return refuse(ticket, ErrorCode.group_max_size_reached, "")
+        return _turn_away(group, request, ticket)
     is_new = not request.member_id
     if group.state is State.DEAD:
         return refuse(ticket, ErrorCode.coordinator_not_available, request.member_id)
@@ -85,6 +82,15 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
             return (known is not None and known.join_ticket is not None) or group.parked_joins < max_size
         case State.COMPLETING_REBALANCE | State.STABLE:
             return member_id in group.members or len(group.members) < max_size
+
+
+def _turn_away(group: Group, request: Join, ticket: Ticket) -> Effects:
+    """There is no room, so the id that was used is none any more. A group that is too large shrinks by that."""
+    member = group.members.get(request.member_id)
+    if member is not None:
+        group.remove(member)
+    group.forget_pending(request.member_id)
+    return refuse(ticket, ErrorCode.group_max_size_reached, "")
 
 
 def _join_without_id(group: Group, request: Join, ticket: Ticket, at: Instant, delay: float, fresh_id: str) -> Effects:

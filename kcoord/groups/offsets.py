@@ -4,15 +4,16 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.group import Group
+from kcoord.groups.group import Group, Kept
 from kcoord.groups.protocols import CONSUMER
-from kcoord.groups.records import OffsetDeleted, OffsetStored
-from kcoord.groups.replies import OffsetGroup, OffsetLine, OffsetTopic, PartitionError, TopicErrors
+from kcoord.groups.records import Commitment, OffsetDeleted
+from kcoord.groups.replies import OffsetGroup, OffsetLine, OffsetTopic, TopicErrors
 from kcoord.groups.requests import AskedGroup, AskedTopic
 from kcoord.groups.state import State
 from kcoord.groups.topics import Topics
+from kcoord.groups.verdicts import Verdicts, in_order, same_for
 
-Offsets = dict[str, dict[int, OffsetStored]]
+Offsets = dict[str, dict[int, Kept]]
 
 
 def fetch(group: Group | None, asked: AskedGroup, topics: Topics, *, is_by_id: bool) -> OffsetGroup:
@@ -22,6 +23,7 @@ def fetch(group: Group | None, asked: AskedGroup, topics: Topics, *, is_by_id: b
         lines = _all(offsets, topics, is_by_id)
     else:
         lines = [_some(offsets, topic, topics) for topic in asked.topics]
+        lines.sort(key=lambda topic: topic.name is None)  # as Kafka's answer: ids of no topic come last
     return OffsetGroup(group_id=asked.group_id, topics=tuple(lines))
 
 
@@ -44,21 +46,16 @@ def fence_delete(group: Group | None) -> ErrorCode | None:
 
 def delete(
     group: Group, asked: tuple[AskedTopic, ...], topics: Topics
-) -> tuple[list[TopicErrors], list[OffsetDeleted]]:
+) -> tuple[tuple[TopicErrors, ...], list[OffsetDeleted]]:
     """A line per partition, and the records of what is deleted."""
-    lines, records = [], []
-    for topic in asked:
-        assert topic.name is not None
-        verdicts = {partition: _verdict(group, topic.name, partition, topics) for partition in topic.partitions}
-        kept = group.offsets.get(topic.name, {})
-        records += [
-            OffsetDeleted(group_id=group.group_id, topic=topic.name, partition=partition)
-            for partition, error in verdicts.items()
-            if error is ErrorCode.none and partition in kept
-        ]
-        errors = tuple(PartitionError(partition_index=index, error_code=error) for index, error in verdicts.items())
-        lines.append(TopicErrors(name=topic.name, partitions=errors))
-    return lines, records
+    verdicts = [_verdicts(group, topic, topics) for topic in asked]
+    deleted = {
+        (topic.name, line.partition_index)
+        for topic in verdicts
+        for line in topic.lines
+        if line.error_code is ErrorCode.none
+    }
+    return in_order(verdicts), [record for record in all_of(group) if (record.topic, record.partition) in deleted]
 
 
 def all_of(group: Group) -> list[OffsetDeleted]:
@@ -73,15 +70,20 @@ def of_deleted_topic(group: Group, topic: str, topic_id: UUID) -> list[OffsetDel
     """Offsets mean nothing once their topic is gone; those of a namesake with another id stay."""
     return [
         OffsetDeleted(group_id=group.group_id, topic=topic, partition=partition)
-        for partition, stored in group.offsets.get(topic, {}).items()
+        for partition, (_, stored) in group.offsets.get(topic, {}).items()
         if stored.topic_id is None or stored.topic_id == topic_id
     ]
 
 
-def _verdict(group: Group, topic: str, partition: int, topics: Topics) -> ErrorCode:
-    if not topics.has_partition(topic, partition):
-        return ErrorCode.unknown_topic_or_partition
-    return ErrorCode.group_subscribed_to_topic if group.subscribes_to(topic) else ErrorCode.none
+def _verdicts(group: Group, asked: AskedTopic, topics: Topics) -> Verdicts:
+    name, unknown = asked.name, ErrorCode.unknown_topic_or_partition
+    assert name is not None
+    error = ErrorCode.group_subscribed_to_topic if group.subscribes_to(name) else ErrorCode.none
+    existing = range(topics.partitions_of(name))
+    absent = [partition for partition in asked.partitions if partition not in existing]
+    present = [partition for partition in asked.partitions if partition in existing]
+    is_whole = topics.topic_id(name) is not None and not absent
+    return Verdicts(name=name, missing=None if is_whole else same_for(absent, unknown), lines=same_for(present, error))
 
 
 def _all(offsets: Offsets, topics: Topics, is_by_id: bool) -> list[OffsetTopic]:
@@ -90,7 +92,7 @@ def _all(offsets: Offsets, topics: Topics, is_by_id: bool) -> list[OffsetTopic]:
         topic_id = topics.topic_id(name)
         if is_by_id and topic_id is None:
             continue
-        known = [_line(stored) for stored in partitions.values()]
+        known = [_line(line) for line, _ in partitions.values()]
         lines.append(OffsetTopic(name=name, topic_id=topic_id, partitions=tuple(known)))
     return lines
 
@@ -105,9 +107,9 @@ def _some(offsets: Offsets, topic: AskedTopic, topics: Topics) -> OffsetTopic:
     known = offsets.get(name, {})
     lines = []
     for partition in topic.partitions:
-        stored = known.get(partition)
-        is_meant = stored is not None and not _is_other(stored.topic_id, topic.topic_id)
-        lines.append(_line(stored) if stored is not None and is_meant else OffsetLine(partition_index=partition))
+        kept = known.get(partition)
+        is_meant = kept is not None and not _is_other(kept[1].topic_id, topic.topic_id)
+        lines.append(_line(kept[0]) if kept is not None and is_meant else OffsetLine(partition_index=partition))
     return OffsetTopic(name=name, topic_id=topic.topic_id, partitions=tuple(lines))
 
 
@@ -116,12 +118,12 @@ def _is_other(stored: UUID | None, asked: UUID | None) -> bool:
     return stored is not None and asked is not None and stored != asked
 
 
-def _line(stored: OffsetStored) -> OffsetLine:
+def _line(line: Commitment) -> OffsetLine:
     return OffsetLine(
-        partition_index=stored.partition,
-        committed_offset=stored.offset,
-        committed_leader_epoch=stored.leader_epoch,
-        metadata=stored.metadata,
+        partition_index=line.partition_index,
+        committed_offset=line.committed_offset,
+        committed_leader_epoch=line.committed_leader_epoch,
+        metadata=line.committed_metadata or "",
     )
 
 

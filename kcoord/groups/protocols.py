@@ -52,14 +52,12 @@ def topics_of(subscription: bytes) -> set[str] | None:
     """The topics of a consumer's subscription, read as version 0, which every version begins with."""
     try:
         return _topics_of(subscription)
-    except (error, UnicodeDecodeError, ValueError):
+    except (error, ValueError):
         return None
 
 
 def _topics_of(subscription: bytes) -> set[str]:
-    version, position = _INT16.unpack_from(subscription, 0)[0], 2
-    if version < 0:
-        raise ValueError("a negative version")
+    position = 2  # the version says nothing of what comes next
     count, position = _INT32.unpack_from(subscription, position)[0], position + 4
     if count < 0 or count > len(subscription):
         raise ValueError("a count that cannot be")
@@ -68,7 +66,7 @@ def _topics_of(subscription: bytes) -> set[str]:
         length, position = _INT16.unpack_from(subscription, position)[0], position + 2
         if length < 0 or position + length > len(subscription):
             raise ValueError("a length that cannot be")
-        topics.add(subscription[position : position + length].decode())
+        topics.add(subscription[position : position + length].decode(errors="replace"))
         position += length
     user_data, position = _INT32.unpack_from(subscription, position)[0], position + 4
     if position + max(user_data, 0) > len(subscription):

@@ -9,6 +9,8 @@ waits for `group.initial.rebalance.delay.ms` although all it knows of have joine
 (KIP-134); with a delay of 0 the first member does not wait at all.
 """
 
+from typing import Final
+
 from kcoord.errors import ErrorCode
 from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, told
 from kcoord.groups.group import Group, InitialDelay, waiting_for
@@ -16,6 +18,9 @@ from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
 from kcoord.groups.replies import JoinedMember, JoinReply, SyncReply
 from kcoord.groups.state import State
+
+_SHORTEST_WAIT: Final = 0.1
+"""Members may ask for a rebalance time-out of 0; to wait that long again and again is to do nothing else."""
 
 
 def rebalance(group: Group, why: str, at: Instant, initial_delay: float) -> Effects:
@@ -67,7 +72,7 @@ def complete(group: Group, at: Instant) -> Effects:
     effects = _drop_absent(group)
     if not _has_leader_that_joined(group) and group.members:
         # Only static members, and none of them came back: wait until one does or their sessions end.
-        group.limit_join_phase(at.now + group.rebalance_timeout)
+        group.limit_join_phase(at.now + max(group.rebalance_timeout, _SHORTEST_WAIT))
         return effects
     group.begin_generation(at.wall_ms)
     if group.is_empty:

@@ -1,6 +1,8 @@
 """The durable facts: what a coordinator must find again after a crash. The journal writes them as Kafka does."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 from uuid import UUID
 
 
@@ -34,14 +36,43 @@ class GroupDeleted:
     group_id: str
 
 
+class Commitment(Protocol):
+    """An offset that a member commits to a partition, under the names that it has on the wire.
+
+    A protocol, so that what was read off the wire is kept as it is: of all that is asked of a coordinator commits are
+    the most, a hundred offsets in one request are common, and making one more object of each took as long as all else.
+    """
+
+    @property
+    def partition_index(self) -> int: ...
+
+    @property
+    def committed_offset(self) -> int: ...
+
+    @property
+    def committed_leader_epoch(self) -> int: ...
+
+    @property
+    def committed_metadata(self) -> str | None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetStored:
+class Committed:
+    """A commitment that did not come off the wire as it is."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int = -1
+    committed_metadata: str | None = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsStored:
+    """What was committed at once to partitions of one topic. In Kafka's log each partition is a record of its own."""
+
     group_id: str
     topic: str
-    partition: int
-    offset: int
-    leader_epoch: int
-    metadata: str
+    lines: Sequence[Commitment]
     committed_at_ms: int
     expires_at_ms: int | None = None  # only where a client of old said so
     topic_id: UUID | None = None
@@ -54,4 +85,4 @@ class OffsetDeleted:
     partition: int
 
 
-Record = GroupStored | GroupDeleted | OffsetStored | OffsetDeleted
+Record = GroupStored | GroupDeleted | OffsetsStored | OffsetDeleted

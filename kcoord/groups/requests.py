@@ -1,9 +1,11 @@
 """What the coordinator is asked, free of versions. Durations are seconds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from kcoord.groups.member import Protocols
+from kcoord.groups.records import Commitment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,20 +59,12 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedPartition:
-    partition: int
-    offset: int
-    leader_epoch: int
-    metadata: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedTopic:
     """By name, or by id with the name still to be found."""
 
     name: str | None
     topic_id: UUID | None
-    partitions: tuple[CommittedPartition, ...]
+    partitions: Sequence[Commitment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ An offset that was committed with a time of its own (OffsetCommit up to version 
 
 from kcoord.groups.group import Group
 from kcoord.groups.protocols import CONSUMER
-from kcoord.groups.records import OffsetDeleted, OffsetStored
+from kcoord.groups.records import OffsetDeleted, OffsetsStored
 from kcoord.groups.state import State
 
 
@@ -24,7 +24,7 @@ def expired(group: Group, wall_ms: int, retention_ms: int) -> list[OffsetDeleted
         OffsetDeleted(group_id=group.group_id, topic=topic, partition=partition)
         for topic, partitions in group.offsets.items()
         if not group.subscribes_to(topic)
-        for partition, stored in partitions.items()
+        for partition, (_, stored) in partitions.items()
         if _is_expired(group, stored, wall_ms, retention_ms)
     ]
 
@@ -36,7 +36,7 @@ def _may_expire(group: Group) -> bool:
     return is_known and group.state is State.STABLE
 
 
-def _is_expired(group: Group, stored: OffsetStored, wall_ms: int, retention_ms: int) -> bool:
+def _is_expired(group: Group, stored: OffsetsStored, wall_ms: int, retention_ms: int) -> bool:
     if stored.expires_at_ms is not None:
         return wall_ms >= stored.expires_at_ms
     since_ms = stored.committed_at_ms

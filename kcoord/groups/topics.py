@@ -11,4 +11,5 @@ class Topics(Protocol):
     def topic_name(self, topic_id: UUID) -> str | None:
         """The name of a topic; None if there is no such topic."""
 
-    def has_partition(self, name: str, partition: int) -> bool: ...
+    def partitions_of(self, name: str) -> int:
+        """How many a topic has; 0 if there is no such topic."""

@@ -20,7 +20,7 @@ from kcoord.tickets import Ticket
 
 log = logging.getLogger("kcoord.groups")
 
-Decide = Callable[[Coordinator, object, Ticket, Instant], Effects]
+Decide = Callable[[Coordinator, object, Ticket, Instant], Effects | Reply]
 
 _ORDINARY = frozenset({Happening.MADE, Happening.ID_GIVEN, Happening.JOINED, Happening.GENERATION})
 
@@ -41,9 +41,12 @@ class GroupRuntime:
     def decide(self, node_id: NodeId, decide: Decide, request: object, ticket: Ticket, at: Instant) -> Reply | None:
         """The reply to this request; None if it is parked. Replies to others wait in the outbox."""
         effects = decide(self._coordinators[node_id], request, ticket, at)
+        if not isinstance(effects, Effects):
+            return effects
         if not self._keep(node_id, effects, at):
             # The coordinator knows none of its groups now, and says so in the words of this request.
             effects = decide(self._unloaded(), request, ticket, at)
+            assert isinstance(effects, Effects)
             self._outbox = [(to, reply) for to, reply in self._outbox if to != ticket]
             self._recover(node_id, at)
         own = None
@@ -141,9 +144,9 @@ class ClusterTopics:
         topic = self._cluster.topic_by_id(topic_id)
         return None if topic is None else topic.name
 
-    def has_partition(self, name: str, partition: int) -> bool:
+    def partitions_of(self, name: str) -> int:
         topic = self._cluster.topics.get(name)
-        return topic is not None and 0 <= partition < len(topic.partitions)
+        return 0 if topic is None else len(topic.partitions)
 
 
 def _owns_all(group_id: str) -> bool:

@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid5
 
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.effects import Effects, Event
+from kcoord.groups.effects import Effects, Event, answer
 from kcoord.groups.instant import Instant
-from kcoord.groups.records import Record
+from kcoord.groups.records import Committed, Record
 from kcoord.groups.replies import (
     CommitReply,
     DeleteGroupsReply,
@@ -33,7 +33,6 @@ from kcoord.groups.requests import (
     AskedGroup,
     AskedTopic,
     Commit,
-    CommittedPartition,
     CommittedTopic,
     DeleteGroups,
     DeleteOffsets,
@@ -69,8 +68,8 @@ class SomeTopics:
     def topic_name(self, topic_id: UUID) -> str | None:
         return next((name for name in self.partitions if self.topic_id(name) == topic_id), None)
 
-    def has_partition(self, name: str, partition: int) -> bool:
-        return 0 <= partition < self.partitions.get(name, 0)
+    def partitions_of(self, name: str) -> int:
+        return self.partitions.get(name, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +111,7 @@ class Scene:
         self.answers: dict[Ticket, Reply] = {}
         self.records: list[Record] = []
         self.events: list[Event] = []
+        self.effects: list[Effects] = []
         self.coordinator = self._coordinator()
 
     def at(self) -> Instant:
@@ -128,6 +128,7 @@ class Scene:
         self.now = until
 
     def take(self, effects: Effects) -> None:
+        self.effects.append(effects)
         self.records += effects.records
         self.events += effects.events
         for ticket, reply in effects.replies:
@@ -225,7 +226,12 @@ class Scene:
                 name=topic if isinstance(topic, str) else None,
                 topic_id=None if isinstance(topic, str) else topic,
                 partitions=tuple(
-                    CommittedPartition(partition=number, offset=offset, leader_epoch=leader_epoch, metadata=metadata)
+                    Committed(
+                        partition_index=number,
+                        committed_offset=offset,
+                        committed_leader_epoch=leader_epoch,
+                        committed_metadata=metadata,
+                    )
                     for (of, number), offset in offsets.items()
                     if of == topic
                 ),
@@ -290,6 +296,22 @@ class Scene:
 
     # Whole passages.
 
+    def state(self, group_id: str = "g") -> str:
+        return self.describe(group_id).group_state
+
+    def completing_group(self, members: int, *, group_id: str = "g", static: bool = False) -> list[Joined]:
+        """So many members that have joined and not synced, the leader first. Static ones are called i0, i1, …"""
+        instances = [f"i{number}" if static else None for number in range(members)]
+        askings = [self.join("", instance, group_id=group_id) for instance in instances]
+        if members > 1:
+            first = askings[0].reply
+            askings[0] = self.join(first.member_id, instances[0], group_id=group_id)
+        assert self.state(group_id) == "CompletingRebalance"
+        return [
+            Joined(member_id=asking.reply.member_id, instance_id=instance, generation=asking.reply.generation_id)
+            for asking, instance in zip(askings, instances, strict=True)
+        ]
+
     def stable_group(self, members: int, *, group_id: str = "g", static: bool = False, **joining: Any) -> list[Joined]:
         """So many members in a Stable group, the leader first. Static ones are called i0, i1, …"""
         instances = [f"i{number}" if static else None for number in range(members)]
@@ -311,9 +333,10 @@ class Scene:
             for member_id, instance in zip(ids, instances, strict=True)
         ]
 
-    def _ask(self, decide: Callable[[Any, Ticket, Instant], Effects], request: Any) -> Asking[Any]:
+    def _ask(self, decide: Callable[[Any, Ticket, Instant], Effects | Reply], request: Any) -> Asking[Any]:
         ticket = Ticket(next(self._tickets))
-        self.take(decide(request, ticket, self.at()))
+        effects = decide(request, ticket, self.at())
+        self.take(effects if isinstance(effects, Effects) else answer(ticket, effects))
         return Asking(ticket, self.answers)
 
     def _coordinator(self) -> Coordinator:
