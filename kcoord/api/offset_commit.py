@@ -1,6 +1,5 @@
 """OffsetCommit: by topic name up to version 9, by id from 10 on; up to 4 a client may say how long to keep it."""
 
-from dataclasses import replace
 from typing import Any
 
 from kcoord.api.caller import Caller
@@ -45,12 +44,12 @@ def _in_old_words(topic: TopicErrors) -> TopicErrors:
     if all(line.error_code is not ErrorCode.group_id_not_found for line in topic.partitions):
         return topic
     lines = (
-        replace(line, error_code=ErrorCode.illegal_generation)
+        line._replace(error_code=ErrorCode.illegal_generation)
         if line.error_code is ErrorCode.group_id_not_found
         else line
         for line in topic.partitions
     )
-    return replace(topic, partitions=tuple(lines))
+    return topic._replace(partitions=tuple(lines))
 
 
 def _retention(entity: Any) -> float | None:

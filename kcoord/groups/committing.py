@@ -91,17 +91,19 @@ def _sorted(topic: CommittedTopic, known: Topics) -> Sorted:
         missing = same_for(_partitions(topic.partitions), unknown)
         return Sorted(name=topic.name, topic_id=topic.topic_id, sound=(), missing=missing)
     existing = range(known.partitions_of(name))
+    partitions = _partitions(topic.partitions)
+    if not partitions or (min(partitions) in existing and max(partitions) in existing):
+        return Sorted(name=name, topic_id=topic_id, sound=topic.partitions, missing=None)
     sound = [line for line in topic.partitions if line.partition_index in existing]
-    if len(sound) == len(topic.partitions):
-        return Sorted(name=name, topic_id=topic_id, sound=sound, missing=None)
-    absent = [partition for partition in _partitions(topic.partitions) if partition not in existing]
+    absent = [partition for partition in partitions if partition not in existing]
     missing = same_for(absent, ErrorCode.unknown_topic_or_partition)
     return Sorted(name=name, topic_id=topic_id, sound=sound, missing=missing)
 
 
 def _judge_metadata(topic: Sorted, limit: int) -> Sequence[Commitment]:
-    """Those lines whose text is not too long; what is said of each is noted in their order."""
-    if not any(line.committed_metadata and _is_longer(line.committed_metadata, limit) for line in topic.sound):
+    """Those lines whose text is not too long; what is said of each is noted in their order. Most have none."""
+    texts = [line.committed_metadata for line in topic.sound]
+    if not any(texts):
         topic.lines = _kept(tuple(_partitions(topic.sound)))
         return topic.sound
     kept: list[Commitment] = []

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
+from typing import NamedTuple
 
 from kcoord.groups.records import Record
 from kcoord.groups.replies import Reply
@@ -40,13 +41,12 @@ class Event:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Effects:
+class Effects(NamedTuple):
     replies: tuple[tuple[Ticket, Reply], ...] = ()
     records: tuple[Record, ...] = ()
     events: tuple[Event, ...] = ()
 
-    def __add__(self, later: "Effects") -> "Effects":
+    def __add__(self, later: "Effects") -> "Effects":  # type: ignore[override]  # not as tuples are added
         return Effects(self.replies + later.replies, self.records + later.records, self.events + later.events)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 
@@ -66,8 +66,7 @@ class Committed:
     committed_metadata: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsStored:
+class OffsetsStored(NamedTuple):
     """What was committed at once to partitions of one topic. In Kafka's log each partition is a record of its own."""
 
     group_id: str

@@ -1,7 +1,10 @@
-"""What the coordinator answers, free of versions. Fields are named as kio names them: each version takes its own."""
+"""What the coordinator answers, free of versions. Fields are named as kio names them: each version takes its own.
+
+What there may be thousands of in a second is a NamedTuple: it is made in a third of the time.
+"""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from kcoord.errors import ErrorCode
@@ -61,27 +64,23 @@ class LeaveReply:
     throttle_time: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionError:
+class PartitionError(NamedTuple):
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicErrors:
+class TopicErrors(NamedTuple):
     name: str | None
     partitions: tuple[PartitionError, ...]
     topic_id: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitReply:
+class CommitReply(NamedTuple):
     topics: tuple[TopicErrors, ...]
     throttle_time: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetLine:
+class OffsetLine(NamedTuple):
     partition_index: int
     committed_offset: int = NO_OFFSET
     committed_leader_epoch: int = NO_EPOCH
