@@ -4,7 +4,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from kcoord.testing.tour import Step, tour
+from kcoord.testing.step import Step
+from kcoord.testing.tour import tour
 
 
 @click.command()

@@ -5,12 +5,14 @@ import shlex
 import sys
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from .errors import StartError, TimedOutError, tail
 from .process import CapturedProcess
 
 READY = '"serve/v1"'
+
+_IN_TESTS: Final = {"group.initial.rebalance.delay.ms": "0"}
 
 
 class EmbeddedCluster:
@@ -27,10 +29,11 @@ class EmbeddedCluster:
         settings: Mapping[str, str] | None = None,
         start_timeout: float = 30.0,
     ) -> None:
-        """Topics are partitions by name; settings are Kafka's broker properties."""
+        """Topics are partitions by name; settings are Kafka's broker properties. Groups do not wait for more members
+        than there are, as with the real Kafka of a test, unless `group.initial.rebalance.delay.ms` says so."""
         self.bootstrap = ""
         self.cluster_id = ""
-        self._command = serve_command(brokers, topics or {}, settings or {})
+        self._command = serve_command(brokers, topics or {}, {**_IN_TESTS, **(settings or {})})
         self._start_timeout = start_timeout
         self._process: CapturedProcess | None = None
 

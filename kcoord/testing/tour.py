@@ -5,34 +5,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from kcoord.testing.embedded import EmbeddedCluster
+from kcoord.testing.step import Step, TourFailed
+from kcoord.testing.tour_groups import group_steps
 from kcoord.wire.client import Client, Disconnected
 
 _topic, _partitions, _count = "orders", 6, 10_000
 _metadata, _create_topics, _fetch, _list_offsets = 3, 19, 1, 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """What was done and seen; `rows` begin with their headings."""
-
-    title: str
-    said: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...] = ()
-
-
-class TourFailed(RuntimeError):
-    """What the tour shows was not so."""
-
-
 def tour() -> Iterator[Step]:
     """The steps, each done when it is asked for."""
     began = time.monotonic()
-    with EmbeddedCluster(brokers=3) as cluster:
+    with EmbeddedCluster(brokers=3, settings={"group.min.session.timeout.ms": "1000"}) as cluster:
         yield _started(cluster, time.monotonic() - began)
         with _client(cluster) as client:
             yield _topic_made(client)
@@ -40,6 +28,7 @@ def tour() -> Iterator[Step]:
             yield step
             yield _read_back(cluster, written)
             yield _offsets(cluster)
+        yield from group_steps(cluster, _topic, _partitions)
         yield _long_poll(cluster)
         yield _broken_client(cluster)
 

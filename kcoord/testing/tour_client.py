@@ -2,13 +2,15 @@
 
     python -m kcoord.testing.tour_client produce BOOTSTRAP TOPIC COUNT
     python -m kcoord.testing.tour_client consume BOOTSTRAP TOPIC COUNT
+    python -m kcoord.testing.tour_client join BOOTSTRAP TOPIC GROUP
 
-Each prints one line of JSON on standard output.
+The first two print one line of JSON on standard output; the third is a member of the group until its input ends.
 """
 
 import hashlib
 import json
 import sys
+import threading
 import time
 from collections import defaultdict
 from typing import Any
@@ -54,6 +56,33 @@ def consume(bootstrap: str, topic: str, count: int) -> dict[str, Any]:
         consumer.close()
 
 
+def join(bootstrap: str, topic: str, group: str) -> None:
+    """Be a member of the group, and commit what was read, until standard input ends."""
+    has_ended = threading.Event()
+
+    def wait_for_the_end() -> None:
+        sys.stdin.read()
+        has_ended.set()
+
+    threading.Thread(target=wait_for_the_end, daemon=True).start()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 100,
+            "session.timeout.ms": 2000,
+            "heartbeat.interval.ms": 200,
+        }
+    )
+    consumer.subscribe([topic])
+    try:
+        while not has_ended.is_set():
+            consumer.consume(1000, timeout=0.1)
+    finally:
+        consumer.close()
+
+
 def _told(records: dict[int, list[tuple[int, bytes]]], seconds: float) -> dict[str, Any]:
     digest = hashlib.sha256()
     for partition in sorted(records):
@@ -68,6 +97,9 @@ def _told(records: dict[int, list[tuple[int, bytes]]], seconds: float) -> dict[s
 
 
 if __name__ == "__main__":
-    verb, bootstrap, topic, count = sys.argv[1:]
-    verbs = {"produce": produce, "consume": consume}
-    sys.stdout.write(json.dumps(verbs[verb](bootstrap, topic, int(count))) + "\n")
+    verb, bootstrap, topic, what = sys.argv[1:]
+    if verb == "join":
+        join(bootstrap, topic, what)
+    else:
+        verbs = {"produce": produce, "consume": consume}
+        sys.stdout.write(json.dumps(verbs[verb](bootstrap, topic, int(what))) + "\n")

@@ -41,11 +41,11 @@ class Codec:
 
     @cached_property
     def read_request(self) -> Read:
-        return _checked_reader(self._request_type, MAX_REQUEST_ELEMENTS)
+        return checked_reader(self._request_type, MAX_REQUEST_ELEMENTS)
 
     @cached_property
     def read_response(self) -> Read:
-        return _checked_reader(self._response_type, _ANY_NUMBER)
+        return checked_reader(self._response_type, _ANY_NUMBER)
 
     @cached_property
     def write_request(self) -> Write:
@@ -102,7 +102,8 @@ def response_pieces(header: RequestHeader, response: Any) -> list[bytes]:
     return frame_pieces(parts)
 
 
-def _checked_reader(entity_type: Any, max_elements: int) -> Read:
+def checked_reader(entity_type: Any, max_elements: int) -> Read:
+    """How to read an entity that may be anything; what is read raises BadBody."""
     check = compiled_check(entity_type, max_elements)
     native_read = entity_reader(entity_type)
 
