@@ -56,7 +56,7 @@ def serve(
         return
     gc.disable()  # until it serves (server/main.py): importing makes much and frees little
     from kcoord.server.main import run  # here, so that --help and usage errors need no server
-    from kcoord.server.runtime import Setup
+    from kcoord.server.setup import Setup
 
     host, port = _host_and_port(listen)
     setup = Setup(

@@ -20,8 +20,9 @@ The road of a request, and where each step is:
     groups/    the group coordinator, pure: see groups/__init__ for its own map. Beside broker/, and knows nothing of it
     journal/   where the coordinator's records are kept
     api/       the table of what is served, and one file per Kafka API: entity to request
-    server/    asyncio, sockets, clocks, limits: listener and alarms (runtime), connection, dispatch, the
-               coordinators at work (group_runtime), process (main)
+    server/    asyncio, sockets, clocks, limits: what a cluster starts with (setup), listener and alarms
+               (runtime), what is done now and then (chores), connection, dispatch, the coordinators at work
+               (group_runtime), process (main)
     testing/   for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle, the
                pytest plugin
     commands/  the command line; on disk beside kcoord/, installed as kcoord.commands

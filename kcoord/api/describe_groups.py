@@ -6,7 +6,7 @@ from typing import Any
 from kcoord.api.caller import Caller
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.replies import DescribedGroup, DescribeGroupsReply
+from kcoord.groups.replies import OPERATIONS_NOT_ASKED_FOR, DescribedGroup, DescribeGroupsReply
 from kcoord.groups.requests import DescribeGroups
 
 decide = Coordinator.describe_groups
@@ -18,7 +18,14 @@ def to_request(entity: Any, caller: Caller) -> DescribeGroups:
 
 
 def to_response(reply: DescribeGroupsReply, version: int) -> DescribeGroupsReply:
-    return reply if version >= 6 else DescribeGroupsReply(groups=tuple(map(_in_old_words, reply.groups)))
+    in_words = _in_new_words if version >= 6 else _in_old_words
+    return DescribeGroupsReply(groups=tuple(map(in_words, reply.groups)))
+
+
+def _in_new_words(group: DescribedGroup) -> DescribedGroup:
+    """What may be done with a group is not said along with an error."""
+    is_missing = group.error_code is ErrorCode.group_id_not_found
+    return replace(group, authorized_operations=OPERATIONS_NOT_ASKED_FOR) if is_missing else group
 
 
 def _in_old_words(group: DescribedGroup) -> DescribedGroup:

@@ -18,5 +18,6 @@ def to_request(entity: Any, caller: Caller) -> Sync:
         generation=entity.generation_id,
         protocol_type=entity.protocol_type if version >= 5 else None,
         protocol=entity.protocol_name if version >= 5 else None,
+        lacks_protocol=version >= 5 and None in (entity.protocol_type, entity.protocol_name),
         plan={line.member_id: line.assignment for line in entity.assignments},
     )

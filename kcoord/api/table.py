@@ -49,6 +49,7 @@ def _group_api(key: int, name: str, first: int, last: int, file: str) -> Api:
 
 PRODUCE: Final = 0
 FETCH: Final = 1
+HEARTBEAT: Final = 12
 API_VERSIONS: Final = 18
 
 _APIS: Final = (
@@ -61,7 +62,7 @@ _APIS: Final = (
     _group_api(9, "OffsetFetch", 1, 10, "offset_fetch"),
     _api(10, "FindCoordinator", 0, 6, "find_coordinator"),
     _group_api(11, "JoinGroup", 0, 9, "join_group"),
-    _group_api(12, "Heartbeat", 0, 4, "heartbeat"),
+    _group_api(HEARTBEAT, "Heartbeat", 0, 4, "heartbeat"),
     _group_api(13, "LeaveGroup", 0, 5, "leave_group"),
     _group_api(14, "SyncGroup", 0, 5, "sync_group"),
     _group_api(15, "DescribeGroups", 0, 6, "describe_groups"),

@@ -23,7 +23,7 @@ class LongPolls:
         self._parked: dict[Ticket, _Parked] = {}
         self._watchers: defaultdict[tuple[str, int], dict[Ticket, _Parked]] = defaultdict(dict)
         self._deadlines: list[tuple[float, Ticket]] = []
-        self._ready: list[Ticket] = []
+        self.ready: list[Ticket] = []  # for `take_ready`
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -47,18 +47,18 @@ class LongPolls:
             was_missing = parked.missing_bytes > 0
             parked.missing_bytes -= size
             if was_missing and parked.missing_bytes <= 0:
-                self._ready.append(parked.ticket)
+                self.ready.append(parked.ticket)
 
     def wake(self, topic: str, partition: int) -> None:
         """The partition has gone: whoever waits for it waits no longer."""
         for parked in self._watchers.get((topic, partition), {}).values():
             if parked.missing_bytes > 0:
                 parked.missing_bytes = 0
-                self._ready.append(parked.ticket)
+                self.ready.append(parked.ticket)
 
     def take_ready(self) -> list[Ticket]:
         """Those who wait no longer because enough has come."""
-        ready, self._ready = self._ready, []
+        ready, self.ready = self.ready, []
         return self._take(ready)
 
     def tick(self, now: float) -> list[Ticket]:

@@ -91,6 +91,8 @@ class Coordinator:
         return made + joining.join(group, request, ticket, at, self._settings, self._fresh_id())
 
     def sync(self, request: Sync, ticket: Ticket, at: Instant) -> Effects:
+        if request.lacks_protocol:
+            return syncing.refuse(ticket, ErrorCode.inconsistent_group_protocol)
         group = self._group_of_member(request.group_id)
         if not isinstance(group, Group):
             return syncing.refuse(ticket, group)

@@ -34,7 +34,7 @@ def list_groups(groups: Iterable[Group], request: ListGroups) -> ListGroupsReply
 
 
 def describe(group: Group, *, include_operations: bool) -> DescribedGroup:
-    """Subscriptions and assignments are shown of a Stable group only: before, there is nothing that they belong to."""
+    """Subscriptions are shown of a Stable group only: before, it is open which protocol's. Assignments always are."""
     is_stable = group.state is State.STABLE
     return DescribedGroup(
         group_id=group.group_id,
@@ -69,5 +69,5 @@ def _described(member: Member, protocol: str | None, is_stable: bool) -> Describ
         client_id=member.client_id,
         client_host=member.client_host,
         member_metadata=member.subscription(protocol) if is_stable else b"",
-        member_assignment=member.assignment if is_stable else b"",
+        member_assignment=member.assignment,
     )

@@ -32,6 +32,7 @@ class Sync:
     generation: int
     protocol_type: str | None
     protocol: str | None
+    lacks_protocol: bool = False  # a client that must say both, and does not (KIP-559)
     plan: dict[str, bytes]  # assignments by member id; only the leader's counts
 
 

@@ -12,7 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from kcoord.groups.instant import Instant
 from kcoord.server.dispatch import Answer, HangUp, Outcome, Park, Unserved
+from kcoord.server.routes import Asker
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
 from kcoord.wire.frames import FrameSplitter
@@ -30,7 +32,7 @@ class Owner(Protocol):
     def admit(self, connection: "Connection") -> str | None:
         """Why the connection is refused; None if it is welcome."""
 
-    def decide(self, connection: "Connection", frame: bytes) -> Outcome: ...
+    def decide(self, connection: "Connection", frame: bytes, at: Instant) -> Outcome: ...
 
     def park(self, connection: "Connection", park: Park) -> None: ...
 
@@ -45,15 +47,36 @@ class Owner(Protocol):
     def soon(self, turn: Callable[[], None]) -> None:
         """Have this called when the others have had their turn."""
 
-    def now(self) -> float: ...
+    def now(self) -> Instant: ...
 
 
 class Connection(asyncio.Protocol):
+    __slots__ = (
+        "_frames",
+        "_has_turn_coming",
+        "_is_closed",
+        "_is_full",
+        "_is_paused",
+        "_owner",
+        "_parked_bytes",
+        "_splitter",
+        "_transport",
+        "_waiting_bytes",
+        "address",
+        "asker",
+        "held_bytes",
+        "last_active",
+        "node_id",
+        "peer",
+        "ticket",
+    )
+
     def __init__(self, owner: Owner, node_id: int, max_frame_bytes: int) -> None:
         self.node_id = node_id
         self.peer = ""
         self.address = ""
-        self.last_active = owner.now()
+        self.asker = Asker("")
+        self.last_active = owner.now().now
         self.held_bytes = 0
         self.ticket: Ticket | None = None
         self._owner = owner
@@ -71,6 +94,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         peername = transport.get_extra_info("peername") or ("?", 0)
         self.address, self.peer = str(peername[0]), f"{peername[0]}:{peername[1]}"
+        self.asker = Asker(self.address)
         if reason := self._owner.admit(self):
             self.close(reason)
 
@@ -84,11 +108,10 @@ class Connection(asyncio.Protocol):
     def data_received(self, chunk: bytes) -> None:
         if self._is_closed:
             return
-        self.last_active = self._owner.now()
-        frames = self._splitter.feed(chunk)
-        self._frames += frames
-        self._waiting_bytes += sum(map(len, frames))
-        self._work()
+        for frame in self._splitter.feed(chunk):
+            self._frames.append(frame)
+            self._waiting_bytes += len(frame)
+        self._work([])
 
     def pause_writing(self) -> None:
         """The client does not read what it is sent."""
@@ -96,15 +119,13 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_full = False
-        self.last_active = self._owner.now()
-        self._work()
+        self._work([])
 
     def answer(self, answer: Answer) -> None:
         """The answer to the request that was parked."""
         self.ticket = None
         self._parked_bytes = 0
-        self.last_active = self._owner.now()
-        self._work(answer)
+        self._work(list(answer.pieces))
 
     def refuse(self, reason: str) -> None:
         """Hang up on the client once it has its answers, saying why in one line of the log."""
@@ -127,29 +148,33 @@ class Connection(asyncio.Protocol):
         if not self._is_closed:
             log.warning("closed peer=%s node=%s why=%r", self.peer, self.node_id, reason)
 
-    def _work(self, answered: Answer | None = None) -> None:
+    def _work(self, pieces: list[bytes]) -> None:
         """Take a turn: work on what came in until nothing is left, one is parked, or the turn is over."""
-        pieces = list(answered.pieces) if answered else []
+        at = self._owner.now()
+        self.last_active = at.now
         if not self._has_turn_coming:
-            self._answer_waiting(pieces)
+            self._answer_waiting(pieces, at)
         self._send(pieces)
-        if self._splitter.broken and not self._frames and self.ticket is None:
-            self.refuse(str(self._splitter.broken))
-        self._hold(self._bytes_in_flight() - self.held_bytes)
-        self._pause_or_resume()
+        if self._frames or self.ticket is not None or self._splitter.is_amidst or self.held_bytes or self._is_full:
+            self._take_stock()
         self._owner.settle()
 
-    def _answer_waiting(self, pieces: list[bytes]) -> None:
-        size = sum(map(len, pieces))
-        for _ in range(_TURN_REQUESTS):
-            if size > _TURN_BYTES or not self._can_go_on():
-                break
+    def _answer_waiting(self, pieces: list[bytes], at: Instant) -> None:
+        """Put the answers to what waits into pieces, behind those that are there already."""
+        requests, size = 0, sum(map(len, pieces))
+        while self._frames and self.ticket is None and not self._is_full and not self._is_closed:
+            if requests == _TURN_REQUESTS or size > _TURN_BYTES:
+                self._has_turn_coming = True
+                self._owner.soon(self._take_turn)
+                return
             frame = self._frames.popleft()
             self._waiting_bytes -= len(frame)
-            outcome = self._decide(frame)
+            requests += 1
+            outcome = self._decide(frame, at)
             if isinstance(outcome, Answer):
-                pieces += outcome.pieces
-                size += sum(map(len, outcome.pieces))
+                for piece in outcome.pieces:
+                    pieces.append(piece)
+                    size += len(piece)
             elif isinstance(outcome, Park):
                 self.ticket = outcome.ticket
                 self._owner.park(self, outcome)
@@ -158,17 +183,18 @@ class Connection(asyncio.Protocol):
                 self._send(pieces)
                 pieces.clear()
                 self.refuse(outcome.reason)
-        if self._can_go_on():
-            self._has_turn_coming = True
-            self._owner.soon(self._take_turn)
 
     def _take_turn(self) -> None:
         self._has_turn_coming = False
         if not self._is_closed:
-            self._work()
+            self._work([])
 
-    def _can_go_on(self) -> bool:
-        return bool(self._frames) and self.ticket is None and not self._is_full and not self._is_closed
+    def _take_stock(self) -> None:
+        """Not all is done: what is held is counted, a client that is far ahead not read from, a broken stream ended."""
+        if self._splitter.broken and not self._frames and self.ticket is None:
+            self.refuse(str(self._splitter.broken))
+        self._hold(self._bytes_in_flight() - self.held_bytes)
+        self._pause_or_resume()
 
     def _bytes_in_flight(self) -> int:
         """What this client makes us hold: requests that wait, a part of one, and answers that it does not read."""
@@ -176,9 +202,9 @@ class Connection(asyncio.Protocol):
         unread = self._transport.get_write_buffer_size() if self._is_full else 0
         return self._waiting_bytes + self._parked_bytes + self._splitter.held_bytes + unread
 
-    def _decide(self, frame: bytes) -> Outcome:
+    def _decide(self, frame: bytes, at: Instant) -> Outcome:
         try:
-            return self._owner.decide(self, frame)
+            return self._owner.decide(self, frame, at)
         except BadBody as bad:
             return HangUp(reason=f"a malformed request: {bad}")
         except Unserved as unserved:

@@ -11,11 +11,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcoord.api.caller import Caller
-from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, SERVED, Api
+from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, SERVED
 from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.groups.instant import Instant
+from kcoord.server.routes import REST, START, Asker, Repeated, Route, route
 from kcoord.tickets import Ticket
-from kcoord.wire.codec import decode_request, response_pieces
 from kcoord.wire.headers import RequestHeader, read_request_start
 
 if TYPE_CHECKING:
@@ -25,27 +25,17 @@ if TYPE_CHECKING:
     from kcoord.server.group_runtime import GroupRuntime
 
 
-class Arrival(NamedTuple):
-    """What is known of a request before it is read."""
-
-    ticket: Ticket
-    at: Instant
-    host: str
-
-
 class Unserved(ValueError):
     """An API or version that is not served: Kafka closes the connection, and so do we."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """The pieces of the frame to send; none for a Produce that asked for no answer."""
 
     pieces: list[bytes]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Park:
+class Park(NamedTuple):
     """Answer later, when what it waits for has come: records, or what other members of a group do."""
 
     header: RequestHeader
@@ -72,21 +62,26 @@ class Dispatch:
         self._cluster = cluster
         self._node = node
         self._fresh_session_id = fresh_session_id
-        self._groups = groups
+        self._make_groups = groups
+        self._routes: dict[bytes, Route] = {}  # by the first bytes of a frame
 
-    def decide(self, frame: bytes, arrival: Arrival) -> Outcome:
+    def decide(self, frame: bytes, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
         """What becomes of a request. Raises BadBody or Unserved."""
-        start = read_request_start(frame)
-        api = SERVED.get(start.api_key)
-        if api is None:
-            raise Unserved(f"API key {start.api_key} is not served")
-        if start.api_version not in api.versions:
-            return self._unserved_version(start, api.name)
-        header, entity = decode_request(frame, start.api_key, start.api_version)
-        if api.is_of_groups:
-            return self._coordinate(api, header, entity, arrival)
-        asked = Asked(node=self._node, now_ms=arrival.at.wall_ms)
-        return self._decide(header, api.module.to_request(entity), asked, arrival.ticket)
+        repeated = asker.repeated
+        if repeated is not None and frame[REST] == repeated.rest and frame[START] == repeated.start:
+            reply = self._groups.decide(self._node.node_id, repeated.decide, repeated.request, ticket, at)
+            return Answer(repeated.answer(frame, reply))
+        found = self._routes.get(frame[START]) or self._find_route(frame)
+        if not isinstance(found, Route):
+            return found
+        header, entity = found.read(frame)
+        if found.api.is_of_groups:
+            request = found.module.to_request(entity, Caller(header.client_id or "", asker.host))
+            if found.is_repeated:
+                asker.repeated = Repeated(frame, found, header, request)
+            return self._coordinate(found, header, request, ticket, at)
+        asked = Asked(node=self._node, now_ms=at.wall_ms)
+        return self._decide(header, found.module.to_request(entity), asked, ticket)
 
     def finish(self, park: Park, now_ms: int) -> Answer:
         """The answer to a Fetch that was parked."""
@@ -97,10 +92,19 @@ class Dispatch:
         """The answer to a request of a group that was parked, now that there is a reply."""
         return _answer(park.header, reply)
 
-    def _coordinate(self, api: Api, header: RequestHeader, entity: Any, arrival: Arrival) -> Outcome:
-        request = api.module.to_request(entity, Caller(header.client_id or "", f"/{arrival.host}"))
-        reply = self._groups().decide(self._node.node_id, api.module.decide, request, arrival.ticket, arrival.at)
-        return Park(header=header, ticket=arrival.ticket) if reply is None else _answer(header, reply)
+    def _find_route(self, frame: bytes) -> Route | Answer:
+        start = read_request_start(frame)
+        api = SERVED.get(start.api_key)
+        if api is None:
+            raise Unserved(f"API key {start.api_key} is not served")
+        if start.api_version not in api.versions:
+            return self._unserved_version(start, api.name)
+        found = self._routes[frame[START]] = route(start.api_key, start.api_version)
+        return found
+
+    def _coordinate(self, found: Route, header: RequestHeader, request: Any, ticket: Ticket, at: Instant) -> Outcome:
+        reply = self._groups.decide(self._node.node_id, found.module.decide, request, ticket, at)
+        return Park(header, ticket) if reply is None else Answer(found.answer(header, reply))
 
     def _decide(self, header: RequestHeader, request: Any, asked: Asked, ticket: Ticket) -> Outcome:
         if header.api_key == PRODUCE:
@@ -116,13 +120,17 @@ class Dispatch:
         if not request.is_unanswered:
             return _answer(header, reply)
         # The client waits for no answer, so that a closed connection is the only way to tell it (KafkaApis does so).
-        return HangUp(reason="a Produce with acks=0 failed") if reply.has_errors else Answer(pieces=[])
+        return HangUp(reason="a Produce with acks=0 failed") if reply.has_errors else Answer([])
 
     def _fetch(self, header: RequestHeader, request: "Fetch", asked: Asked, ticket: Ticket) -> Outcome:
         reply = _module(FETCH).decide(self._cluster, self._fetch_sessions, request, asked)
         if isinstance(reply, _module(FETCH).Waiting):
-            return Park(header=header, ticket=ticket, waiting=reply)
+            return Park(header, ticket, waiting=reply)
         return _answer(header, reply)
+
+    @cached_property
+    def _groups(self) -> "GroupRuntime":
+        return self._make_groups()
 
     @cached_property
     def _fetch_sessions(self) -> "FetchSessions":
@@ -142,6 +150,4 @@ def _module(api_key: int) -> Any:
 
 
 def _answer(header: RequestHeader, reply: Any) -> Answer:
-    reshape = getattr(_module(header.api_key), "to_response", None)
-    response = reshape(reply, header.api_version) if reshape else reply
-    return Answer(pieces=response_pieces(header, response))
+    return Answer(route(header.api_key, header.api_version).answer(header, reply))

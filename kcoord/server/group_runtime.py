@@ -36,7 +36,7 @@ class GroupRuntime:
         self._fresh_id = fresh_id
         self._journals = {node_id: journal_of(node_id) for node_id in cluster.nodes}
         self._coordinators = {node_id: self._coordinator(node_id) for node_id in cluster.nodes}
-        self._outbox: list[tuple[Ticket, Reply]] = []
+        self.outbox: list[tuple[Ticket, Reply]] = []  # for `take_replies`
 
     def decide(self, node_id: NodeId, decide: Decide, request: object, ticket: Ticket, at: Instant) -> Reply | None:
         """The reply to this request; None if it is parked. Replies to others wait in the outbox."""
@@ -47,19 +47,19 @@ class GroupRuntime:
             # The coordinator knows none of its groups now, and says so in the words of this request.
             effects = decide(self._unloaded(), request, ticket, at)
             assert isinstance(effects, Effects)
-            self._outbox = [(to, reply) for to, reply in self._outbox if to != ticket]
+            self.outbox = [(to, reply) for to, reply in self.outbox if to != ticket]
             self._recover(node_id, at)
         own = None
         for to, reply in effects.replies:
             if to == ticket:
                 own = reply
             else:
-                self._outbox.append((to, reply))
+                self.outbox.append((to, reply))
         return own
 
     def take_replies(self) -> list[tuple[Ticket, Reply]]:
         """Replies to requests that were parked, in the order in which they were decided."""
-        replies, self._outbox = self._outbox, []
+        replies, self.outbox = self.outbox, []
         return replies
 
     def deadline(self) -> float | None:
@@ -85,7 +85,7 @@ class GroupRuntime:
         for node_id, coordinator in list(self._coordinators.items()):
             effects = happen(coordinator)
             if self._keep(node_id, effects, at):
-                self._outbox += effects.replies
+                self.outbox += effects.replies
             else:
                 self._recover(node_id, at)
 
@@ -96,8 +96,8 @@ class GroupRuntime:
                 self._journals[node_id].append(effects.records)
             except CannotAppend as error:
                 log.error("unloaded node=%s why=%r", node_id, str(error))
-                self._outbox += _not_coordinator(effects.replies)
-                self._outbox += self._coordinators[node_id].unload(at).replies
+                self.outbox += _not_coordinator(effects.replies)
+                self.outbox += self._coordinators[node_id].unload(at).replies
                 return False
         if effects.events:
             _log(effects.events)

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from kcoord.server.runtime import Runtime, Setup
+from kcoord.server.runtime import Runtime
+from kcoord.server.setup import Setup
 
 log = logging.getLogger("kcoord.server")
 
@@ -38,7 +39,7 @@ async def _serve(setup: Setup, ready: Callable[[Runtime], None]) -> None:
         ready(runtime)
         asyncio.get_running_loop().call_later(1, _settle_memory)
         await stopped.wait()
-        log.info("stopping connections=%s", runtime.connections)
+        log.info("stopping connections=%s", len(runtime.connections))
 
 
 def _settle_memory() -> None:

@@ -15,11 +15,13 @@ class BadFrame(ValueError):
 class FrameSplitter:
     """Bytes in as they arrive, whole frames out; holds only bytes that did arrive, whatever a length claims.
 
-    After a length that no frame may have, `broken` says so and nothing comes out any more.
+    After a length that no frame may have, `broken` says so and nothing comes out any more. `is_amidst` is False when
+    all that came in has come out again.
     """
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.broken: BadFrame | None = None
+        self.is_amidst = False
         self._max_frame_bytes = max_frame_bytes
         self._held = bytearray()
         self._needed = 4
@@ -34,36 +36,41 @@ class FrameSplitter:
         if self.broken:
             return []
         if not self._held:
+            if len(chunk) >= 4 and LENGTH_PREFIX.unpack_from(chunk)[0] == len(chunk) - 4 <= self._max_frame_bytes:
+                return [chunk[4:]]  # one frame, as most often
             frames, position = self._split(chunk)
-            self._held += chunk[position:]
+            if position < len(chunk):
+                self._held += chunk[position:]
+                self.is_amidst = True
             return frames
         self._held += chunk
         if len(self._held) < self._needed:
             return []
-        frames, position = self._split(self._held)
+        with memoryview(self._held) as view:
+            frames, position = self._split(view)
         del self._held[:position]
+        self.is_amidst = bool(self._held) or self.broken is not None
         return frames
 
-    def _split(self, buffer: bytes | bytearray) -> tuple[list[bytes], int]:
+    def _split(self, buffer: bytes | memoryview) -> tuple[list[bytes], int]:
         frames: list[bytes] = []
         position, end = 0, len(buffer)
-        view = memoryview(buffer)
         while end - position >= 4:
             (length,) = LENGTH_PREFIX.unpack_from(buffer, position)
             if length < 0 or length > self._max_frame_bytes:
                 allowed = f"0 to {self._max_frame_bytes} is allowed"
                 self.broken = BadFrame(f"a frame length of {length}, where {allowed}")
+                self.is_amidst = True
                 position = end
                 break
             close = position + 4 + length
             if close > end:
                 self._needed = 4 + length
                 break
-            frames.append(bytes(view[position + 4 : close]))
+            frames.append(bytes(buffer[position + 4 : close]))
             position = close
         else:
             self._needed = 4
-        view.release()
         return frames, position
 
 
@@ -74,8 +81,11 @@ def framed(parts: list[bytes]) -> bytes:
 
 def frame_pieces(parts: list[bytes]) -> list[bytes]:
     """The same in as few pieces as can be had without copying large parts."""
+    size = sum(map(len, parts))
+    if size < _LARGE:
+        return [b"".join([LENGTH_PREFIX.pack(size), *parts])]
     pieces: list[bytes] = []
-    small = [LENGTH_PREFIX.pack(sum(map(len, parts)))]
+    small = [LENGTH_PREFIX.pack(size)]
     for part in parts:
         if len(part) < _LARGE:
             small.append(part)

@@ -9,9 +9,8 @@
 | response v1 | correlation id, tags                         | flexible versions                    |
 """
 
-from dataclasses import dataclass
 from struct import Struct, error
-from typing import Final
+from typing import Final, NamedTuple
 
 from kcoord.wire.check import BadBody
 from kcoord.wire.varint import BadVarint, read_uvarint
@@ -21,8 +20,7 @@ _LENGTH: Final = Struct(">h")
 _CORRELATION: Final = Struct(">i")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     api_key: int
     api_version: int
     correlation_id: int
@@ -35,7 +33,7 @@ def read_request_start(frame: bytes) -> RequestHeader:
         api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
     except error:
         raise BadBody("a frame too short for a request header") from None
-    return RequestHeader(api_key=api_key, api_version=api_version, correlation_id=correlation_id)
+    return RequestHeader(api_key, api_version, correlation_id)
 
 
 def read_request_header(frame: bytes, header_version: int) -> tuple[RequestHeader, int]:
@@ -47,8 +45,7 @@ def read_request_header(frame: bytes, header_version: int) -> tuple[RequestHeade
             position = _skip_tagged_fields(frame, position)
     except (BadVarint, IndexError, error):
         raise BadBody("the request header ends too early") from None
-    header = RequestHeader(api_key=api_key, api_version=api_version, correlation_id=correlation_id, client_id=client_id)
-    return header, position
+    return RequestHeader(api_key, api_version, correlation_id, client_id), position
 
 
 def write_request_header(header: RequestHeader, header_version: int) -> bytes:
@@ -84,6 +81,8 @@ def _read_client_id(frame: bytes) -> tuple[str | None, int]:
 
 
 def _skip_tagged_fields(frame: bytes, position: int) -> int:
+    if frame[position] == 0:
+        return position + 1
     count, position = read_uvarint(frame, position)
     for _ in range(count):
         _, position = read_uvarint(frame, position)

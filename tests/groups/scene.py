@@ -55,6 +55,13 @@ ONE_PROTOCOL = (("range", b"subscription"),)
 T = TypeVar("T", bound=Reply)
 
 
+def subscription(*topics: str) -> bytes:
+    """What a consumer brings that subscribes to these topics, version 0."""
+    names = [name.encode() for name in topics]
+    listed = b"".join(len(name).to_bytes(2) + name for name in names)
+    return bytes(2) + len(names).to_bytes(4) + listed + (-1).to_bytes(4, signed=True)
+
+
 class SomeTopics:
     """The topics that there are, by name and number of partitions."""
 
@@ -249,6 +256,14 @@ class Scene:
         asking: Asking[CommitReply] = self._ask(self.coordinator.commit, request)
         return asking.reply
 
+    def commit_topics(self, *topics: CommittedTopic, generation: int = -1, group_id: str = "g") -> CommitReply:
+        """A commit of nobody, topic by topic as given."""
+        request = Commit(
+            group_id=group_id, member_id="", instance_id=None, generation=generation, retention=None, topics=topics
+        )
+        asking: Asking[CommitReply] = self._ask(self.coordinator.commit, request)
+        return asking.reply
+
     def fetch(
         self, topics: dict[str | UUID, list[int]] | None, *, group_id: str = "g", is_by_id: bool = False
     ) -> FetchOffsetsReply:
@@ -266,6 +281,12 @@ class Scene:
         )
         request = FetchOffsets(groups=(AskedGroup(group_id=group_id, topics=asked),), is_by_id=is_by_id)
         asking: Asking[FetchOffsetsReply] = self._ask(self.coordinator.fetch_offsets, request)
+        return asking.reply
+
+    def fetch_groups(self, *groups: AskedGroup) -> FetchOffsetsReply:
+        asking: Asking[FetchOffsetsReply] = self._ask(
+            self.coordinator.fetch_offsets, FetchOffsets(groups=groups, is_by_id=False)
+        )
         return asking.reply
 
     def offset(self, topic: str = "t", partition: int = 0, *, group_id: str = "g") -> OffsetLine:
@@ -290,9 +311,28 @@ class Scene:
         asking: Asking[DescribeGroupsReply] = self._ask(self.coordinator.describe_groups, request)
         return asking.reply.groups[0]
 
+    def describe_groups(self, *group_ids: str, include_operations: bool = False) -> DescribeGroupsReply:
+        request = DescribeGroups(group_ids=group_ids, include_operations=include_operations)
+        asking: Asking[DescribeGroupsReply] = self._ask(self.coordinator.describe_groups, request)
+        return asking.reply
+
     def delete_groups(self, *group_ids: str) -> DeleteGroupsReply:
         asking: Asking[DeleteGroupsReply] = self._ask(self.coordinator.delete_groups, DeleteGroups(group_ids=group_ids))
         return asking.reply
+
+    # What happens elsewhere.
+
+    def delete_topic(self, name: str) -> None:
+        topic_id = self.topics.topic_id(name)
+        assert topic_id is not None, "there is no such topic"
+        del self.topics.partitions[name]
+        self.take(self.coordinator.topic_deleted(name, topic_id))
+
+    def kill_group(self, group_id: str = "g") -> None:
+        """Let the group die, and ask for it all the same: as one does who found it a moment before."""
+        group = self.coordinator.groups[group_id]
+        self.take(self.coordinator.unload(self.at()))
+        self.coordinator.groups[group_id] = group
 
     # Whole passages.
 
@@ -332,6 +372,10 @@ class Scene:
             Joined(member_id=member_id, instance_id=instance, generation=generation)
             for member_id, instance in zip(ids, instances, strict=True)
         ]
+
+    def ask(self, decide: Callable[[Coordinator, Any, Ticket, Instant], Effects | Reply], request: Any) -> Asking[Any]:
+        """Whatever request, and the coordinator's function that decides of it."""
+        return self._ask(lambda *asked: decide(self.coordinator, *asked), request)
 
     def _ask(self, decide: Callable[[Any, Ticket, Instant], Effects | Reply], request: Any) -> Asking[Any]:
         ticket = Ticket(next(self._tickets))

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kcoord.broker.cluster import Node
-from kcoord.server.runtime import Runtime, Setup
+from kcoord.server.runtime import Runtime
+from kcoord.server.setup import Setup
 from kcoord.settings import Settings
 from kcoord.wire.client import Client
 
@@ -30,7 +31,7 @@ class Server:
         async def looked() -> Any:
             return look()
 
-        return asyncio.run_coroutine_threadsafe(looked(), self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(looked(), self.loop).result(60)
 
 
 Serve = Callable[..., Server]
@@ -46,9 +47,9 @@ def _serving(setup: Setup) -> Iterator[Server]:
         async def start() -> Runtime:
             return await Runtime(setup).__aenter__()
 
-        runtime = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+        runtime = asyncio.run_coroutine_threadsafe(start(), loop).result(60)
         yield Server(runtime=runtime, loop=loop)
-        asyncio.run_coroutine_threadsafe(runtime.__aexit__(None, None, None), loop).result(10)
+        asyncio.run_coroutine_threadsafe(runtime.__aexit__(None, None, None), loop).result(60)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

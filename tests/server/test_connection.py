@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kcoord.groups.instant import Instant
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer, HangUp, Outcome, Park
 from kcoord.tickets import Ticket
@@ -58,7 +59,7 @@ class Script:
     def admit(self, connection: Connection) -> str | None:
         return self.refusal
 
-    def decide(self, connection: Connection, frame: bytes) -> Outcome:
+    def decide(self, connection: Connection, frame: bytes, at: Instant) -> Outcome:
         self.decided.append(frame)
         if self.fault:
             raise self.fault
@@ -85,8 +86,8 @@ class Script:
     def soon(self, turn: Callable[[], None]) -> None:
         self.turns.append(turn)
 
-    def now(self) -> float:
-        return 0.0
+    def now(self) -> Instant:
+        return Instant(0.0, 0)
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ def test_a_client_that_hangs_up_while_its_fetch_is_parked_leaves_nothing(serve: 
     with server.client() as other:
         _until(lambda: len(server.runtime._parked) == 1)
         client.close()
-        _until(lambda: not server.runtime._parked and server.runtime.connections == 1)
+        _until(lambda: not server.runtime._parked and len(server.runtime.connections) == 1)
         assert other.ask(_produce, 9, **_produce_fields("t")).responses[0].partition_responses[0].base_offset == 0
 
 
@@ -169,15 +169,15 @@ def test_connections_from_one_address_are_limited(serve: Serve) -> None:
         assert first.ask(_api_versions, 0).api_keys
         with server.client() as second, pytest.raises(ConnectionError):
             second.ask(_api_versions, 0)
-    _until(lambda: server.runtime.connections == 0)
+    _until(lambda: len(server.runtime.connections) == 0)
     with server.client() as again:
         assert again.ask(_api_versions, 0).api_keys
 
 
 def test_a_silent_connection_is_closed_and_a_waiting_one_is_not(serve: Serve) -> None:
-    server = serve(topics=(("t", 1),), **{"connections.max.idle.ms": "200"})
+    server = serve(topics=(("t", 1),), **{"connections.max.idle.ms": "1000"})
     with server.client() as silent, server.client() as waiting:
-        waiting.send(_fetch, 12, **_fetch_fields("t", wait=1.0))
+        waiting.send(_fetch, 12, **_fetch_fields("t", wait=2.5))
         silent.send_bytes(b"\0\0")
         with pytest.raises(Disconnected):
             silent.receive_frame()
@@ -192,11 +192,11 @@ def test_the_greediest_connection_pays_when_too_many_bytes_wait(serve: Serve) ->
             greedy.send_bytes((1 << 20).to_bytes(4) + bytes(400_000))
         with pytest.raises(ConnectionError):
             greedy.receive_frame()
-        _until(lambda: server.runtime.connections == 1)
+        _until(lambda: len(server.runtime.connections) == 1)
 
 
 def test_a_full_memory_refuses_records_and_takes_them_again_once_there_is_room(serve: Serve) -> None:
-    with serve(topics=(("t", 1),), **{"kcoord.log.memory.bytes": "2000"}).client() as client:
+    with serve(topics=(("t", 1),), **{"kcoord.log.bytes": "2000"}).client() as client:
         errors = [_produced(client, b"x" * 500) for _ in range(5)]
         assert errors == [ErrorCode.none] * 3 + [ErrorCode.kafka_storage_error] * 2
         partitions = [{"partition_index": 0, "offset": -1}]
@@ -205,9 +205,9 @@ def test_a_full_memory_refuses_records_and_takes_them_again_once_there_is_room(s
 
 
 def test_a_full_memory_is_told_in_the_log(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    with serve(topics=(("t", 1),), **{"kcoord.log.memory.bytes": "100"}).client() as client:
+    with serve(topics=(("t", 1),), **{"kcoord.log.bytes": "100"}).client() as client:
         assert _produced(client, b"x" * 500) is ErrorCode.kafka_storage_error
-        _until(lambda: any("full kcoord.log.memory.bytes=100" in message for message in caplog.messages))
+        _until(lambda: any("full kcoord.log.bytes=100" in message for message in caplog.messages))
 
 
 def _produced(client: Client, value: bytes) -> ErrorCode:
@@ -218,7 +218,7 @@ def _produced(client: Client, value: bytes) -> ErrorCode:
 
 
 def _until(is_so: Any) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -243,22 +243,22 @@ def test_a_fault_in_one_parked_request_does_not_keep_the_others_from_their_answe
     _until(lambda: len(server.runtime._parked) == 3)
     with server.client() as producer:
         producer.ask(_produce, 9, **_produce_fields("t"))
-        _until(lambda: server.runtime.connections == 3)
+        _until(lambda: len(server.runtime.connections) == 3)
     answered = 0
     for client in clients:
         with suppress(ConnectionError):
             answered += bool(client.receive(_fetch, 12).responses[0].partitions[0].records)
         client.close()
     assert answered == 2
-    _until(lambda: server.runtime.connections == 0)
+    _until(lambda: len(server.runtime.connections) == 0)
     assert not server.runtime._parked
 
 
 def test_a_connection_is_not_idle_right_after_its_long_poll(serve: Serve) -> None:
-    server = serve(topics=(("t", 1),), **{"connections.max.idle.ms": "400"})
+    server = serve(topics=(("t", 1),), **{"connections.max.idle.ms": "1200"})
     with server.client() as client:
-        client.ask(_fetch, 12, **_fetch_fields("t", wait=0.8))
-        time.sleep(0.25)
+        client.ask(_fetch, 12, **_fetch_fields("t", wait=1.6))
+        time.sleep(0.4)
         assert client.ask(_metadata, 12, topics=None).topics
 
 

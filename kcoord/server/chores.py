@@ -1,0 +1,102 @@
+"""What is done now and then, whether or not anybody asks."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Set
+from typing import TYPE_CHECKING, Final, Protocol
+
+from kcoord.broker.cluster import Cluster
+from kcoord.groups.instant import Instant
+from kcoord.server.clock import instant, now_ms
+from kcoord.server.connection import Connection
+
+if TYPE_CHECKING:
+    from kcoord.server.group_runtime import GroupRuntime
+
+log = logging.getLogger("kcoord.server")
+
+_LONGEST_NAP: Final = 30.0
+_REST: Final = 1.0
+
+
+class Household(Protocol):
+    """What the chores look after."""
+
+    cluster: Cluster
+    groups: "GroupRuntime | None"
+
+    @property
+    def connections(self) -> Set[Connection]: ...
+
+    def now(self) -> Instant: ...
+
+
+class Chores:
+    """`is_busy` and `has_slack` are set by whoever works."""
+
+    def __init__(self, household: Household) -> None:
+        self.is_busy = self.has_slack = False
+        self._household = household
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def begin(self) -> None:
+        settings = self._household.cluster.settings
+        chores: list[tuple[Callable[[], None], float]] = [
+            (self._close_idle, min(settings.connections_max_idle_ms / 4000, _LONGEST_NAP)),
+            (self._enforce_retention, settings.log_retention_check_interval_ms / 1000),
+            (self._expire_offsets, settings.offsets_retention_check_interval_ms / 1000),
+            (self._give_back_memory, _REST),
+            (self._warn_if_full, _REST),
+        ]
+        self._tasks = [asyncio.create_task(_repeat(chore, every)) for chore, every in chores]
+
+    async def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _close_idle(self) -> None:
+        allowed_ms = self._household.cluster.settings.connections_max_idle_ms
+        oldest_allowed = self._household.now().now - allowed_ms / 1000
+        idle = [c for c in self._household.connections if c.last_active < oldest_allowed and c.ticket is None]
+        for connection in idle:
+            connection.close(f"idle for more than connections.max.idle.ms={allowed_ms}")
+
+    def _give_back_memory(self) -> None:
+        """Once there was nothing to do for a while."""
+        if self.has_slack and not self.is_busy:
+            self.has_slack = False
+            from kcoord.server.memory import give_back  # not before it is needed: ctypes takes its time
+
+            give_back()
+        self.is_busy = False
+
+    def _warn_if_full(self) -> None:
+        cluster = self._household.cluster
+        refused, cluster.refused_as_full = cluster.refused_as_full, 0
+        if refused:
+            log.warning("full kcoord.log.bytes=%s: batches refused=%s", cluster.settings.kcoord_log_bytes, refused)
+
+    def _enforce_retention(self) -> None:
+        cluster = self._household.cluster
+        for partition in cluster.partitions():
+            before = partition.log.size
+            deleted = partition.log.enforce_retention(now_ms())
+            partition.log.expire_producers(now_ms(), cluster.settings.producer_id_expiration_ms)
+            if deleted:
+                self.has_slack = True
+                cluster.freed(before - partition.log.size)
+                log.info("retention topic=%s partition=%s segments=%s", partition.topic, partition.index, deleted)
+
+    def _expire_offsets(self) -> None:
+        if groups := self._household.groups:
+            groups.expire_offsets(instant())
+
+
+async def _repeat(chore: Callable[[], None], every: float) -> None:
+    while True:
+        await asyncio.sleep(every)
+        try:
+            chore()
+        except Exception:
+            log.exception("bug: a chore failed; it is tried again in %s s", every)

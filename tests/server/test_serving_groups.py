@@ -1,0 +1,183 @@
+"""Groups behind sockets: where a group's coordinator is, and what members are remembered as."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kcoord.broker.describing import offsets_partition
+from kcoord.errors import ErrorCode
+from kcoord.wire.client import Client
+from tests.server.conftest import Serve, Server
+
+NONE = ErrorCode.none
+NOT_COORDINATOR = ErrorCode.not_coordinator
+SESSION = timedelta(seconds=30)
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 10, 11, 12, 13, 14
+DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 42, 47
+
+
+def quick(serve: Serve, brokers: int = 1) -> Server:
+    return serve(brokers=brokers, topics=(("t", 1),), **{"group.initial.rebalance.delay.ms": "0"})
+
+
+def join(client: Client, group_id: str, version: int = 3, **values: Any) -> Any:
+    """Up to version 3 members are let in at once."""
+    return client.ask(
+        JOIN_GROUP,
+        version,
+        **{
+            "group_id": group_id,
+            "session_timeout": SESSION,
+            "rebalance_timeout": SESSION,
+            "member_id": "",
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+            **values,
+        },
+    )
+
+
+def coordinator(client: Client, group_id: str) -> int:
+    found = client.ask(FIND_COORDINATOR, 3, key=group_id, key_type=GROUP)
+    assert found.error_code is NONE
+    return int(found.node_id)
+
+
+# Where the coordinator is.
+
+
+@pytest.mark.fact("A-301")
+@pytest.mark.parametrize("version", range(4))
+def test_up_to_version_3_one_coordinator_is_looked_for(serve: Serve, version: int) -> None:
+    server = quick(serve, brokers=2)
+    with server.client() as client:
+        for group_id in ("g", ""):
+            found = client.ask(FIND_COORDINATOR, version, key=group_id, key_type=GROUP)
+            assert found.error_code is NONE
+            with Client(found.host, found.port) as at:
+                assert coordinator(at, group_id) == found.node_id
+
+
+@pytest.mark.fact("A-301")
+@pytest.mark.parametrize("version", range(4, 7))
+def test_from_version_4_on_many_are(serve: Serve, version: int) -> None:
+    with quick(serve, brokers=2).client() as client:
+        keys = ["g", "", "h", "g"]
+        found = client.ask(FIND_COORDINATOR, version, key_type=GROUP, coordinator_keys=keys).coordinators
+        assert [line.key for line in found] == keys
+        assert [line.error_code for line in found] == [NONE] * 4
+        assert [line.node_id for line in found] == [coordinator(client, key) for key in keys]
+
+
+@pytest.mark.fact("A-302")
+@pytest.mark.parametrize(
+    ("group_id", "partitions", "partition"),
+    [
+        ("", 50, 0),
+        ("g", 50, 3),  # 103
+        ("abc", 50, 4),  # 96,354
+        ("polygenelubricants", 50, 0),  # -2^31, of which there is no absolute value: Kafka says 0
+        ("orders", 50, 31),  # -1,008,770,331 by its absolute value; without the bit of its sign it would be 17
+        ("\N{GRINNING FACE}", 50, 49),  # two units of UTF-16: 1,772,899
+        ("g", 7, 5),
+    ],
+)
+def test_a_group_has_the_partition_of_its_javas_hash(group_id: str, partitions: int, partition: int) -> None:
+    assert offsets_partition(group_id, partitions) == partition
+
+
+@pytest.mark.fact("A-302")
+def test_groups_of_one_partition_have_one_coordinator_and_others_are_elsewhere(serve: Serve) -> None:
+    with quick(serve, brokers=3).client() as client:
+        nodes: dict[int, set[int]] = {}
+        for number in range(200):
+            nodes.setdefault(offsets_partition(f"g{number}", 50), set()).add(coordinator(client, f"g{number}"))
+        assert all(len(of_partition) == 1 for of_partition in nodes.values())
+        assert {node for of_partition in nodes.values() for node in of_partition} == {1, 2, 3}
+
+
+@pytest.mark.fact("A-305", "A-306")
+@pytest.mark.parametrize("key_type", [SHARE, 3, 127, -1])
+@pytest.mark.parametrize("version", [1, 3, 4, 5])
+def test_of_other_kinds_of_keys_there_is_no_coordinator(serve: Serve, key_type: int, version: int) -> None:
+    with quick(serve).client() as client:
+        found = client.ask(FIND_COORDINATOR, version, key_type=key_type, key="g", coordinator_keys=["g"])
+        line = found.coordinators[0] if version >= 4 else found
+        assert (line.error_code, line.node_id) == (ErrorCode.invalid_request, -1)
+
+
+def test_the_wrong_node_sends_away_whatever_it_is_asked(serve: Serve) -> None:
+    server = quick(serve, brokers=2)
+    with server.client() as client:
+        right = coordinator(client, "g")
+    offset = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}
+    with server.client(3 - right) as wrong:
+        assert join(wrong, "g").error_code is NOT_COORDINATOR
+        member = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+        assert wrong.ask(SYNC_GROUP, 3, **member, assignments=[]).error_code is NOT_COORDINATOR
+        assert wrong.ask(HEARTBEAT, 3, **member).error_code is NOT_COORDINATOR
+        leaving = [{"member_id": "m", "group_instance_id": None}]
+        assert wrong.ask(LEAVE_GROUP, 3, group_id="g", members=leaving).error_code is NOT_COORDINATOR
+        committed = wrong.ask(
+            OFFSET_COMMIT,
+            9,
+            group_id="g",
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            topics=[{"name": "t", "partitions": [offset]}],
+        )
+        assert committed.topics[0].partitions[0].error_code is NOT_COORDINATOR
+        asked = [{"group_id": "g", "topics": None, "member_id": None, "member_epoch": -1}]
+        fetched = wrong.ask(OFFSET_FETCH, 9, groups=asked, require_stable=False)
+        assert fetched.groups[0].error_code is NOT_COORDINATOR
+        assert wrong.ask(OFFSET_DELETE, 0, group_id="g", topics=[]).error_code is NOT_COORDINATOR
+        assert wrong.ask(DESCRIBE_GROUPS, 6, groups=["g"]).groups[0].error_code is NOT_COORDINATOR
+        assert wrong.ask(DELETE_GROUPS, 2, groups_names=["g"]).results[0].error_code is NOT_COORDINATOR
+    with server.client(right) as there:
+        assert join(there, "g").error_code is NONE
+        assert [group.group_id for group in _listed(there)] == ["g"]
+    with server.client(3 - right) as wrong:
+        assert _listed(wrong) == ()
+
+
+def _listed(client: Client) -> Any:
+    return client.ask(LIST_GROUPS, 5, states_filter=[], types_filter=[]).groups
+
+
+# What members are remembered as.
+
+
+@pytest.mark.fact("A-105")
+def test_a_member_is_shown_with_the_address_that_it_called_from(serve: Serve) -> None:
+    with quick(serve).client(client_id="me") as client:
+        joined = join(client, "g")
+        [group] = client.ask(DESCRIBE_GROUPS, 5, groups=["g"]).groups
+        [member] = group.members
+        assert (member.member_id, member.client_id) == (joined.member_id, "me")
+        assert member.client_host == "/127.0.0.1"
+
+
+@pytest.mark.fact("A-411", "J-011")
+def test_a_client_without_an_id_becomes_a_member_all_the_same(serve: Serve) -> None:
+    with quick(serve).client(client_id=None) as client:
+        joined = join(client, "g")
+        assert joined.error_code is NONE
+        assert joined.member_id.startswith("-")
+        assert len(joined.member_id) == 1 + 36
+        [group] = client.ask(DESCRIBE_GROUPS, 5, groups=["g"]).groups
+        assert [member.client_id for member in group.members] == [""]
+
+
+@pytest.mark.fact("A-414")
+@pytest.mark.parametrize("name", ["\x1b[31mred\x1b[0m", "a\nb", "\0", "\u202eright to left", "tab\tand blank "])
+def test_names_are_kept_and_given_back_as_they_are(serve: Serve, name: str) -> None:
+    with quick(serve).client(client_id=name) as client:
+        joined = join(client, name)
+        assert joined.error_code is NONE
+        assert joined.member_id[:-37] == name
+        [group] = client.ask(DESCRIBE_GROUPS, 5, groups=[name]).groups
+        assert group.group_id == name
+        assert [(member.member_id, member.client_id) for member in group.members] == [(joined.member_id, name)]
+        assert [listed.group_id for listed in _listed(client)] == [name]
