@@ -67,6 +67,13 @@ class Settings:
     queued_max_request_bytes: int = _setting(
         536_870_912, "Bytes of requests that wait and answers unread; beyond, the greediest client is closed", least=1
     )
+    kcoord_max_groups: int = _setting(100_000, "Groups of one broker; one more gets POLICY_VIOLATION", least=1)
+    kcoord_max_members: int = _setting(
+        200_000, "Members of all groups of one broker, ids given out included; one more gets POLICY_VIOLATION", least=1
+    )
+    kcoord_member_max_bytes: int = _setting(
+        1_048_576, "What a member may bring to a join, and get by a plan; more gets POLICY_VIOLATION", least=1
+    )
     kcoord_max_partitions: int = _setting(50_000, "Partitions of all topics together", least=1)
     kcoord_log_memory_bytes: int = _setting(
         1_073_741_824, "Bytes of records held in memory; beyond, Produce gets KAFKA_STORAGE_ERROR", least=1

@@ -21,7 +21,7 @@ from kcoord.errors import ErrorCode
 from kcoord.groups import committing, describing, joining, leaving, offsets, rebalancing, retention, sessions, syncing
 from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
 from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, gathered, told
-from kcoord.groups.group import Group, restored
+from kcoord.groups.group import Census, Group, restored
 from kcoord.groups.instant import Instant
 from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, OffsetsStored, Record
 from kcoord.groups.replies import (
@@ -74,6 +74,7 @@ class Coordinator:
         self._fresh_id = fresh_id
         self._owns = owns
         self._deadlines = Deadlines()
+        self._census = Census()
         self._initial_delay = settings.group_initial_rebalance_delay_ms / 1000
 
     # Membership.
@@ -87,7 +88,11 @@ class Coordinator:
         if group is None:
             if request.member_id:
                 return joining.refuse(ticket, ErrorCode.unknown_member_id, request.member_id)
+            if self._has_all_groups():
+                return joining.refuse(ticket, ErrorCode.policy_violation, "")
             group, made = self._make(request.group_id, at)
+        if not request.member_id and self._census.members >= self._settings.kcoord_max_members:
+            return made + joining.refuse(ticket, ErrorCode.policy_violation, "")
         return made + joining.join(group, request, ticket, at, self._settings, self._fresh_id())
 
     def sync(self, request: Sync, ticket: Ticket, at: Instant) -> Effects:
@@ -96,6 +101,8 @@ class Coordinator:
         group = self._group_of_member(request.group_id)
         if not isinstance(group, Group):
             return syncing.refuse(ticket, group)
+        if any(len(assignment) > self._settings.kcoord_member_max_bytes for assignment in request.plan.values()):
+            return syncing.refuse(ticket, ErrorCode.policy_violation)
         return syncing.sync(group, request, ticket, at)
 
     def heartbeat(self, request: Heartbeat, ticket: Ticket, at: Instant) -> HeartbeatReply:
@@ -197,7 +204,7 @@ class Coordinator:
         match record:
             case GroupStored():
                 known = self.groups.get(record.group_id)
-                self.groups[record.group_id] = group = restored(record, self._deadlines)
+                self.groups[record.group_id] = group = restored(record, self._deadlines, self._census)
                 group.offsets = known.offsets if known else {}
             case GroupDeleted():
                 self.groups.pop(record.group_id, None)
@@ -212,6 +219,7 @@ class Coordinator:
 
     def resume(self, at: Instant) -> Effects:
         """All is replayed: sessions begin now. Groups that are larger than allowed meanwhile shrink."""
+        self._census.members = sum(len(group.members) for group in self.groups.values())
         return gathered(self._resume(group, at) for group in self.groups.values())
 
     def unload(self, at: Instant) -> Effects:
@@ -233,13 +241,18 @@ class Coordinator:
         group = self.groups.get(request.group_id)
         if group is None and request.generation >= 0:
             return ErrorCode.group_id_not_found
-        return group or Group(request.group_id, self._deadlines, since_ms=at.wall_ms)
+        if group is None and self._has_all_groups():
+            return ErrorCode.policy_violation
+        return group or Group(request.group_id, self._deadlines, self._census, since_ms=at.wall_ms)
+
+    def _has_all_groups(self) -> bool:
+        return len(self.groups) >= self._settings.kcoord_max_groups
 
     def _known_or_simple(self, group_id: str, since_ms: int | None = None) -> Group:
         """The group, made without members if only its offsets are known."""
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = Group(group_id, self._deadlines, since_ms=since_ms)
+            group = self.groups[group_id] = Group(group_id, self._deadlines, self._census, since_ms=since_ms)
         return group
 
     def _make(self, group_id: str, at: Instant) -> tuple[Group, Effects]:

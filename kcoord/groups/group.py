@@ -17,6 +17,13 @@ Kept = tuple[Commitment, OffsetsStored]
 """An offset, and the record that it came with."""
 
 
+@dataclass(slots=True)
+class Census:
+    """How many there are in all groups of a coordinator, ids given out included."""
+
+    members: int = 0
+
+
 @dataclass(slots=True, kw_only=True)
 class InitialDelay:
     """How long a group that was empty still waits for more members (KIP-134)."""
@@ -28,6 +35,7 @@ class InitialDelay:
 
 class Group:
     __slots__ = (
+        "_census",
         "_deadlines",
         "awaiting_sync",
         "generation",
@@ -49,8 +57,9 @@ class Group:
         "sync_phase",
     )
 
-    def __init__(self, group_id: str, deadlines: Deadlines, *, since_ms: int | None) -> None:
+    def __init__(self, group_id: str, deadlines: Deadlines, census: Census, *, since_ms: int | None) -> None:
         self._deadlines = deadlines
+        self._census = census
         self.group_id = group_id
         self.state = State.EMPTY
         self.since_ms = since_ms
@@ -88,9 +97,7 @@ class Group:
 
     @property
     def rebalance_timeout(self) -> float:
-        """How long the slowest member may take; clients can ask for less than nothing."""
-        longest = max((member.rebalance_timeout for member in self.members.values()), default=0.0)
-        return max(longest, 0.0)
+        return max((member.rebalance_timeout for member in self.members.values()), default=0.0)
 
     @property
     def have_all_joined(self) -> bool:
@@ -136,6 +143,7 @@ class Group:
             assert member.instance_id not in self.member_ids_by_instance, "a known instance is replaced, not added"
             self.member_ids_by_instance[member.instance_id] = member.member_id
         self.members[member.member_id] = member
+        self._census.members += 1
         self.forget_pending(member.member_id)
         self._count(member.protocols, 1)
         self.parked_joins += member.join_ticket is not None
@@ -143,6 +151,7 @@ class Group:
     def remove(self, member: Member) -> None:
         """Take it out. Its tickets are the caller's to answer."""
         del self.members[member.member_id]
+        self._census.members -= 1
         self._count(member.protocols, -1)
         self.parked_joins -= member.join_ticket is not None
         self.awaiting_sync.discard(member.member_id)
@@ -188,12 +197,14 @@ class Group:
     def await_use_of(self, member_id: str, deadline: float) -> None:
         """An id was given out; it is forgotten if nobody has joined with it by then."""
         self.pending[member_id] = Deadline(Purpose.SESSION, self.group_id, member_id)
+        self._census.members += 1
         self._deadlines.set(self.pending[member_id], deadline)
 
     def forget_pending(self, member_id: str) -> None:
         deadline = self.pending.pop(member_id, None)
         if deadline:
             self._deadlines.clear(deadline)
+            self._census.members -= 1
 
     # Deadlines.
 
@@ -260,9 +271,9 @@ def _stored(member: Member, protocol: str | None) -> StoredMember:
     )
 
 
-def restored(record: GroupStored, deadlines: Deadlines) -> Group:
+def restored(record: GroupStored, deadlines: Deadlines, census: Census) -> Group:
     """The group that a record tells of. Its sessions begin when the coordinator resumes."""
-    group = Group(record.group_id, deadlines, since_ms=record.since_ms)
+    group = Group(record.group_id, deadlines, census, since_ms=record.since_ms)
     group.generation = record.generation
     for stored in record.members:
         member = Member(

@@ -50,6 +50,8 @@ def refusal(request: Join, settings: Settings) -> ErrorCode | None:
     shortest, longest = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     if not shortest / 1000 <= request.session_timeout <= longest / 1000:
         return ErrorCode.invalid_session_timeout
+    if sum(len(subscription) for _, subscription in request.protocols) > settings.kcoord_member_max_bytes:
+        return ErrorCode.policy_violation
     return None
 
 

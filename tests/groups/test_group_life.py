@@ -1,0 +1,349 @@
+"""Random lives of two groups: whatever is asked, in whatever order, the invariants hold after every step.
+
+The rules know nothing of what is right. They ask as members, as strangers with ids and generations that are wrong, and
+as operators; a witness says what may come of it.
+"""
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any, Final
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kcoord.errors import ErrorCode
+from kcoord.groups.member import Protocols
+from kcoord.groups.records import OffsetsStored
+from kcoord.groups.replies import JoinReply, SyncReply
+from kcoord.groups.requests import Leaving
+from kcoord.groups.state import State
+from tests.groups import invariants
+from tests.groups.scene import Asking, Scene
+from tests.groups.subscriptions import subscription_to
+from tests.groups.witness import Witness
+
+RETENTION_MINUTES: Final = 2
+LONGER_THAN_ANY_DEADLINE: Final = 10_000.0
+
+
+groups = st.sampled_from(["g", "g", "g", "h"])
+picks = st.integers(0, 40)
+drifts = st.sampled_from([0, 0, 0, 0, 0, -1, 1])
+topic_lists = st.lists(st.sampled_from(["t", "u"]), max_size=2, unique=True)
+subscriptions = st.one_of(
+    topic_lists.map(subscription_to),
+    topic_lists.map(lambda topics: subscription_to(topics)[:-6]),
+    st.binary(max_size=12),
+)
+offers = st.one_of(
+    subscriptions.map(lambda subscription: (("range", subscription),)),
+    subscriptions.map(lambda subscription: (("sticky", subscription), ("range", b""))),
+    st.lists(st.tuples(st.sampled_from(["range", "sticky"]), subscriptions), max_size=2).map(tuple),
+)
+rebalance_timeouts = st.sampled_from([-1.0, 0.0, 6.0, 10.0, 60.0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """One that asked to join, and the id that it was answered with."""
+
+    group_id: str
+    member_id: str = ""
+    instance_id: str | None = None
+    protocols: Protocols = (("range", b""),)
+    protocol_type: str = "consumer"
+
+
+STRANGER: Final = Known(group_id="g", member_id="stranger")
+
+
+class GroupLife(RuleBasedStateMachine):
+    @initialize(delay_ms=st.sampled_from([0, 3_000]), max_size=st.sampled_from([2, 4, 1000]))
+    def begin(self, delay_ms: int, max_size: int) -> None:
+        self.scene = Scene(
+            group_initial_rebalance_delay_ms=delay_ms,
+            group_max_size=max_size,
+            offsets_retention_minutes=RETENTION_MINUTES,
+            offset_metadata_max_bytes=10,
+        )
+        self.witness = Witness(self.scene)
+        self.joins: list[tuple[Asking[JoinReply], Known]] = []
+
+    @invariant()
+    def all_is_sound(self) -> None:
+        self.witness.check()
+
+    # Members come, take part and go.
+
+    @rule(
+        group_id=groups,
+        instance_id=st.sampled_from([None, None, "i", "j"]),
+        protocols=offers,
+        protocol_type=st.sampled_from(["consumer", "consumer", "consumer", "connect", ""]),
+        session_timeout=st.sampled_from([6.0, 10.0, 45.0]),
+        rebalance_timeout=rebalance_timeouts,
+        needs_known_id=st.booleans(),
+        can_skip_assignment=st.booleans(),
+    )
+    def join_as_new(
+        self, group_id: str, instance_id: str | None, protocols: Protocols, protocol_type: str, **how: float | bool
+    ) -> None:
+        joining = Known(group_id=group_id, instance_id=instance_id, protocols=protocols, protocol_type=protocol_type)
+        self.join(joining, **how)
+
+    @rule(pick=picks, protocols=st.none() | offers, rebalance_timeout=rebalance_timeouts)
+    def join_with_id(self, pick: int, protocols: Protocols | None, rebalance_timeout: float) -> None:
+        known = self.pick(pick)
+        offered = known.protocols if protocols is None else protocols
+        self.join(replace(known, protocols=offered), rebalance_timeout=rebalance_timeout)
+
+    @rule(group_id=groups, newcomers=st.integers(1, 3))
+    def some_join(self, group_id: str, newcomers: int) -> None:
+        """Such as have nothing odd about them."""
+        for _ in range(newcomers):
+            self.join(Known(group_id=group_id))
+
+    @rule(group_id=groups, and_sync=st.booleans())
+    def all_join_again(self, group_id: str, and_sync: bool) -> None:
+        for member in self.members(group_id):
+            self.join(member)
+        if and_sync:
+            self.all_sync_as(group_id, self.members(group_id))
+
+    @rule(
+        pick=picks,
+        drift=drifts,
+        assignment=st.binary(max_size=3),
+        planned=st.sets(picks, max_size=4),
+        protocol=st.sampled_from([None, None, "range", "sticky"]),
+    )
+    def sync(self, pick: int, drift: int, assignment: bytes, planned: set[int], protocol: str | None) -> None:
+        known = self.pick(pick)
+        plan = {self.pick(each).member_id: assignment for each in planned}
+        may = self.is_member(known, drift)
+        asking = self.sync_as(known, self.generation(known.group_id) + drift, plan, protocol)
+        assert may or not asking.is_parked, "only a member of this generation waits for its assignment"
+
+    @rule(group_id=groups, leader_is_last=st.booleans())
+    def all_sync(self, group_id: str, leader_is_last: bool) -> None:
+        members = self.members(group_id)
+        self.all_sync_as(group_id, members[::-1] if leader_is_last else members)
+
+    @rule(pick=picks, drift=drifts)
+    def heartbeat(self, pick: int, drift: int) -> None:
+        known = self.pick(pick)
+        may = self.is_member(known, drift)
+        reply = self.scene.heartbeat(
+            known.member_id,
+            self.generation(known.group_id) + drift,
+            instance_id=known.instance_id,
+            group_id=known.group_id,
+        )
+        assert may or reply.error_code is not ErrorCode.none, "all is well for a member of this generation only"
+
+    @rule(group_id=groups, leavers=st.lists(st.tuples(picks, st.booleans(), st.booleans()), max_size=3))
+    def leave(self, group_id: str, leavers: list[tuple[int, bool, bool]]) -> None:
+        leaving = [
+            Leaving(
+                member_id=self.pick(pick).member_id if by_id else "",
+                instance_id=self.pick(pick).instance_id if by_instance else None,
+            )
+            for pick, by_id, by_instance in leavers
+        ]
+        reply = self.scene.leave(*leaving, group_id=group_id)
+        assert len(reply.members) == len(leaving)
+
+    # Offsets.
+
+    @rule(
+        pick=picks,
+        drift=drifts,
+        partition=st.integers(-1, 4),
+        offset=st.integers(0, 1000),
+        metadata=st.sampled_from(["", "", "", "too long to be kept"]),
+        retention=st.sampled_from([None, None, 1.0, 500.0]),
+    )
+    def commit(
+        self, pick: int, drift: int, partition: int, offset: int, metadata: str, retention: float | None
+    ) -> None:
+        known = self.pick(pick)
+        generation = self.generation(known.group_id) + drift
+        is_alone = generation < 0 and not self.members(known.group_id)
+        may = is_alone or self.is_member(known, drift)
+        reply = self.scene.commit(
+            {("t", partition): offset, ("u", 0): offset},
+            member_id=known.member_id,
+            instance_id=known.instance_id,
+            generation=generation,
+            group_id=known.group_id,
+            metadata=metadata,
+            retention=retention,
+        )
+        has_committed = self.witness.committed(known.group_id, reply, offset)
+        assert may or not has_committed, "a fenced member never commits"
+
+    @rule(group_id=groups, offset=st.integers(0, 1000))
+    def commit_without_member(self, group_id: str, offset: int) -> None:
+        is_in_use = bool(self.members(group_id))
+        reply = self.scene.commit({("t", 1): offset}, group_id=group_id)
+        has_committed = self.witness.committed(group_id, reply, offset)
+        assert not (is_in_use and has_committed), "nobody commits past the members"
+
+    @rule(group_id=groups, topic=st.sampled_from(["t", "u", "none"]))
+    def delete_offsets(self, group_id: str, topic: str) -> None:
+        reply = self.scene.delete_offsets({topic: [0, 1]}, group_id=group_id)
+        for line in reply.topics:
+            for deleted in line.partitions:
+                if deleted.error_code is ErrorCode.none:
+                    self.witness.offsets.pop((group_id, topic, deleted.partition_index), None)
+
+    @rule()
+    def expire_offsets(self) -> None:
+        before = {key: self.stored(*key) for key in self.witness.offsets}
+        groups = dict(self.scene.coordinator.groups)
+        since = {group_id: group.since_ms for group_id, group in groups.items() if group.is_empty}
+        self.scene.take(self.scene.coordinator.expire_offsets(self.scene.at()))
+        for key, stored in before.items():
+            if self.stored(*key) is None:
+                assert stored is not None
+                assert groups[key[0]].state in (State.EMPTY, State.STABLE)
+                # In an empty group it counts how long it is empty, even for an offset that was committed since.
+                times = [stored.committed_at_ms, since.get(key[0]) or stored.committed_at_ms]
+                is_told = (stored.expires_at_ms or inf) <= self.scene.at().wall_ms
+                assert is_told or self.scene.at().wall_ms - min(times) >= RETENTION_MINUTES * 60_000
+                del self.witness.offsets[key]
+
+    @rule(name=st.sampled_from(["t", "u"]))
+    def make_topic_anew(self, name: str) -> None:
+        topic_id = self.scene.topics.topic_id(name)
+        assert topic_id is not None
+        of_topic = {key: self.stored(*key) for key in self.witness.offsets if key[1] == name}
+        self.scene.take(self.scene.coordinator.topic_deleted(name, topic_id))
+        self.scene.topics.made += 1
+        for key, stored in of_topic.items():
+            if stored is not None and stored.topic_id == topic_id:
+                del self.witness.offsets[key]
+
+    # Operators.
+
+    @rule(group_ids=st.lists(groups, max_size=2))
+    def delete_groups(self, group_ids: list[str]) -> None:
+        in_use = {group_id for group_id in group_ids if self.members(group_id)}
+        for line in self.scene.delete_groups(*group_ids).results:
+            if line.error_code is ErrorCode.none:
+                assert line.group_id not in in_use
+                self.witness.offsets_are_gone(line.group_id)
+
+    @rule(group_id=groups)
+    def look(self, group_id: str) -> None:
+        described = self.scene.describe(group_id)
+        listed = {line.group_id: line.group_state for line in self.scene.list_groups().groups}
+        assert described.group_state == listed.get(group_id, State.DEAD)
+        shown = {member.member_id for member in described.members}
+        assert shown == {member.member_id for member in self.members(group_id)}
+
+    # Time, and what befalls the coordinator.
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, 5.9, 10.0, 61.0, 130.0]), is_late=st.booleans())
+    def pass_time(self, seconds: float, is_late: bool) -> None:
+        """In a busy process several deadlines have passed when the tick comes."""
+        if not is_late:
+            self.scene.pass_time(seconds)
+            return
+        self.scene.now += seconds
+        self.scene.take(self.scene.coordinator.tick(self.scene.at()))
+        invariants.check_after_tick(self.scene.coordinator, self.scene.now)
+
+    @rule(is_crash=st.booleans())
+    def start_again(self, is_crash: bool) -> None:
+        if is_crash:
+            self.witness.crashed()
+        else:
+            self.scene.take(self.scene.coordinator.unload(self.scene.at()))
+            self.witness.check_tickets()
+        self.scene.restart()
+        self.witness.started_again()
+
+    def teardown(self) -> None:
+        self.scene.take(self.scene.coordinator.unload(self.scene.at()))
+        self.witness.check_tickets()
+        self.scene.now += LONGER_THAN_ANY_DEADLINE
+        self.scene.take(self.scene.coordinator.tick(self.scene.at()))
+        assert self.scene.coordinator.deadline() is None, "nothing is remembered of groups that are gone"
+
+    # What the rules share.
+
+    def join(self, joining: Known, **how: Any) -> None:
+        asking = self.scene.join(
+            joining.member_id,
+            joining.instance_id,
+            group_id=joining.group_id,
+            protocols=joining.protocols,
+            protocol_type=joining.protocol_type,
+            **how,
+        )
+        self.joins.append((self.witness.asked(asking), joining))
+
+    def sync_as(
+        self, known: Known, generation: int, plan: dict[str, bytes], protocol: str | None = None
+    ) -> Asking[SyncReply]:
+        asking = self.scene.sync(
+            known.member_id,
+            generation,
+            plan,
+            instance_id=known.instance_id,
+            group_id=known.group_id,
+            protocol=protocol,
+        )
+        return self.witness.asked(asking)
+
+    def all_sync_as(self, group_id: str, members: list[Known]) -> None:
+        plan = {member.member_id: f"part of {member.member_id}".encode() for member in members}
+        for member in members:
+            self.sync_as(member, self.generation(group_id), plan)
+
+    def pick(self, pick: int) -> Known:
+        """One of those that joined last, under the id that it was given; or somebody who never did."""
+        answered = [(asking.reply, joining) for asking, joining in self.joins if not asking.is_parked][-12:]
+        if not answered or pick == 0:
+            return STRANGER
+        reply, joining = answered[pick % len(answered)]
+        return replace(joining, member_id=reply.member_id)
+
+    def members(self, group_id: str) -> list[Known]:
+        """The leader comes first."""
+        group = self.scene.coordinator.groups.get(group_id)
+        if group is None:
+            return []
+        members = sorted(group.members.values(), key=lambda member: not group.is_leader(member.member_id))
+        return [
+            Known(
+                group_id=group_id,
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                protocols=member.protocols,
+                protocol_type=group.protocol_type or "",
+            )
+            for member in members
+        ]
+
+    def generation(self, group_id: str) -> int:
+        group = self.scene.coordinator.groups.get(group_id)
+        return group.generation if group else 0
+
+    def is_member(self, known: Known, drift: int) -> bool:
+        """Whether the group knows it, under its instance id if it has one, and in which generation it thinks it is."""
+        ids = {member.member_id: member.instance_id for member in self.members(known.group_id)}
+        is_itself = known.instance_id is None or ids.get(known.member_id) == known.instance_id
+        return known.member_id in ids and is_itself and not drift
+
+    def stored(self, group_id: str, topic: str, partition: int) -> OffsetsStored | None:
+        """The commit that the offset came with."""
+        group = self.scene.coordinator.groups.get(group_id)
+        kept = group.offsets.get(topic, {}).get(partition) if group else None
+        return kept[1] if kept else None
+
+
+GroupLife.TestCase.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
+TestGroupLife = GroupLife.TestCase

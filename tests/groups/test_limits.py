@@ -1,0 +1,74 @@
+"""Memory is bounded by settings, not by clients."""
+
+from kcoord.errors import ErrorCode
+from tests.groups.scene import Scene
+
+LIMIT = ErrorCode.policy_violation
+
+
+def test_a_group_too_many_is_not_made_by_a_join() -> None:
+    scene = Scene(kcoord_max_groups=2)
+    assert not scene.join(group_id="a").reply.error_code
+    assert not scene.join(group_id="b").reply.error_code
+    assert scene.join(group_id="c").reply.error_code is LIMIT
+    assert {group.group_id for group in scene.list_groups().groups} == {"a", "b"}
+
+
+def test_a_group_too_many_is_not_made_by_a_commit() -> None:
+    scene = Scene(kcoord_max_groups=1)
+    scene.join(group_id="a")
+    line = scene.commit({("t", 0): 5}, group_id="b").topics[0].partitions[0]
+    assert line.error_code is LIMIT
+    assert len(scene.list_groups().groups) == 1
+
+
+def test_a_group_that_is_deleted_makes_room_for_another() -> None:
+    scene = Scene(kcoord_max_groups=1)
+    scene.commit({("t", 0): 5}, group_id="a")
+    scene.delete_groups("a")
+    assert not scene.join(group_id="b").reply.error_code
+
+
+def test_a_member_too_many_is_not_let_in_whatever_its_group() -> None:
+    scene = Scene(kcoord_max_members=2)
+    scene.join(group_id="a")
+    scene.join(group_id="b", needs_known_id=True)
+    assert scene.join(group_id="a").reply.error_code is LIMIT
+    assert scene.join(group_id="c").reply.error_code is LIMIT
+
+
+def test_ids_that_are_forgotten_and_members_that_go_make_room_for_others() -> None:
+    scene = Scene(kcoord_max_members=2)
+    member_id = scene.join(group_id="a").reply.member_id
+    scene.join(group_id="b", needs_known_id=True)
+    scene.leave(member_id, group_id="a")
+    scene.pass_time(11.0)
+    assert not scene.join(group_id="c").reply.error_code
+    assert not scene.join(group_id="d").reply.error_code
+    assert scene.join(group_id="e").reply.error_code is LIMIT
+
+
+def test_a_member_that_is_known_already_is_never_one_too_many() -> None:
+    scene = Scene(kcoord_max_members=1)
+    member_id = scene.join().reply.member_id
+    assert not scene.join(member_id).reply.error_code
+
+
+def test_the_members_of_a_restarted_coordinator_count() -> None:
+    scene = Scene(kcoord_max_members=2)
+    scene.stable_group(2)
+    scene.restart()
+    assert scene.join(group_id="other").reply.error_code is LIMIT
+
+
+def test_a_subscription_that_is_too_large_is_refused() -> None:
+    scene = Scene(kcoord_member_max_bytes=100)
+    assert scene.join(protocols=(("range", bytes(60)), ("sticky", bytes(41)))).reply.error_code is LIMIT
+    assert not scene.join(protocols=(("range", bytes(60)), ("sticky", bytes(40)))).reply.error_code
+
+
+def test_a_plan_with_an_assignment_that_is_too_large_is_refused_and_another_may_be_made() -> None:
+    scene = Scene(kcoord_member_max_bytes=100)
+    joined = scene.join().reply
+    assert scene.sync(joined.member_id, 1, {joined.member_id: bytes(101)}).reply.error_code is LIMIT
+    assert scene.sync(joined.member_id, 1, {joined.member_id: bytes(100)}).reply.assignment == bytes(100)
