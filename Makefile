@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test env kafka bench docs clean
+.PHONY: help demo test facts env kafka bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -15,6 +15,9 @@ demo: env ## the tour, on an embedded cluster
 
 test: env kafka ## every test, lint and types included
 	$(BIN)/python -m pytest $(ARGS)
+
+facts: env ## what is known of Kafka's groups, and which tests show it
+	$(BIN)/python -m tests.facts
 
 env: $(STAMP) ## the virtual environment in .venv
 

@@ -50,12 +50,16 @@ def delete(
     """A line per partition, and the records of what is deleted."""
     verdicts = [_verdicts(group, topic, topics) for topic in asked]
     deleted = {
-        (topic.name, line.partition_index)
+        (topic.name or "", line.partition_index)
         for topic in verdicts
         for line in topic.lines
         if line.error_code is ErrorCode.none
     }
-    return in_order(verdicts), [record for record in all_of(group) if (record.topic, record.partition) in deleted]
+    return in_order(verdicts), [
+        OffsetDeleted(group_id=group.group_id, topic=name, partition=partition)
+        for name, partition in sorted(deleted)
+        if partition in group.offsets.get(name, {})
+    ]
 
 
 def all_of(group: Group) -> list[OffsetDeleted]:

@@ -18,14 +18,15 @@ def check_group(group: Group) -> None:
     """Counters equal a recount, and everything that waits is waited for by somebody."""
     members = group.members.values()
     assert group.state is not State.DEAD, "a dead group is forgotten"
-    assert group.parked_joins == len([member for member in members if member.join_ticket is not None])
-    assert group.supporters == Counter(name for member in members for name in {name for name, _ in member.protocols})
-    assert group.member_ids_by_instance == {
-        member.instance_id: member.member_id for member in members if member.instance_id is not None
-    }
+    parked = [member for member in members if member.join_ticket is not None]
+    assert group.parked_joins == len(parked), "joins that wait are miscounted"
+    names = Counter(name for member in members for name in {name for name, _ in member.protocols})
+    assert group.supporters == names, "protocols are miscounted"
+    instances = {member.instance_id: member.member_id for member in members if member.instance_id is not None}
+    assert group.member_ids_by_instance == instances, "instance ids lead to other members"
     assert all(member_id == member.member_id for member_id, member in group.members.items())
     assert not group.members.keys() & group.pending.keys(), "an id is pending or a member, never both"
-    assert group.awaiting_sync <= group.members.keys()
+    assert group.awaiting_sync <= group.members.keys(), "who is gone is waited for"
     assert all(deadline.at is not None for deadline in group.pending.values()), "an id is pending for ever"
     _check_phases(group)
     for member in members:
@@ -36,25 +37,27 @@ def _check_phases(group: Group) -> None:
     is_preparing = group.state is State.PREPARING_REBALANCE
     is_in_use = group.state in IN_USE
     assert is_preparing == (group.join_phase.at is not None), "a join phase ends some time, and only a join phase does"
-    assert is_preparing or group.initial_delay is None
-    assert is_in_use or not group.awaiting_sync
-    assert is_in_use or group.sync_phase.at is None
+    assert is_preparing or group.initial_delay is None, "an initial delay outside of a join phase"
+    assert is_in_use or not group.awaiting_sync, "syncs are waited for although there is no plan to come"
+    assert is_in_use or group.sync_phase.at is None, "a sync phase goes on although there is no plan to come"
     assert not group.awaiting_sync or group.sync_phase.at is not None, "members that never sync would stay"
     assert not (group.members and group.is_empty), "a group with members is not Empty"
-    assert group.leader_id in group.members or (group.leader_id is None and not group.members)
+    leaders = group.members.keys() if group.members else {None}
+    assert group.leader_id in leaders, "the leader is one of the members"
     if is_in_use:
-        assert group.members
+        assert group.members, "a generation without members"
         assert group.generation > 0
-        assert group.supporters.get(group.protocol or "") == len(group.members), "a protocol that all support"
+        assert group.supporters.get(group.protocol or "") == len(group.members), "a protocol that not all support"
 
 
 def _check_member(group: Group, member: Member) -> None:
     is_preparing = group.state is State.PREPARING_REBALANCE
     assert member.join_ticket is None or is_preparing, "a join waits in a join phase only"
     assert member.sync_ticket is None or group.state is State.COMPLETING_REBALANCE, "a sync waits for the leader only"
-    assert member.sync_ticket is None or member.member_id not in group.awaiting_sync
+    is_waited_for = member.member_id in group.awaiting_sync
+    assert member.sync_ticket is None or not is_waited_for, "a sync that has come is waited for"
     assert member.session.at is not None or member.may_be_silent, "a member would stay though it is silent"
-    assert not member.is_new or is_preparing
+    assert not member.is_new or is_preparing, "who takes part in a generation is not new"
 
 
 def deadlines_of(group: Group) -> Iterator[Deadline]:
@@ -75,10 +78,12 @@ def check_deadlines(coordinator: Coordinator, groups: Iterable[Group]) -> None:
                 assert first <= deadline.alarm_at <= deadline.at, f"{deadline.purpose} would be overslept"
 
 
-def check_alarms(coordinator: Coordinator) -> None:
-    """What is remembered of deadlines is bounded by the deadlines that there are."""
-    alive = sum(1 for group in coordinator.groups.values() for deadline in deadlines_of(group) if deadline.at)
-    assert len(coordinator._deadlines) <= 4 * alive + 256
+def check_memory(coordinator: Coordinator) -> None:
+    """Members are counted as they are, and no more is remembered of deadlines than that there are some."""
+    members = sum(len(group.members) + len(group.pending) for group in coordinator.groups.values())
+    assert coordinator._census.members == members, "members are miscounted"
+    deadlines = members + 2 * len(coordinator.groups)
+    assert len(coordinator._deadlines) <= 4 * deadlines + 256, "deadlines are remembered that nobody has"
 
 
 def check_after_tick(coordinator: Coordinator, now: float) -> None:
@@ -90,7 +95,7 @@ def check_after_tick(coordinator: Coordinator, now: float) -> None:
         for each in deadlines_of(group)
         if (inf if each.at is None else each.at) <= now
     ]
-    assert not overslept
+    assert not overslept, "a deadline has passed, and nothing came of it"
 
 
 def parked_tickets(coordinator: Coordinator) -> list[Ticket]:
@@ -112,12 +117,12 @@ def check_replayed(live: Mapping[str, Group], replayed: Mapping[str, Group]) -> 
 def _check_replayed(live: Group | None, replayed: Group | None) -> None:
     if live is None or replayed is None:
         only = live or replayed
-        assert only is None or _is_blank(only)
+        assert only is None or _is_blank(only), "a group that the log does not know, or the live path does not"
         return
-    assert live.offsets == replayed.offsets
-    assert live.generation >= replayed.generation
+    assert live.offsets == replayed.offsets, "the log gives other offsets"
+    assert live.generation >= replayed.generation, "the log gives a later generation"
     if live.state in (State.STABLE, State.EMPTY):
-        assert _durable(live) == _durable(replayed)
+        assert _durable(live) == _durable(replayed), "the log gives another group"
 
 
 def _is_blank(group: Group) -> bool:

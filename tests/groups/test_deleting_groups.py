@@ -102,7 +102,9 @@ def test_a_group_that_is_made_anew_counts_from_one(scene: Scene) -> None:
 
 def test_an_id_that_was_given_out_does_not_keep_a_group_and_is_forgotten_with_it(scene: Scene) -> None:
     given = scene.join(needs_known_id=True).reply.member_id
+    deadline = scene.coordinator.groups["g"].pending[given]
     assert scene.delete_groups("g").results == (deleted("g"),)
+    assert deadline.at is None
     assert not scene.list_groups().groups
     assert scene.join(given).reply.error_code is ErrorCode.unknown_member_id
     scene.stable_group(1)

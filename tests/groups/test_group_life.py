@@ -255,13 +255,14 @@ class GroupLife(RuleBasedStateMachine):
         self.scene.take(self.scene.coordinator.tick(self.scene.at()))
         invariants.check_after_tick(self.scene.coordinator, self.scene.now)
 
-    @rule(is_crash=st.booleans())
-    def start_again(self, is_crash: bool) -> None:
+    @rule(is_crash=st.booleans(), max_size=st.sampled_from([1, 3, 1000]))
+    def start_again(self, is_crash: bool, max_size: int) -> None:
         if is_crash:
             self.witness.crashed()
         else:
             self.scene.take(self.scene.coordinator.unload(self.scene.at()))
             self.witness.check_tickets()
+        self.scene.settings = replace(self.scene.settings, group_max_size=max_size)
         self.scene.restart()
         self.witness.started_again()
 

@@ -71,7 +71,7 @@ class Witness:
         for group in coordinator.groups.values():
             invariants.check_group(group)
         invariants.check_deadlines(coordinator, coordinator.groups.values())
-        invariants.check_alarms(coordinator)
+        invariants.check_memory(coordinator)
         self.check_tickets()
         self._check_path()
         self._check_who_is_gone()

@@ -22,6 +22,7 @@ def test_the_two_writers_agree(api: Api) -> None:
         assert layout.body == b"".join(parts), f"version {version}"
 
 
+@pytest.mark.fact("A-409")
 @each_api
 def test_lengths_that_lie_close_the_connection_and_take_no_memory(scene: Scene, api: Api) -> None:
     def lie() -> None:
@@ -41,6 +42,7 @@ def test_nulls_where_none_may_be_are_answered_or_refused(scene: Scene) -> None:
     scene.assert_well()
 
 
+@pytest.mark.fact("A-407")
 @each_api
 def test_a_body_cut_off_at_any_byte_closes_the_connection(scene: Scene, api: Api) -> None:
     for version in {api.versions[0], api.versions[-1]}:
@@ -59,6 +61,7 @@ def test_bytes_behind_a_body_are_ignored(scene: Scene, api: Api) -> None:
         assert _without_ids(api, longer) == _without_ids(api, answer), f"version {version}"
 
 
+@pytest.mark.fact("A-412")
 @each_api
 def test_unknown_tagged_fields_are_skipped_at_every_level(scene: Scene, api: Api) -> None:
     for version in api.versions:

@@ -103,6 +103,7 @@ def test_an_unknown_tag_in_an_array_element_is_skipped() -> None:
     assert [topic.name for topic in entity.topics] == ["abc"]
 
 
+@pytest.mark.fact("A-409")
 @pytest.mark.parametrize("length", [b"\x7f\xff\xff\xff", b"\x00\x0f\xff\xff"])
 def test_an_array_length_that_lies_is_refused_before_anything_is_allocated(length: bytes) -> None:
     with pytest.raises(BadBody, match="longer than its body"):
@@ -115,6 +116,7 @@ def test_a_body_of_millions_of_empty_elements_is_refused() -> None:
         codec(3, 1).read_request(body, 0)
 
 
+@pytest.mark.fact("A-409")
 def test_a_null_array_where_none_may_be_is_refused() -> None:
     with pytest.raises(BadBody, match="a null array of topics"):
         codec(2, 1).read_request(b"\xff\xff\xff\xff" * 2, 0)
@@ -141,6 +143,7 @@ def test_requests_and_responses_come_back_from_their_frames(key: int, version: i
     assert decode_response(encode_response(header, response)[4:], key, version) == (5, response)
 
 
+@pytest.mark.fact("A-402")
 def test_the_response_header_of_api_versions_is_always_version_0() -> None:
     assert [codec(18, version).response_header_version for version in range(5)] == [0] * 5
     assert codec(3, 13).response_header_version == 1

@@ -1,0 +1,16 @@
+import pytest
+
+from tests.api.conversation import Conversation
+from tests.groups.scene import Scene
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """A coordinator without an initial delay."""
+    return Scene()
+
+
+@pytest.fixture
+def conversation(scene: Scene) -> Conversation:
+    """With the coordinator of the scene."""
+    return Conversation(scene)
