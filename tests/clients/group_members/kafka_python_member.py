@@ -1,0 +1,107 @@
+"""kafka-python as a member of a group."""
+
+from collections.abc import Iterable
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.structs import MemberState, OffsetAndMetadata
+
+from tests.clients.group_members.member import Join, Membership, run_member
+
+# Longer than the other clients poll. New metadata makes the leader join anew without a note that it has to: if the poll
+# ends before the join does, 3.0.12 forgets it, and waits for an assignment that has come already.
+PATIENCE_MS = 3000
+
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+
+
+class KafkaPythonMember:
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+
+    def join(self, wish: Join) -> None:
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=wish.bootstrap,
+            client_id=wish.client_id,
+            group_id=wish.group,
+            group_instance_id=wish.instance_id,
+            partition_assignment_strategy=[ASSIGNORS[wish.assignor]],
+            session_timeout_ms=wish.session_timeout_ms,
+            heartbeat_interval_ms=wish.heartbeat_interval_ms,
+            max_poll_interval_ms=wish.max_poll_interval_ms,
+            metadata_max_age_ms=wish.metadata_max_age_ms,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=100,
+        )
+        self.consumer.subscribe(wish.topics, listener=Listener(self, self._membership))
+        # Otherwise it may join before it knows of any partition, share out nothing, and join once more.
+        for topic in wish.topics:
+            self.consumer.partitions_for_topic(topic)
+
+    def poll(self) -> None:
+        for partition, records in self.consumer.poll(timeout_ms=PATIENCE_MS).items():
+            offsets, values = [each.offset for each in records], [each.value for each in records]
+            self._membership.read(_name(partition), offsets, values)
+
+    def commit(self, offsets: dict[str, int]) -> None:
+        self.consumer.commit(to_commit(offsets))
+
+    def generation_without_callback(self) -> tuple[int, str] | None:
+        """Where the group is cooperative, it calls back only if something changed."""
+        is_stable = self.consumer.group_metadata().state == MemberState.STABLE
+        return self.identity() if is_stable else None
+
+    def identity(self) -> tuple[int, str]:
+        metadata = self.consumer.group_metadata()
+        return metadata.generation_id, metadata.member_id
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+    """Asynchronous, as only such a one may commit."""
+
+    def __init__(self, member: KafkaPythonMember, membership: Membership) -> None:
+        self._member, self._membership = member, membership
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self._membership.assigned(map(_name, assigned), self._member.identity())
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        names = [_name(each) for each in revoked]
+        if offsets := self._membership.to_commit_before(names):
+            with self._membership.committing(offsets):
+                await self._member.consumer.commit_async(to_commit(offsets))
+        self._membership.revoked(names, self._member.identity())
+
+    async def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        self._membership.lost(map(_name, lost), self._member.identity())
+
+
+def to_commit(offsets: dict[str, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {_partition(name): OffsetAndMetadata(offset, "", -1) for name, offset in offsets.items()}
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
+
+
+def _partition(name: str) -> TopicPartition:
+    topic, _, index = name.rpartition("-")
+    return TopicPartition(topic, int(index))
+
+
+if __name__ == "__main__":
+    membership = Membership()
+    run_member(KafkaPythonMember(membership), membership)

@@ -1,0 +1,42 @@
+"""Where the scenarios of rebalances are played: `kcoord serve`, or with KCOORD_TEST_TARGET=kafka a real Kafka."""
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clients.group_members.programs import Programs
+from tests.differential.pair import wait_for_coordinators
+from tests.integration.group_scene import GroupScene
+
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "500"}
+
+
+@pytest.fixture(scope="session")
+def member_programs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Programs:
+    return Programs(tmp_path_factory.mktemp("members"), lambda: request.getfixturevalue("java_tools"))
+
+
+@pytest.fixture(scope="session")
+def group_bootstrap(request: pytest.FixtureRequest) -> str:
+    """The cluster of all scenarios; each has its own topics and its own group."""
+    match os.environ.get("KCOORD_TEST_TARGET", "kcoord"):
+        case "kcoord":
+            cluster = request.getfixturevalue("kcoord_cluster_factory")(settings=SETTINGS)
+        case "kafka":
+            cluster = request.getfixturevalue("kafka_cluster_factory")(properties=SETTINGS)
+        case unknown:
+            pytest.fail(f"KCOORD_TEST_TARGET={unknown} is unknown: say kcoord or kafka", pytrace=False)
+    host, _, port = cluster.bootstrap.rpartition(":")
+    wait_for_coordinators((host, int(port)))
+    return str(cluster.bootstrap)
+
+
+@pytest.fixture
+def scene(group_bootstrap: str, member_programs: Programs, request: pytest.FixtureRequest) -> Iterator[GroupScene]:
+    words = re.sub(r"[^a-z]+", "-", request.node.name.removeprefix("test_"))
+    scene = GroupScene(group_bootstrap, member_programs, name=f"{words.strip('-')[:60]}-{secrets.token_hex(2)}")
+    yield scene
+    scene.close()

@@ -1,0 +1,105 @@
+"""What the coordinator says of a group and its topics: the other side of what the members tell."""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kcoord.wire.client import Client
+from tests.differential.pair import CREATE_PARTITIONS, CREATE_TOPICS, LIST_OFFSETS, METADATA
+
+OFFSET_FETCH = 9
+HEARTBEAT = 12
+DESCRIBE_GROUPS = 15
+
+TIMEOUT = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """DescribeGroups: only a Stable group has assignments."""
+
+    state: str
+    assignments: Mapping[str, frozenset[str]]
+    """By member id."""
+
+
+class CoordinatorView:
+    """One connection to the broker."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self._client = Client(host, int(port))
+
+    def is_ready(self, group: str) -> bool:
+        """Whether it serves the group: a fresh broker first has to load the partition of the group's offsets."""
+        (described,) = self._client.ask(DESCRIBE_GROUPS, 5, groups=[group]).groups
+        return not described.error_code
+
+    def describe(self, group: str) -> Described:
+        (described,) = self._client.ask(DESCRIBE_GROUPS, 5, groups=[group]).groups
+        assert not described.error_code, described
+        members = {each.member_id: assigned_partitions(each.member_assignment) for each in described.members}
+        return Described(state=described.group_state, assignments=members)
+
+    def is_at(self, group: str, generation: int, member_id: str, instance_id: str | None) -> bool:
+        """Whether the group is in that generation: the coordinator knows it, but only answers to its members."""
+        error = self._client.ask(
+            HEARTBEAT,
+            4,
+            group_id=group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance_id,
+        ).error_code
+        return not error
+
+    def committed(self, group: str) -> dict[str, int]:
+        (answer,) = self._client.ask(OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": None}]).groups
+        assert not answer.error_code, answer
+        return {
+            f"{topic.name}-{each.partition_index}": each.committed_offset
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        wanted = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
+        (created,) = self._client.ask(CREATE_TOPICS, 7, topics=[wanted], timeout=TIMEOUT).topics
+        assert not created.error_code, created
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """So that there are that many."""
+        wanted = {"name": topic, "count": count, "assignments": None}
+        (created,) = self._client.ask(CREATE_PARTITIONS, 3, topics=[wanted], timeout=TIMEOUT).results
+        assert not created.error_code, created
+
+    def has_partitions(self, topic: str, count: int) -> bool:
+        """Whether clients can use them: a real broker hears of what its controller decides a moment later."""
+        found = self._client.ask(METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False).topics[0]
+        if found.error_code or len(found.partitions) != count or any(each.error_code for each in found.partitions):
+            return False
+        asked = [{"partition_index": index, "timestamp": -1} for index in range(count)]
+        answer = self._client.ask(LIST_OFFSETS, 5, replica_id=-1, topics=[{"name": topic, "partitions": asked}])
+        return not any(each.error_code for each in answer.topics[0].partitions)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def assigned_partitions(assignment: bytes) -> frozenset[str]:
+    """Of the consumer protocol's bytes: a version, topics with their partitions, then what is the assignor's own."""
+    if not assignment:
+        return frozenset()
+    position = 2
+    (topics,) = struct.unpack_from(">i", assignment, position)
+    position += 4
+    found = set()
+    for _ in range(topics):
+        (length,) = struct.unpack_from(">h", assignment, position)
+        topic = assignment[position + 2 : position + 2 + length].decode()
+        position += 2 + length
+        (count,) = struct.unpack_from(">i", assignment, position)
+        found |= {f"{topic}-{index}" for index in struct.unpack_from(f">{count}i", assignment, position + 4)}
+        position += 4 + 4 * count
+    return frozenset(found)

@@ -1,0 +1,152 @@
+"""The books of a scenario: who owned what in each generation, and who read what.
+
+They are kept from what the members tell, and compared with what the coordinator said in the meantime. A member's share
+in a generation is what it owns once it has learned of it. An eager member gives everything back before it joins, still
+in the old generation, and is told its whole share in the new one; a cooperative one keeps all, and learns in the new
+generation first what it has to give back. So what is revoked is a share only where the generation is news.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+from tests.integration.group_member import Event
+
+Plan = dict[str, frozenset[str]]
+
+
+class Member(Protocol):
+    """What the books want to know of a member."""
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+    @property
+    def was_paused(self) -> bool: ...
+
+    def events(self, *kinds: str) -> Sequence[Event]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """A member's time with a partition."""
+
+    partition: str
+    member: Member
+    since: float
+    until: float
+
+
+def plans(members: Iterable[Member], *, by_member_id: bool = False) -> dict[int, Plan]:
+    """What each owner had in each generation."""
+    found: dict[int, Plan] = defaultdict(dict)
+    for member in members:
+        for event in member.events("assigned", "generation", "revoked", "lost"):
+            owner = event.member if by_member_id else member.owner
+            is_share = event.kind in ("assigned", "generation") or owner not in found[event.generation]
+            if is_share and event.owned is not None:
+                found[event.generation][owner] = event.owned
+    return dict(sorted(found.items()))
+
+
+def assert_nobody_owned_twice(members: Iterable[Member]) -> None:
+    for generation, plan in plans(members).items():
+        owners: dict[str, list[str]] = defaultdict(list)
+        for owner, partitions in plan.items():
+            for partition in partitions:
+                owners[partition].append(owner)
+        shared = {partition: names for partition, names in owners.items() if len(names) > 1}
+        assert not shared, f"in generation {generation} partitions had several owners: {shared}"
+
+
+def assert_generations_grew(members: Iterable[Member]) -> None:
+    for member in members:
+        told = [event.generation for event in member.events("assigned", "generation")]
+        assert told == sorted(told), f"{member} went back in generations: {told}"
+
+
+def assert_the_coordinator_agrees(members: Sequence[Member], seen: Sequence[Plan]) -> None:
+    """Each plan that the coordinator showed, in their order, is the plan of a generation as its members tell it."""
+    told = plans(members, by_member_id=True)
+    last = 0
+    for shown in seen:
+        fitting = [generation for generation, plan in told.items() if generation >= last and _fits(plan, shown)]
+        assert fitting, f"no generation from {last} on had what the coordinator showed, {shown}\nmembers told {told}"
+        last = fitting[0]
+
+
+def assert_given_back_before_given_on(members: Iterable[Member]) -> None:
+    """No two held a partition at one time, where the first could know that it has lost it."""
+    holds = sorted(_holds(members), key=lambda hold: (hold.partition, hold.since))
+    for earlier, later in pairwise(holds):
+        if earlier.partition == later.partition:
+            overlap = earlier.until - later.since
+            assert overlap <= 0, (
+                f"{earlier.member} had {earlier.partition} still {overlap:.3f} s after {later.member} got it"
+            )
+
+
+def assert_read_by_owners(members: Iterable[Member]) -> None:
+    for member in members:
+        owned: frozenset[str] = frozenset()
+        for event in member.events():
+            owned = owned if event.owned is None else event.owned
+            assert event.kind != "read" or event.partition in owned, f"{member} read what it does not own: {event}"
+
+
+def offsets_read(members: Iterable[Member]) -> dict[str, set[int]]:
+    """By partition, whoever read them."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for member in members:
+        for event in member.events("read"):
+            found[event.partition].update(range(event.first, event.last + 1))
+    return found
+
+
+def times_read(members: Iterable[Member]) -> dict[tuple[str, int], int]:
+    """How often each record was read."""
+    counts: dict[tuple[str, int], int] = defaultdict(int)
+    for member in members:
+        for event in member.events("read"):
+            for offset in range(event.first, event.last + 1):
+                counts[event.partition, offset] += 1
+    return counts
+
+
+def unread(members: Iterable[Member], ends: Mapping[str, int]) -> dict[str, list[int]]:
+    """The first few offsets of each partition that nobody has read."""
+    read = offsets_read(members)
+    missing = {partition: sorted(set(range(end)) - read[partition])[:5] for partition, end in ends.items()}
+    return {partition: offsets for partition, offsets in missing.items() if offsets}
+
+
+def _fits(told: Plan, shown: Plan) -> bool:
+    """A member that was killed or overtaken may not have told its share; those who did told the same."""
+    common = told.keys() & shown.keys()
+    return bool(common) and all(told[member] == shown[member] for member in common)
+
+
+def _holds(members: Iterable[Member]) -> Iterable[Hold]:
+    for member in members:
+        since: dict[str, float] = {}
+        for event in member.events("assigned", "revoked", "lost"):
+            if event.kind == "assigned":
+                since.update(dict.fromkeys(event.partitions - since.keys(), event.at))
+                continue
+            for partition in event.partitions & since.keys():
+                began = since.pop(partition)
+                if _could_know(member, event):
+                    yield Hold(partition=partition, member=member, since=began, until=event.at)
+        if member.is_running:
+            end = float("inf")
+            yield from (Hold(partition=tp, member=member, since=at, until=end) for tp, at in since.items())
+
+
+def _could_know(member: Member, end: Event) -> bool:
+    """Not who lost partitions by being thrown out, nor who slept over it."""
+    return end.kind == "revoked" and not member.was_paused

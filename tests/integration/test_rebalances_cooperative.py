@@ -1,0 +1,40 @@
+"""Cooperative rebalances (KIP-429): members keep what stays theirs, and hand over the rest in two generations."""
+
+import pytest
+
+from tests.clients.group_members.programs import COOPERATIVE_CLIENTS
+from tests.integration.group_ledger import plans
+from tests.integration.group_member import Member
+from tests.integration.group_scene import GroupScene
+
+
+@pytest.mark.parametrize("client", COOPERATIVE_CLIENTS)
+def test_a_cooperative_member_gives_back_only_what_moves(scene: GroupScene, client: str) -> None:
+    scene.topic(partitions=4)
+    first, second = scene.start(client, "first", "second", assignor="cooperative-sticky")
+    first.join()
+    alone = scene.settle(first)
+    second.join()
+    both = scene.settle(first, second)
+    scene.wait_for_reads(second)
+
+    assert both.shares() == {"first": 2, "second": 2}
+    assert both.generation == alone.generation + 2
+    kept, moved = both.owned["first"], both.owned["second"]
+    # The second may not have heard of its empty share: the next rebalance begins as soon as the first has given back.
+    between = plans(scene.members)[alone.generation + 1]
+    assert between["first"] == kept
+    assert not between.get("second")
+    assert given_back(first) == moved
+
+    second.leave()
+    again = scene.settle(first)
+
+    assert again.owned == {"first": scene.partitions}
+    assert again.generation == both.generation + 1
+    assert given_back(first) == moved
+    scene.conclude()
+
+
+def given_back(member: Member) -> frozenset[str]:
+    return frozenset().union(*(event.partitions for event in member.events("revoked", "lost")))
