@@ -42,7 +42,7 @@ def serve(
     verbose: bool,
     shows_settings: bool,
 ) -> None:
-    """A local cluster in one process that Kafka's clients use as if it were Kafka. Records are kept in memory.
+    """A local cluster in one process that Kafka's clients use as if it were Kafka. Records go when it ends.
 
     \b
     kcoord serve --topic orders:3

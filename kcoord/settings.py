@@ -75,8 +75,8 @@ class Settings:
         1_048_576, "What a member may bring to a join, and get by a plan; more gets POLICY_VIOLATION", least=1
     )
     kcoord_max_partitions: int = _setting(50_000, "Partitions of all topics together", least=1)
-    kcoord_log_memory_bytes: int = _setting(
-        1_073_741_824, "Bytes of records held in memory; beyond, Produce gets KAFKA_STORAGE_ERROR", least=1
+    kcoord_log_bytes: int = _setting(
+        1_073_741_824, "Bytes of records kept in all topics; beyond, Produce gets KAFKA_STORAGE_ERROR", least=1
     )
 
     @classmethod

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NewType
 from uuid import UUID
 
 from kcoord.broker.names import unified
+from kcoord.broker.store import MakeStore
 from kcoord.settings import Settings
 
 if TYPE_CHECKING:
@@ -65,10 +66,16 @@ class Topic:
 
 
 class Cluster:
-    """The one place where topics change. `fresh_id` gives the ids of new topics."""
+    """The one place where topics change. `fresh_id` gives the ids of new topics, `make_store` the room for records."""
 
     def __init__(
-        self, *, cluster_id: str, nodes: Sequence[Node], settings: Settings, fresh_id: Callable[[], UUID]
+        self,
+        *,
+        cluster_id: str,
+        nodes: Sequence[Node],
+        settings: Settings,
+        fresh_id: Callable[[], UUID],
+        make_store: MakeStore,
     ) -> None:
         self.cluster_id = cluster_id
         self.nodes = {node.node_id: node for node in nodes}
@@ -76,11 +83,12 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         self._fresh_id = fresh_id
+        self._make_store = make_store
         self._next_producer_id = 0
         self._by_unified_name: dict[str, dict[str, None]] = {}
         self.partition_count = 0
         self.held_bytes = 0
-        self.refused_for_memory = 0
+        self.refused_as_full = 0
         self.on_append: Callable[[Partition, int], None] = lambda partition, size: None
         self.on_delete: Callable[[Topic], None] = lambda topic: None
 
@@ -135,7 +143,7 @@ class Cluster:
         settings = log_settings(topic.overrides, self.settings)
         for nodes in replicas:
             index = len(topic.partitions)
-            log = PartitionLog(f"{topic.name}-{index}", settings, now_ms=now_ms)
+            log = PartitionLog(f"{topic.name}-{index}", settings, now_ms=now_ms, make_store=self._make_store)
             topic.partitions.append(Partition(topic=topic.name, index=index, replicas=tuple(nodes), log=log))
         self.partition_count += len(replicas)
 
@@ -149,6 +157,13 @@ class Cluster:
         self.partition_count -= len(topic.partitions)
         self.freed(sum(partition.log.size for partition in topic.partitions))
         self.on_delete(topic)
+        for partition in topic.partitions:
+            partition.log.close()
+
+    def close(self) -> None:
+        """Let go of all records."""
+        for partition in self.partitions():
+            partition.log.close()
 
     def configure(self, topic: Topic, overrides: dict[str, str]) -> None:
         """Let the topic go by these settings from now on."""

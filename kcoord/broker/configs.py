@@ -219,7 +219,7 @@ def _config_type(name: str, value: object) -> ConfigType:
 _LONG_SETTINGS: Final = frozenset(
     {
         "connections.max.idle.ms",
-        "kcoord.log.memory.bytes",
+        "kcoord.log.bytes",
         "log.retention.bytes",
         "log.retention.check.interval.ms",
         "log.retention.ms",

@@ -227,7 +227,8 @@ def _records_line(
         return PartitionLine(partition_index=partition.index, error_code=ErrorCode.unknown_server_error)
     records = b"" if diverging else log.read(offset, max_bytes=max_bytes, min_one_batch=is_first)
     if isinstance(diverging, ErrorCode) or isinstance(records, Refused):
-        return PartitionLine(partition_index=partition.index, error_code=ErrorCode.offset_out_of_range)
+        error = records.error if isinstance(records, Refused) else ErrorCode.offset_out_of_range
+        return PartitionLine(partition_index=partition.index, error_code=error)
     # Where not even one batch fits, Kafka drops what it has read of it, and the list with it (ReplicaManager).
     is_cut_off = not records and offset < log.end_offset and max_bytes > 0
     return PartitionLine(

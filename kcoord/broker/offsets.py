@@ -111,10 +111,11 @@ def _offset(partition: Partition | None, line: OffsetAsked, oldest_special: int,
             return OffsetLine(partition_index=index, offset=log.start_offset, leader_epoch=log.leader_epoch)
         case Special.LATEST_TIERED | Special.EARLIEST_PENDING_UPLOAD:
             return OffsetLine(partition_index=index)
-        case Special.MAX_TIMESTAMP:
-            found = log.offset_of_max_timestamp()
-        case _:
-            found = log.offset_for_timestamp(line.timestamp)
+    try:
+        is_newest = line.timestamp == Special.MAX_TIMESTAMP
+        found = log.offset_of_max_timestamp() if is_newest else log.offset_for_timestamp(line.timestamp)
+    except OSError:
+        return OffsetLine(partition_index=index, error_code=ErrorCode.kafka_storage_error)
     if found is None:
         return OffsetLine(partition_index=index)
     return OffsetLine(

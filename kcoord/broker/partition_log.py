@@ -1,7 +1,8 @@
-"""The log of one partition, in memory: appends, reads, look-ups by time, retention.
+"""The log of one partition: appends, reads, look-ups by time, retention.
 
 One replica in one process: what is appended is committed, so the end offset is the high watermark and, there being no
-transactions, the last stable offset. The last segment is the active one; there is always one, maybe empty.
+transactions, the last stable offset. The last segment is the active one; there is always one, maybe empty. A store that
+fails (kcoord.broker.store) is answered with KAFKA_STORAGE_ERROR, and the log is as it was.
 """
 
 from bisect import bisect_right
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from kcoord.broker.admission import Allowance, LogSettings, RecordError, Refused, admit
 from kcoord.broker.producers import AppendedBatch, Fenced, Producers
 from kcoord.broker.segment import Segment
+from kcoord.broker.store import MakeStore, MemoryStore
 from kcoord.errors import ErrorCode
 from kcoord.wire.batches import NO_TIMESTAMP, Batch, BatchHeader
 from kcoord.wire.records import read_records
@@ -59,14 +61,24 @@ class EpochEnd:
 
 
 class PartitionLog:
-    def __init__(self, name: str, settings: LogSettings, *, now_ms: int, start_offset: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: LogSettings,
+        *,
+        now_ms: int,
+        start_offset: int = 0,
+        make_store: MakeStore = MemoryStore,
+    ) -> None:
         self.name = name
         self.settings = settings  # may be replaced at any time
         self.leader_epoch = 0
         self.start_offset = start_offset
         self.producers = Producers()
-        self._segments = [Segment(start_offset, log_position=0, created_ms=now_ms)]
-        self._base_offsets = [start_offset]
+        self._make_store = make_store
+        self._segments: list[Segment] = []
+        self._base_offsets: list[int] = []
+        self._add_segment(start_offset, 0, now_ms)
 
     @property
     def end_offset(self) -> int:
@@ -88,7 +100,10 @@ class PartitionLog:
             case AppendedBatch() as original:
                 return self._repeat(original)
         self._roll_if_full(batch.header.size, max_timestamp, now_ms)
-        return self._append(batch, max_timestamp, now_ms)
+        try:
+            return self._append(batch, max_timestamp, now_ms)
+        except OSError as error:
+            return _storage_error("written", error)
 
     def read(self, offset: int, *, max_bytes: int, min_one_batch: bool = False) -> bytes | Refused:
         """Whole batches from the one that holds this offset on; nothing at the log's end.
@@ -99,21 +114,13 @@ class PartitionLog:
             return refused
         if offset == self.end_offset:
             return b""
-        index = self._index_of(offset)
-        position = self._segments[index].position_of(offset)
-        if min_one_batch:
-            max_bytes = max(max_bytes, self._segments[index].batch_size(position))
-        views: list[memoryview] = []
-        for segment in self._segments[index:]:
-            views.append(segment.whole_batches(position, max_bytes))
-            max_bytes -= len(views[-1])
-            if position + len(views[-1]) < segment.size:
-                break
-            position = 0
-        return b"".join(views)
+        try:
+            return self._read(offset, max_bytes, min_one_batch)
+        except OSError as error:
+            return _storage_error("read", error)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record that is not older than this."""
+        """The first record that is not older than this. Raises OSError if the records cannot be read."""
         for segment in self._segments:
             if segment.max_timestamp < timestamp:
                 continue
@@ -123,7 +130,7 @@ class PartitionLog:
         return None
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        """The first record with the largest timestamp there is; None in an empty log."""
+        """The first record with the largest timestamp there is; None in an empty log. Raises OSError likewise."""
         newest = max(self._max_timestamp_of(segment) for segment in self._segments)
         return self.offset_for_timestamp(newest)
 
@@ -157,6 +164,11 @@ class PartitionLog:
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget the producers that were silent for so long; how many."""
         return self.producers.expire(now_ms, expiration_ms)
+
+    def close(self) -> None:
+        """Let go of all records; the log is not used again."""
+        for segment in self._segments:
+            segment.close()
 
     @property
     def _end_position(self) -> int:
@@ -207,6 +219,20 @@ class PartitionLog:
             start_offset=self.start_offset,
         )
 
+    def _read(self, offset: int, max_bytes: int, min_one_batch: bool) -> bytes:
+        index = self._index_of(offset)
+        position = self._segments[index].position_of(offset)
+        if min_one_batch and max_bytes < self._segments[index].size - position:
+            max_bytes = max(max_bytes, self._segments[index].batch_size(position))
+        parts: list[bytes] = []
+        for segment in self._segments[index:]:
+            parts.append(segment.whole_batches(position, max_bytes))
+            max_bytes -= len(parts[-1])
+            if position + len(parts[-1]) < segment.size:
+                break
+            position = 0
+        return b"".join(parts)
+
     def _repeat(self, original: AppendedBatch) -> Appended:
         return Appended(
             base_offset=original.base_offset,
@@ -229,20 +255,26 @@ class PartitionLog:
             self._roll(now_ms)
 
     def _roll(self, now_ms: int) -> None:
-        self._segments.append(Segment(self.end_offset, log_position=self._end_position, created_ms=now_ms))
-        self._base_offsets.append(self.end_offset)
+        self._add_segment(self.end_offset, self._end_position, now_ms)
+
+    def _add_segment(self, base_offset: int, log_position: int, now_ms: int) -> None:
+        store = self._make_store()
+        self._segments.append(Segment(base_offset, log_position=log_position, created_ms=now_ms, store=store))
+        self._base_offsets.append(base_offset)
 
     def _delete_segments(self, count: int, now_ms: int) -> int:
         """Delete so many of the oldest, the active one too, and let the log begin at what is left."""
         if count == len(self._segments):
             self._roll(now_ms)
+        for segment in self._segments[:count]:
+            segment.close()
         del self._segments[:count]
         del self._base_offsets[:count]
         self.start_offset = max(self.start_offset, self._base_offsets[0])
         return count
 
     def _count_before_start(self) -> int:
-        # Kafka keeps an active segment of which nothing is left to read; in memory it would only take room.
+        # Kafka keeps an active segment of which nothing is left to read; here it would only take room.
         is_all_deleted = self.start_offset == self.end_offset and self._segments[-1].size > 0
         return len(self._segments) if is_all_deleted else self._index_of(self.start_offset)
 
@@ -284,3 +316,9 @@ class PartitionLog:
         cut = segment.batch_holding(self.start_offset)
         left = [record.timestamp for record in read_records(cut) if record.offset >= self.start_offset]
         return max([*left, segment.max_timestamp_from(cut.header.last_offset + 1)])
+
+
+def _storage_error(done: str, error: OSError) -> Refused:
+    return Refused(
+        error=ErrorCode.kafka_storage_error, message=f"The records cannot be {done}: {error.strerror or error}"
+    )

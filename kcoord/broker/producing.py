@@ -204,9 +204,9 @@ def _append_to_log(
 ) -> Appended | Refused:
     if batch.header.is_transactional:
         return Refused(error=ErrorCode.invalid_txn_state, message="kcoord has no transactions")
-    if cluster.held_bytes + batch.header.size > cluster.settings.kcoord_log_memory_bytes:
-        cluster.refused_for_memory += 1
-        return Refused(error=ErrorCode.kafka_storage_error, message="kcoord.log.memory.bytes is used up")
+    if cluster.held_bytes + batch.header.size > cluster.settings.kcoord_log_bytes:
+        cluster.refused_as_full += 1
+        return Refused(error=ErrorCode.kafka_storage_error, message="kcoord.log.bytes is used up")
     outcome = partition.log.append(batch, now_ms, allowance)
     if isinstance(outcome, Appended) and not outcome.is_duplicate:
         cluster.appended(partition, batch.header.size)

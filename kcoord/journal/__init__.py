@@ -1,1 +1,1 @@
-"""Where the coordinator's records are kept."""
+"""Where records are kept: the coordinator's, and those of topics."""

@@ -194,7 +194,8 @@ class Connection(asyncio.Protocol):
         if self._splitter.broken and not self._frames and self.ticket is None:
             self.refuse(str(self._splitter.broken))
         self._hold(self._bytes_in_flight() - self.held_bytes)
-        self._pause_or_resume()
+        if self._frames or self._is_paused:
+            self._pause_or_resume()
 
     def _bytes_in_flight(self) -> int:
         """What this client makes us hold: requests that wait, a part of one, and answers that it does not read."""

@@ -14,7 +14,7 @@ from kcoord.api.caller import Caller
 from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, SERVED
 from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.groups.instant import Instant
-from kcoord.server.routes import REST, START, Asker, Repeated, Route, route
+from kcoord.server.routes import REST, START, Asker, Route, route
 from kcoord.tickets import Ticket
 from kcoord.wire.headers import RequestHeader, read_request_start
 
@@ -69,8 +69,7 @@ class Dispatch:
         """What becomes of a request. Raises BadBody or Unserved."""
         repeated = asker.repeated
         if repeated is not None and frame[REST] == repeated.rest and frame[START] == repeated.start:
-            reply = self._groups.decide(self._node.node_id, repeated.decide, repeated.request, ticket, at)
-            return Answer(repeated.answer(frame, reply))
+            return self._coordinate(frame, repeated.route, repeated.header, repeated.request, asker, ticket, at)
         found = self._routes.get(frame[START]) or self._find_route(frame)
         if not isinstance(found, Route):
             return found
@@ -78,8 +77,8 @@ class Dispatch:
         if found.api.is_of_groups:
             request = found.module.to_request(entity, Caller(header.client_id or "", asker.host))
             if found.is_repeated:
-                asker.repeated = Repeated(frame, found, header, request)
-            return self._coordinate(found, header, request, ticket, at)
+                asker.remember(frame, found, header, request)
+            return self._coordinate(frame, found, header, request, asker, ticket, at)
         asked = Asked(node=self._node, now_ms=at.wall_ms)
         return self._decide(header, found.module.to_request(entity), asked, ticket)
 
@@ -102,9 +101,15 @@ class Dispatch:
         found = self._routes[frame[START]] = route(start.api_key, start.api_version)
         return found
 
-    def _coordinate(self, found: Route, header: RequestHeader, request: Any, ticket: Ticket, at: Instant) -> Outcome:
-        reply = self._groups.decide(self._node.node_id, found.module.decide, request, ticket, at)
-        return Park(header, ticket) if reply is None else Answer(found.answer(header, reply))
+    def _coordinate(
+        self, frame: bytes, by: Route, header: RequestHeader, request: Any, asker: Asker, ticket: Ticket, at: Instant
+    ) -> Outcome:
+        reply = self._groups.decide(self._node.node_id, by.module.decide, request, ticket, at)
+        if reply is None:
+            return Park(header, ticket)
+        if by.has_few_answers:
+            return Answer(asker.answer(frame, by, header, reply))
+        return Answer(by.answer(header, reply))
 
     def _decide(self, header: RequestHeader, request: Any, asked: Asked, ticket: Ticket) -> Outcome:
         if header.api_key == PRODUCE:

@@ -1,4 +1,4 @@
-"""How one version of one API is served, put together when it is first asked for; and requests that are asked again.
+"""How one version of one API is served, put together when it is first asked for; and what clients ask again and again.
 
 A frame begins with its API's key and version, so that four bytes are enough to find the route.
 """
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
-from kcoord.api.table import HEARTBEAT, SERVED
+from kcoord.api.table import HEARTBEAT, OFFSET_COMMIT, SERVED
 from kcoord.wire.codec import codec, response_pieces
 from kcoord.wire.headers import RequestHeader, read_request_header
 
@@ -15,16 +15,20 @@ START: Final = slice(0, 4)  # of a request: key and version
 CORRELATION: Final = slice(4, 8)
 REST: Final = slice(8, None)
 
+_WORTH_KEEPING: Final = 4096
+"""Bytes of a frame: what is kept of a client is to be little, whatever it sends."""
+
 
 class Route:
     """From a frame to an entity, from a reply to the pieces of a frame."""
 
-    __slots__ = ("_codec", "_to_response", "api", "is_repeated", "module")
+    __slots__ = ("_codec", "_to_response", "api", "has_few_answers", "is_repeated", "module")
 
     def __init__(self, api_key: int, api_version: int) -> None:
         self.api = SERVED[api_key]
         self.module: Any = self.api.module
         self.is_repeated = api_key == HEARTBEAT
+        self.has_few_answers = api_key in (HEARTBEAT, OFFSET_COMMIT)
         self._codec = codec(api_key, api_version)
         self._to_response: Callable[[Any, int], Any] | None = getattr(self.module, "to_response", None)
 
@@ -46,35 +50,42 @@ def route(api_key: int, api_version: int) -> Route:
 
 
 class Repeated:
-    """A request that a client sends again and again, the same but for its correlation id, as members do heartbeats.
+    """A request that a client sends again and again, the same but for its correlation id, as members do heartbeats."""
 
-    It is read once, and as long as the reply is the same, the answer is the same but for the correlation id too.
-    """
-
-    __slots__ = ("_answer_rest", "_answer_start", "_header", "_reply", "_route", "decide", "request", "rest", "start")
+    __slots__ = ("header", "request", "rest", "route", "start")
 
     def __init__(self, frame: bytes, route: Route, header: RequestHeader, request: Any) -> None:
         self.start, self.rest = frame[START], frame[REST]
+        self.route = route
+        self.header = header
         self.request = request
-        self.decide: Callable[..., Any] = route.module.decide
-        self._route = route
-        self._header = header
-        self._reply: object = None
-        self._answer_start = self._answer_rest = b""
-
-    def answer(self, frame: bytes, reply: object) -> list[bytes]:
-        """The pieces of the answer to this frame."""
-        if reply is not self._reply:
-            first = b"".join(self._route.answer(self._header, reply))
-            self._reply, self._answer_start, self._answer_rest = reply, first[START], first[REST]
-        return [self._answer_start + frame[CORRELATION] + self._answer_rest]
 
 
 class Asker:
-    """Who asks over one connection: where from, as Kafka shows it, and what it repeats."""
+    """Who asks over one connection: where from, as Kafka shows it, and what need not be read or written anew.
 
-    __slots__ = ("host", "repeated")
+    What it repeats is read once. As long as it gets the same reply, it gets the same bytes but for the correlation id.
+    """
+
+    __slots__ = ("_answers", "host", "repeated")
 
     def __init__(self, address: str) -> None:
         self.host = f"/{address}"
         self.repeated: Repeated | None = None
+        self._answers: dict[Route, tuple[object, bytes, bytes]] = {}
+
+    def remember(self, frame: bytes, route: Route, header: RequestHeader, request: Any) -> None:
+        if len(frame) <= _WORTH_KEEPING:
+            self.repeated = Repeated(frame, route, header, request)
+
+    def answer(self, frame: bytes, route: Route, header: RequestHeader, reply: object) -> list[bytes]:
+        """The pieces of the answer to this frame; the header may be that of another but for its correlation id."""
+        known = self._answers.get(route)
+        if known is not None and known[0] is reply:
+            _, start, rest = known
+            return [start + frame[CORRELATION] + rest]
+        whole = b"".join(route.answer(header, reply))
+        start, rest = whole[START], whole[REST]
+        if len(whole) <= _WORTH_KEEPING:
+            self._answers[route] = (reply, start, rest)
+        return [start + frame[CORRELATION] + rest]

@@ -10,10 +10,9 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
-from functools import partial
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 from uuid import uuid4
 
 from kcoord.api.table import SERVED
@@ -46,6 +45,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcoord.server")
 
 _BACKLOG: Final = 4096
+
+T = TypeVar("T")
 
 
 class Runtime:
@@ -207,17 +208,17 @@ class Runtime:
         replies = self.groups.take_replies() if self.groups else []
         for ticket, reply in replies:
             if ticket in self._parked:
-                self._answer(ticket, partial(Dispatch.answer, reply=reply))
+                self._answer(ticket, Dispatch.answer, reply)
         return bool(replies)
 
     def _answer_fetches(self, tickets: Sequence[Ticket]) -> None:
         for ticket in tickets:
-            self._answer(ticket, partial(Dispatch.finish, now_ms=now_ms()))
+            self._answer(ticket, Dispatch.finish, now_ms())
 
-    def _answer(self, ticket: Ticket, finish: Callable[[Dispatch, Park], Answer]) -> None:
+    def _answer(self, ticket: Ticket, finish: Callable[[Dispatch, Park, T], Answer], by: T) -> None:
         connection, park = self._parked.pop(ticket)
         try:
-            answer = finish(self._dispatches[connection.node_id], park)
+            answer = finish(self._dispatches[connection.node_id], park, by)
         except Exception:
             log.exception("bug peer=%s: a parked request could not be answered", connection.peer)
             connection.close("a fault of the server")

@@ -135,6 +135,15 @@ class KafkaCluster(Cluster):
                 )
             except NotReadyError as error:
                 raise StartError(f"{error}\n{self.log_tail()}") from error
+        self._wait_until_started(nodes, deadline)
+
+    def _wait_until_started(self, nodes: Sequence[Node], deadline: float) -> None:
+        while starting := [node.name for node in nodes if not node.has_started]:
+            for node in nodes:
+                node.check()
+            if time.monotonic() > deadline:
+                raise StartError(f"{', '.join(starting)}: still starting when the time was up\n{self.log_tail()}")
+            time.sleep(0.05)
 
     def _node(self, node: int) -> Node:
         assert self._folder, "the cluster is not running"

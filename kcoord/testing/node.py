@@ -17,6 +17,7 @@ from .properties import Place, server_properties, to_text
 # on the port of a killed broker when it comes back.
 PORTS = range(15_000, 30_000)
 HOST = "127.0.0.1"
+STARTED = "Kafka Server started"  # the last line of a start that succeeded
 
 
 class Node:
@@ -30,6 +31,7 @@ class Node:
         self._jvm = jvm
         self._flags = flags
         self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
 
     @property
     def pid(self) -> int | None:
@@ -55,13 +57,21 @@ class Node:
     def start(self) -> None:
         self._run("kafka.Kafka", str(self._properties_path))
 
+    @property
+    def has_started(self) -> bool:
+        """Whether all of its listeners are open.
+
+        An answer does not tell: a broker joins the cluster, and one listener serves, while another still fails to open.
+        """
+        return STARTED in self._log_since_start()
+
     def check(self) -> None:
         """StartError, with the tail of the log, if the broker has ended."""
         assert self._process, "start() comes first"
         exit_code = self._process.poll()
         if exit_code is None:
             return
-        kind = PortTakenError if "Address already in use" in self._log_text() else StartError
+        kind = PortTakenError if "Address already in use" in self._log_since_start() else StartError
         raise kind(f"{self.name} ended with exit code {exit_code} while it was starting\n{self.log_tail()}")
 
     def kill(self) -> None:
@@ -93,7 +103,11 @@ class Node:
     def _log_text(self) -> str:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
+    def _log_since_start(self) -> str:
+        return self._log_text()[self._log_start :]
+
     def _run(self, main_class: str, *arguments: str) -> None:
+        self._log_start = len(self._log_text())
         command = self._jvm.command(
             main_class, *arguments, temp_folder=self.folder / "tmp", flags=self._flags, log_level="info"
         )

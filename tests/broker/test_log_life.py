@@ -1,12 +1,15 @@
-"""Random lives of a log with tiny segments, held against a plain list of records."""
+"""Random lives of a log, held against a plain list of records: with tiny segments, in files, and with a long index."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kcoord.broker.partition_log import Appended, LogSettings, PartitionLog, Refused
+from kcoord.broker.store import MakeStore, MemoryStore
+from kcoord.journal.file_store import FileStores
 from kcoord.wire.batches import has_valid_crc, produced_batch, split
 from kcoord.wire.compression import Codec
 from kcoord.wire.records import Record, read_records, write_batch
@@ -28,11 +31,15 @@ class Kept:
 
 
 class LogLife(RuleBasedStateMachine):
+    repeats: ClassVar = 1  # of a value: the larger, the larger the batches
+    segment_bytes: ClassVar = 400
+    retention_bytes: ClassVar = 900
+
     def __init__(self) -> None:
         super().__init__()
         self.now_ms = start_ms
-        limits = LogSettings(segment_bytes=400, retention_bytes=900, retention_ms=5000)
-        self.log = PartitionLog("t-0", limits, now_ms=self.now_ms)
+        limits = LogSettings(segment_bytes=self.segment_bytes, retention_bytes=self.retention_bytes, retention_ms=5000)
+        self.log = PartitionLog("t-0", limits, now_ms=self.now_ms, make_store=self.make_store())
         self.batches: list[Kept] = []
         self.start = 0
         self.end = 0
@@ -43,6 +50,7 @@ class LogLife(RuleBasedStateMachine):
         codec=st.sampled_from([Codec.NONE, Codec.LZ4]),
     )
     def append(self, times: list[int], value: bytes, codec: Codec) -> None:
+        value *= self.repeats
         records = [Record(timestamp=self.now_ms + time, value=value) for time in times]
         batch = produced_batch(write_batch(records, codec=codec))
         outcome = self.log.append(batch, self.now_ms)
@@ -63,10 +71,10 @@ class LogLife(RuleBasedStateMachine):
         self.log.enforce_retention(self.now_ms)
         gone = [batch for batch in self.batches if self.start <= batch.last_offset < self.log.start_offset]
         kept = [batch for batch in self.batches if batch.last_offset >= self.log.start_offset]
-        is_by_size = sum(batch.size for batch in kept) >= 900
+        is_by_size = sum(batch.size for batch in kept) >= self.retention_bytes
         is_by_time = not gone or all(record.timestamp < self.now_ms - 5000 for record in gone[-1].records)
         assert is_by_size or is_by_time
-        assert self.log.size < 900 + 400
+        assert self.log.size < self.retention_bytes + self.segment_bytes
         self.start = self.log.start_offset
 
     @rule(share=st.floats(0, 1))
@@ -76,6 +84,7 @@ class LogLife(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1), max_bytes=st.integers(0, 1000), min_one_batch=st.booleans())
     def read(self, share: float, max_bytes: int, min_one_batch: bool) -> None:
+        max_bytes *= self.repeats
         offset = self.start + int((self.end - self.start) * share)
         expected: list[Kept] = []
         room = max_bytes
@@ -115,6 +124,31 @@ class LogLife(RuleBasedStateMachine):
     def visible(self) -> list[Record]:
         return [record for batch in self.batches for record in batch.records if record.offset >= self.start]
 
+    def make_store(self) -> MakeStore:
+        return MemoryStore
 
-LogLife.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+    def teardown(self) -> None:
+        self.log.close()
+
+
+class LogLifeInFiles(LogLife):
+    def make_store(self) -> MakeStore:
+        self.stores = FileStores(most_files=5, tail_bytes=150, memory_bytes=500)
+        return self.stores.make
+
+    def teardown(self) -> None:
+        super().teardown()
+        assert (self.stores.open_files, self.stores.held_bytes) == (0, 0)
+
+
+class LogLifeWithALongIndex(LogLifeInFiles):
+    repeats = 30
+    segment_bytes = 40_000
+    retention_bytes = 90_000
+
+
+for life in (LogLife, LogLifeInFiles, LogLifeWithALongIndex):
+    life.TestCase.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
 TestLogLife = LogLife.TestCase
+TestLogLifeInFiles = LogLifeInFiles.TestCase
+TestLogLifeWithALongIndex = LogLifeWithALongIndex.TestCase

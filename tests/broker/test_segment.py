@@ -2,7 +2,10 @@
 
 import sys
 
-from kcoord.broker.segment import Segment
+import pytest
+
+from kcoord.broker.segment import INDEX_INTERVAL, Segment
+from kcoord.broker.store import MemoryStore
 from kcoord.wire.batches import Batch, has_valid_crc, produced_batch, split
 from kcoord.wire.records import Record, write_batch
 
@@ -12,7 +15,7 @@ def batch_of(*timestamps: int) -> Batch:
 
 
 def segment_of(*batches: Batch, base_offset: int = 100) -> Segment:
-    segment = Segment(base_offset, log_position=0, created_ms=5)
+    segment = Segment(base_offset, log_position=0, created_ms=5, store=MemoryStore())
     for batch in batches:
         append(segment, batch)
     return segment
@@ -29,7 +32,7 @@ def append(segment: Segment, batch: Batch, *, now_ms: int = 9, append_time: int 
 
 
 def content(segment: Segment) -> list[Batch]:
-    return list(split(bytes(segment.whole_batches(0, segment.size))))
+    return list(split(segment.whole_batches(0, segment.size)))
 
 
 def test_an_empty_segment_ends_where_it_begins() -> None:
@@ -87,11 +90,57 @@ def test_the_largest_timestamp_can_be_asked_from_an_offset_on() -> None:
     assert [segment.max_timestamp_from(offset) for offset in (100, 101, 102, 103, 104)] == [9, 7, 6, 6, -1]
 
 
-def test_a_batch_costs_tens_of_bytes_beyond_its_own() -> None:
+@pytest.fixture(scope="module")
+def long() -> Segment:
+    """Batches of many sizes, from a few to an index interval to more than two: the last of each hundred is large."""
+    segment = segment_of()
+    for number in range(1000):
+        size = 3 * INDEX_INTERVAL if number % 100 == 99 else number * 7 % 300
+        records = [Record(timestamp=number * 37 % 1000, value=bytes(size)), Record(timestamp=number * 37 % 1000)]
+        append(segment, produced_batch(write_batch(records)))
+    return segment
+
+
+def test_every_offset_of_a_long_segment_leads_to_its_batch(long: Segment) -> None:
+    batches = content(long)
+    assert len(batches) == 1000
+    position = 0
+    for batch in batches:
+        header = batch.header
+        for offset in (header.base_offset, header.last_offset):
+            assert long.position_of(offset) == position
+            assert bytes(long.batch_holding(offset).data) == bytes(batch.data)
+        assert long.batch_size(position) == header.size
+        position += header.size
+
+
+def test_any_limit_cuts_a_long_segment_between_batches(long: Segment) -> None:
+    whole = long.whole_batches(0, long.size)
+    starts = [0]
+    for batch in content(long):
+        starts.append(starts[-1] + batch.header.size)
+    for begin in range(0, 1000, 13):
+        for more in (0, 1, 60, 61, 500, INDEX_INTERVAL, INDEX_INTERVAL + 1, 3 * INDEX_INTERVAL, 50_000):
+            end = max(start for start in starts if start <= starts[begin] + more)
+            assert long.whole_batches(starts[begin], more) == whole[starts[begin] : end]
+
+
+def test_times_are_found_in_a_long_segment(long: Segment) -> None:
+    headers = [batch.header for batch in content(long)]
+    for timestamp in (0, 1, 500, 995, 999, 1000):
+        for offset in (100, 101, 777, 2098, 2099):
+            reaching = [h.base_offset for h in headers if h.max_timestamp >= timestamp and h.last_offset >= offset]
+            found = long.batches_reaching(timestamp, from_offset=offset)
+            assert [batch.header.base_offset for batch in found] == reaching
+    for offset in (100, 101, 102, 777, 2098):
+        later = [header.max_timestamp for header in headers if header.base_offset >= offset]
+        assert long.max_timestamp_from(offset) == max(later)
+
+
+def test_the_index_takes_little_memory_however_small_the_batches_are() -> None:
     segment = segment_of()
     batch = batch_of(1)
-    for _ in range(10_000):
+    for _ in range(20_000):
         append(segment, batch)
-    parts = [value for value in vars(segment).values() if not isinstance(value, int)]
-    overhead = sum(sys.getsizeof(part) for part in parts) - segment.size
-    assert overhead / 10_000 < 50
+    parts = [value for value in vars(segment).values() if not isinstance(value, int | MemoryStore)]
+    assert sum(sys.getsizeof(part) for part in parts) < segment.size / 100

@@ -37,7 +37,9 @@ CONFIGS: Final = (
 )
 
 
-OPERATIONS: Final = (0, 0, 0, 1, 2)  # nothing is taken from lists: a log without cleanup.policy is another matter
+SET, DELETE, APPEND, SUBTRACT = range(4)
+OPERATIONS: Final = (SET, SET, SET, DELETE, APPEND, SUBTRACT)
+POLICIES: Final = ("delete", "compact", "compact,delete", "delete,delete", "shred")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,7 @@ class _Maker:
             self.create: 3,
             self.grow: 2,
             self.delete: 2,
-            self.alter: 3,
+            self.alter: 5,
             self.describe: 2,
             self.metadata: 3,
             self.produce: 18,
@@ -122,7 +124,7 @@ class _Maker:
         return self.make(api.DELETE_TOPICS, 1, 6, topics=self.one_of(by_id, by_name), topic_names=topics)
 
     def alter(self) -> Step:
-        changes = [{**self.config(), "config_operation": self.one_of(*OPERATIONS)} for _ in range(self.one_of(1, 2))]
+        changes = [self.change() for _ in range(self.one_of(1, 2))]
         resources = [{"resource_type": 2, "resource_name": topic, "configs": changes} for topic in self.some_topics()]
         return self.make(api.INCREMENTAL_ALTER_CONFIGS, 0, 1, resources=resources, validate_only=self.is_rare())
 
@@ -220,6 +222,12 @@ class _Maker:
     def config(self) -> dict[str, Any]:
         name, value = self.one_of(*CONFIGS)
         return {"name": name, "value": value}
+
+    def change(self) -> dict[str, Any]:
+        operation = self.one_of(*OPERATIONS)
+        if operation in (APPEND, SUBTRACT) and not self.is_rare():  # most settings are no lists, which is soon seen
+            return {"name": "cleanup.policy", "value": self.one_of(*POLICIES), "config_operation": operation}
+        return {**self.config(), "config_operation": operation}
 
     def some_topics(self) -> list[str]:
         return self.rng.choices(self.topics, k=self.one_of(1, 1, 1, 2, 2, 3))

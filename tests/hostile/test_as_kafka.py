@@ -10,7 +10,7 @@ import pytest
 from kcoord.testing.cluster import Cluster
 from kcoord.wire.codec import decode_response
 from kcoord.wire.frames import framed
-from tests.hostile.scene import API_VERSIONS, METADATA, Scene, receive_frame, request_frame
+from tests.hostile.scene import API_VERSIONS, METADATA, PATIENCE, Scene, receive_frame, request_frame
 from tests.hostile.test_names import metadata_of, string
 
 LAST = 0x4C415354
@@ -78,7 +78,7 @@ def test_kcoord_hangs_up_on_some_bytes_that_kafka_reads(scene: Scene, kafka_clus
 
 def _both(scene: Scene, kafka_cluster: Cluster, content: bytes) -> tuple[list[bytes], list[bytes]]:
     host, _, port = kafka_cluster.bootstrap.partition(",")[0].rpartition(":")
-    kafka = _answers(lambda: socket.create_connection((host, int(port)), timeout=10), content)
+    kafka = _answers(lambda: socket.create_connection((host, int(port)), timeout=PATIENCE), content)
     return kafka, _answers(scene.connect, content)
 
 

@@ -32,7 +32,7 @@ def unread(rich: Scene) -> Iterator[socket.socket]:
 def test_many_metadata_requests_do_not_keep_others_waiting(rich: Scene, unread: socket.socket) -> None:
     growth = rich.growth_of(lambda: unread.sendall(METADATA_OF_ALL * 2_000))
     assert growth < 32 * MIB, f"{growth / MIB:.0f} MiB"
-    assert rich.answer_time() < 2
+    assert rich.answer_time() < 5
 
 
 def test_many_big_fetches_take_no_more_memory_than_a_few(rich: Scene, unread: socket.socket) -> None:
@@ -47,7 +47,7 @@ def test_many_big_fetches_take_no_more_memory_than_a_few(rich: Scene, unread: so
 def test_others_are_served_while_a_client_does_not_read(rich: Scene, unread: socket.socket) -> None:
     unread.sendall(fetch_frame())
     waits = [rich.answer_time() for _ in range(50)]
-    assert max(waits) < 2
+    assert max(waits) < 5
 
 
 def test_a_client_that_reads_late_gets_every_answer(rich: Scene, unread: socket.socket) -> None:

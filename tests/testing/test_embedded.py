@@ -64,7 +64,7 @@ def test_a_setting_that_kcoord_refuses_is_named() -> None:
 
 def test_kcoord_serves_the_topics_that_were_asked_for() -> None:
     with EmbeddedCluster(brokers=2, topics={"orders": 3}, settings={"num.partitions": "2"}) as cluster:
-        metadata = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=10)
+        metadata = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=60)
         assert str(metadata.cluster_id) == cluster.cluster_id
         assert len(metadata.brokers) == 2
         assert len(metadata.topics["orders"].partitions) == 3
@@ -75,4 +75,4 @@ def test_kcoord_serves_the_topics_that_were_asked_for() -> None:
 
 def test_each_test_gets_a_cluster_of_its_own(kcoord_cluster: EmbeddedCluster) -> None:
     client = AdminClient({"bootstrap.servers": kcoord_cluster.bootstrap})
-    assert len(client.list_topics(timeout=10).brokers) == 1
+    assert len(client.list_topics(timeout=60).brokers) == 1

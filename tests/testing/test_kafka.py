@@ -63,8 +63,8 @@ def test_clusters_run_side_by_side_and_a_killed_broker_comes_back_with_its_data(
         one.restart(1)
         assert one.brokers[0].port == before.port
         assert one.brokers[0].pid != before.pid
-        assert "only-in-one" in AdminClient({"bootstrap.servers": one.bootstrap}).list_topics(timeout=10).topics
-        assert "only-in-one" not in AdminClient({"bootstrap.servers": other.bootstrap}).list_topics(timeout=10).topics
+        assert "only-in-one" in AdminClient({"bootstrap.servers": one.bootstrap}).list_topics(timeout=60).topics
+        assert "only-in-one" not in AdminClient({"bootstrap.servers": other.bootstrap}).list_topics(timeout=60).topics
 
 
 def test_three_brokers_serve_on_while_one_is_killed_and_restarted(java_tools: JavaTools) -> None:
@@ -77,7 +77,7 @@ def test_three_brokers_serve_on_while_one_is_killed_and_restarted(java_tools: Ja
         assert created.exit_code == 0, created
         kafka.restart(2)
         second = kafka.bootstrap.split(",")[1]
-        assert set(AdminClient({"bootstrap.servers": second}).list_topics(timeout=10).brokers) == {1, 2, 3}
+        assert set(AdminClient({"bootstrap.servers": second}).list_topics(timeout=60).brokers) == {1, 2, 3}
 
 
 def test_the_log_of_a_broker_that_does_not_start_is_shown(temporary: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_port_that_is_taken_meanwhile_is_replaced(monkeypatch: pytest.MonkeyPa
 def test_a_proxy_in_front_is_what_clients_are_sent_to(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KCOORD_TEST_KEEP", "1")
     with KafkaCluster(advertised={1: "127.0.0.1:9"}) as kafka:
-        broker = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0}).list_topics(timeout=10).brokers[1]
+        broker = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0}).list_topics(timeout=60).brokers[1]
         assert str(broker) == "127.0.0.1:9/1"
     assert "CLIENT://127.0.0.1:9," in next(temporary.glob("*/node-1/server.properties")).read_text()
 

@@ -30,15 +30,15 @@ def python(source: str, **options: float) -> CapturedProcess:
 def test_a_process_can_be_talked_to() -> None:
     with python(ECHO) as echo:
         echo.send("one\n")
-        assert echo.wait_for("one", timeout=10) == "got one"
+        assert echo.wait_for("one", timeout=60) == "got one"
         echo.close_input()
-        assert echo.wait(10) == 0
+        assert echo.wait(60) == 0
 
 
 def test_what_it_said_is_kept_after_it_was_stopped() -> None:
     with python(ECHO) as echo:
         echo.send("one\n")
-        echo.wait_for("one", timeout=10)
+        echo.wait_for("one", timeout=60)
     echo.stop()
     assert echo.stdout() == "got one\n"
     assert echo.exit_code == -signal.SIGTERM
@@ -46,7 +46,7 @@ def test_what_it_said_is_kept_after_it_was_stopped() -> None:
 
 def test_a_process_that_will_not_end_is_killed_after_its_grace() -> None:
     with python(DEAF, grace=0.1) as deaf:
-        deaf.wait_for("deaf", timeout=10)
+        deaf.wait_for("deaf", timeout=60)
     assert deaf.exit_code == -signal.SIGKILL
 
 
@@ -55,7 +55,7 @@ def test_waiting_for_words_that_never_come_shows_the_last_ones() -> None:
         python(FAILING) as failing,
         pytest.raises(TimedOutError, match=r"(?s)exit code 1 without 'done!'.*out of luck"),
     ):
-        failing.wait_for("done!", timeout=10)
+        failing.wait_for("done!", timeout=60)
 
 
 def test_a_process_that_takes_too_long_is_named() -> None:
@@ -70,7 +70,7 @@ def test_a_thread_that_ends_does_not_take_its_processes_along() -> None:
     thread.join()
     with started[0] as echo:
         echo.send("still here\n")
-        assert echo.wait_for("still", timeout=10) == "got still here"
+        assert echo.wait_for("still", timeout=60) == "got still here"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
@@ -93,7 +93,7 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while is_alive(pid):
         assert time.monotonic() < deadline, f"process {pid} is still there"
         time.sleep(0.02)

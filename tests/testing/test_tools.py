@@ -38,10 +38,10 @@ def test_a_tool_reads_its_input_and_another_runs_until_it_is_stopped(
     where = ("--bootstrap-server", kafka_cluster.bootstrap, "--topic", "spoken")
     java_tools.run("topics", *where, "--create")
     with java_tools.start("verifiable-consumer", *where, "--group-id", "listeners", "--verbose") as consumer:
-        consumer.wait_for("partitions_assigned", timeout=30)
+        consumer.wait_for("partitions_assigned", timeout=60)
         produced = java_tools.run("console-producer", *where, input="hello\n")
         assert produced.exit_code == 0, produced
-        line = consumer.wait_for('"record_data"', timeout=30)
+        line = consumer.wait_for('"record_data"', timeout=60)
         assert json.loads(line)["value"] == "hello"
         groups = java_tools.run("consumer-groups", "--bootstrap-server", kafka_cluster.bootstrap, "--list")
         assert "listeners" in groups.stdout
