@@ -1,6 +1,5 @@
 """JoinGroup: from 4 on new members are given an id first (KIP-394), from 5 on they may be static (KIP-345)."""
 
-from dataclasses import replace
 from typing import Any
 
 from kcoord.api.caller import Caller
@@ -35,7 +34,7 @@ def to_response(reply: JoinReply, version: int) -> JoinReply:
     """Before version 7 there is no null for a protocol."""
     if version >= 7 or reply.protocol_name is not None:
         return reply
-    return replace(reply, protocol_name="")
+    return reply._replace(protocol_name="")
 
 
 def _protocols(entity: Any) -> Protocols:

@@ -23,12 +23,14 @@ def to_request(entity: Any, caller: Caller) -> Commit:
         generation=entity.generation_id_or_member_epoch,
         retention=_retention(entity) if version <= 4 else None,
         topics=tuple(
-            CommittedTopic(
-                name=None if is_by_id else topic.name,
-                topic_id=topic.topic_id if is_by_id else None,
-                partitions=topic.partitions if has_epoch else tuple(map(_without_epoch, topic.partitions)),
-            )
-            for topic in entity.topics
+            [
+                CommittedTopic(
+                    name=None if is_by_id else topic.name,
+                    topic_id=topic.topic_id if is_by_id else None,
+                    partitions=topic.partitions if has_epoch else tuple(map(_without_epoch, topic.partitions)),
+                )
+                for topic in entity.topics
+            ]
         ),
     )
 

@@ -49,6 +49,7 @@ def _group_api(key: int, name: str, first: int, last: int, file: str) -> Api:
 
 PRODUCE: Final = 0
 FETCH: Final = 1
+OFFSET_COMMIT: Final = 8
 HEARTBEAT: Final = 12
 API_VERSIONS: Final = 18
 
@@ -58,7 +59,7 @@ _APIS: Final = (
     _api(FETCH, "Fetch", 4, 18, "fetch"),
     _api(2, "ListOffsets", 1, 11, "list_offsets"),
     _api(3, "Metadata", 0, 13, "metadata"),
-    _group_api(8, "OffsetCommit", 2, 10, "offset_commit"),
+    _group_api(OFFSET_COMMIT, "OffsetCommit", 2, 10, "offset_commit"),
     _group_api(9, "OffsetFetch", 1, 10, "offset_fetch"),
     _api(10, "FindCoordinator", 0, 6, "find_coordinator"),
     _group_api(11, "JoinGroup", 0, 9, "join_group"),

@@ -6,18 +6,22 @@ is otherwise sound. A request without a sound partition asks nothing of the grou
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Final
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.fencing import fence
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
+from kcoord.groups.member import Member
 from kcoord.groups.records import Commitment, OffsetsStored
 from kcoord.groups.replies import CommitReply
 from kcoord.groups.requests import Commit, CommittedTopic
 from kcoord.groups.state import State
 from kcoord.groups.topics import Topics
-from kcoord.groups.verdicts import Lines, Verdicts, in_order, same_for
+from kcoord.groups.verdicts import Verdicts, in_order, same_for
+
+_USUAL_PARTITIONS: Final = 1000
+"""The most that a reply may have lines for to be kept: what is kept of a member is to be little, whatever it sends."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,6 +29,8 @@ class Sorted(Verdicts):
     """A topic of a commit: what is to be said of it, and the partitions that there are."""
 
     sound: Sequence[Commitment]
+    partitions: list[int]  # of those
+    is_kept: bool = False  # every one of those
 
 
 def sort_out(topics: tuple[CommittedTopic, ...], known: Topics) -> list[Sorted]:
@@ -72,11 +78,26 @@ def keep(request: Commit, topics: list[Sorted], max_metadata: int, at: Instant) 
 def refuse(topics: list[Sorted], error: ErrorCode) -> CommitReply:
     """The same verdict for every partition that is sound."""
     for topic in topics:
-        topic.lines = same_for(_partitions(topic.sound), error)
+        topic.lines = same_for(topic.partitions, error)
     return reply(topics)
 
 
+def usual_reply(member: Member, topics: list[Sorted]) -> CommitReply:
+    """The reply; a member commits to the same partitions again and again, and is then given the very same one."""
+    asked = [(topic.name, topic.topic_id, topic.partitions) for topic in topics if topic.is_kept]
+    if len(asked) < len(topics) or [topic for topic in topics if topic.missing is not None]:
+        return reply(topics)
+    if member.usual_commit is None or member.usual_commit[0] != asked:
+        if sum(len(topic.partitions) for topic in topics) > _USUAL_PARTITIONS:
+            return reply(topics)
+        member.usual_commit = (asked, reply(topics))
+    return member.usual_commit[1]
+
+
 def reply(topics: list[Sorted]) -> CommitReply:
+    for topic in topics:
+        if topic.is_kept:
+            topic.lines = same_for(topic.partitions, ErrorCode.none)
     return CommitReply(topics=in_order(topics))
 
 
@@ -87,24 +108,25 @@ def _sorted(topic: CommittedTopic, known: Topics) -> Sorted:
     else:
         name, topic_id = topic.name, known.topic_id(topic.name)
         unknown = ErrorCode.unknown_topic_or_partition
+    partitions = [line.partition_index for line in topic.partitions]
     if name is None or topic_id is None:
-        missing = same_for(_partitions(topic.partitions), unknown)
-        return Sorted(name=topic.name, topic_id=topic.topic_id, sound=(), missing=missing)
+        missing = same_for(partitions, unknown)
+        return Sorted(name=topic.name, topic_id=topic.topic_id, sound=(), partitions=[], missing=missing)
     existing = range(known.partitions_of(name))
-    partitions = _partitions(topic.partitions)
     if not partitions or (min(partitions) in existing and max(partitions) in existing):
-        return Sorted(name=name, topic_id=topic_id, sound=topic.partitions, missing=None)
+        return Sorted(name=name, topic_id=topic_id, sound=topic.partitions, partitions=partitions, missing=None)
     sound = [line for line in topic.partitions if line.partition_index in existing]
     absent = [partition for partition in partitions if partition not in existing]
+    present = [partition for partition in partitions if partition in existing]
     missing = same_for(absent, ErrorCode.unknown_topic_or_partition)
-    return Sorted(name=name, topic_id=topic_id, sound=sound, missing=missing)
+    return Sorted(name=name, topic_id=topic_id, sound=sound, partitions=present, missing=missing)
 
 
 def _judge_metadata(topic: Sorted, limit: int) -> Sequence[Commitment]:
     """Those lines whose text is not too long; what is said of each is noted in their order. Most have none."""
     texts = [line.committed_metadata for line in topic.sound]
     if not any(texts):
-        topic.lines = _kept(tuple(_partitions(topic.sound)))
+        topic.is_kept = True
         return topic.sound
     kept: list[Commitment] = []
     for line in topic.sound:
@@ -119,13 +141,3 @@ def _judge_metadata(topic: Sorted, limit: int) -> Sequence[Commitment]:
 def _is_longer(text: str, limit: int) -> bool:
     """As Java counts: a character beyond the first 65,536 of Unicode is two."""
     return len(text) > limit or (not text.isascii() and len(text.encode("utf-16-le")) > 2 * limit)
-
-
-def _partitions(lines: Sequence[Commitment]) -> list[int]:
-    return [line.partition_index for line in lines]
-
-
-@lru_cache(maxsize=4096)
-def _kept(partitions: tuple[int, ...]) -> Lines:
-    """That all is well with these: a member commits to the same partitions again and again."""
-    return same_for(partitions, ErrorCode.none)

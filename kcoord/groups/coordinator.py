@@ -93,7 +93,8 @@ class Coordinator:
             group, made = self._make(request.group_id, at)
         if not request.member_id and self._census.members >= self._settings.kcoord_max_members:
             return made + joining.refuse(ticket, ErrorCode.policy_violation, "")
-        return made + joining.join(group, request, ticket, at, self._settings, self._fresh_id())
+        fresh_id = "" if request.member_id else self._fresh_id()  # randomness takes longer than all the rest
+        return made + joining.join(group, request, ticket, at, self._settings, fresh_id)
 
     def sync(self, request: Sync, ticket: Ticket, at: Instant) -> Effects:
         if request.lacks_protocol:
@@ -122,7 +123,7 @@ class Coordinator:
 
     def commit(self, request: Commit, ticket: Ticket, at: Instant) -> Effects:
         topics = committing.sort_out(request.topics, self._topics)
-        if not any(topic.sound for topic in topics):
+        if not [topic for topic in topics if topic.sound]:
             return answer(ticket, committing.reply(topics))
         group = self._group_of_commit(request, at)
         if not isinstance(group, Group):
@@ -138,7 +139,8 @@ class Coordinator:
             _keep(group, record)
         if records:  # a commit of which nothing is kept makes no group: there is no record of it either
             self.groups.setdefault(group.group_id, group)
-        return Effects(((ticket, committing.reply(topics)),), tuple(records))
+        reply = committing.reply(topics) if member is None else committing.usual_reply(member, topics)
+        return Effects(((ticket, reply),), tuple(records))
 
     def fetch_offsets(self, request: FetchOffsets, ticket: Ticket, at: Instant) -> FetchOffsetsReply:
         return FetchOffsetsReply(groups=tuple(self._offsets_of(asked, request.is_by_id) for asked in request.groups))

@@ -47,6 +47,10 @@ class Effects(NamedTuple):
     events: tuple[Event, ...] = ()
 
     def __add__(self, later: "Effects") -> "Effects":  # type: ignore[override]  # not as tuples are added
+        if self is NOTHING:
+            return later
+        if later is NOTHING:
+            return self
         return Effects(self.replies + later.replies, self.records + later.records, self.events + later.events)
 
 

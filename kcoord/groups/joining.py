@@ -9,12 +9,11 @@
 | given     | any         | a static member; fenced if another has taken its place                         |
 """
 
-from dataclasses import replace
 from typing import Final
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.deadlines import Deadline, Purpose
-from kcoord.groups.effects import Effects, Event, Happening, answer, told
+from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, told
 from kcoord.groups.fencing import fence_identity
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
@@ -160,8 +159,10 @@ def _join_again(group: Group, member: Member, request: Join, ticket: Ticket, at:
 
 def _wait_again(group: Group, member: Member, request: Join, ticket: Ticket) -> Effects:
     """The member's newest request takes the place of what it asked before."""
-    superseded = JoinReply(member_id=member.member_id, error_code=ErrorCode.rebalance_in_progress)
-    effects = take_join_ticket(group, member, superseded)
+    effects = NOTHING
+    if member.join_ticket is not None:
+        superseded = JoinReply(member_id=member.member_id, error_code=ErrorCode.rebalance_in_progress)
+        effects = take_join_ticket(group, member, superseded)
     group.offer(member, request.protocols)
     member.session_timeout = request.session_timeout
     member.rebalance_timeout = request.rebalance_timeout
@@ -202,9 +203,9 @@ def _go_on_without_rebalance(group: Group, member: Member, request: Join, old_le
     reply = joined(group, member, ())
     if not request.can_skip_assignment:
         # Told of itself as the leader it would plan anew; so it is told of the leader that it was.
-        reply = replace(reply, leader=old_leader)
+        reply = reply._replace(leader=old_leader)
     elif group.is_leader(member.member_id):
-        reply = replace(reply, members=subscriptions(group), skip_assignment=True)
+        reply = reply._replace(members=subscriptions(group), skip_assignment=True)
     return Effects((), (group.stored(),)) + take_join_ticket(group, member, reply)
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kcoord.groups.deadlines import Deadline
+from kcoord.groups.replies import CommitReply
 from kcoord.tickets import Ticket
 
 Protocols = tuple[tuple[str, bytes], ...]
@@ -23,6 +24,7 @@ class Member:
     is_new: bool = False  # it has not yet been told its id by a finished join
     join_ticket: Ticket | None = None
     sync_ticket: Ticket | None = None
+    usual_commit: tuple[object, CommitReply] | None = None  # the partitions that it commits to, and the reply
 
     @property
     def is_static(self) -> bool:

@@ -6,8 +6,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredMember:
+class StoredMember(NamedTuple):
     member_id: str
     instance_id: str | None
     client_id: str

@@ -15,15 +15,13 @@ NO_EPOCH: Final = -1
 OPERATIONS_NOT_ASKED_FOR: Final = -(2**31)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedMember:
+class JoinedMember(NamedTuple):
     member_id: str
     group_instance_id: str | None
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinReply:
+class JoinReply(NamedTuple):
     member_id: str
     error_code: ErrorCode = ErrorCode.none
     generation_id: int = NO_GENERATION
@@ -35,8 +33,7 @@ class JoinReply:
     throttle_time: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncReply:
+class SyncReply(NamedTuple):
     error_code: ErrorCode = ErrorCode.none
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -44,8 +41,7 @@ class SyncReply:
     throttle_time: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatReply:
+class HeartbeatReply(NamedTuple):
     error_code: ErrorCode = ErrorCode.none
     throttle_time: float = 0.0
 

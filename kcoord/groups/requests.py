@@ -1,15 +1,18 @@
-"""What the coordinator is asked, free of versions. Durations are seconds."""
+"""What the coordinator is asked, free of versions. Durations are seconds.
+
+What is asked often is a named tuple: a frozen dataclass takes three times as long to make.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from kcoord.groups.member import Protocols
 from kcoord.groups.records import Commitment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class Join(NamedTuple):
     group_id: str
     member_id: str
     instance_id: str | None
@@ -24,20 +27,18 @@ class Join:
     can_skip_assignment: bool = True  # knows what to do as a leader that need not plan (KIP-814)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sync:
+class Sync(NamedTuple):
     group_id: str
     member_id: str
     instance_id: str | None
     generation: int
     protocol_type: str | None
     protocol: str | None
-    lacks_protocol: bool = False  # a client that must say both, and does not (KIP-559)
     plan: dict[str, bytes]  # assignments by member id; only the leader's counts
+    lacks_protocol: bool = False  # a client that must say both, and does not (KIP-559)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat:
+class Heartbeat(NamedTuple):
     group_id: str
     member_id: str
     instance_id: str | None
@@ -59,8 +60,7 @@ class Leave:
     members: tuple[Leaving, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedTopic:
+class CommittedTopic(NamedTuple):
     """By name, or by id with the name still to be found."""
 
     name: str | None
@@ -68,8 +68,7 @@ class CommittedTopic:
     partitions: Sequence[Commitment]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class Commit(NamedTuple):
     group_id: str
     member_id: str
     instance_id: str | None

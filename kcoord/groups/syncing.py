@@ -1,5 +1,7 @@
 """SyncGroup: the leader brings the plan, every member takes its assignment."""
 
+from typing import Final
+
 from kcoord.errors import ErrorCode
 from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, told
 from kcoord.groups.fencing import fence
@@ -11,6 +13,8 @@ from kcoord.groups.replies import SyncReply
 from kcoord.groups.requests import Sync
 from kcoord.groups.state import State
 from kcoord.tickets import Ticket
+
+_SUPERSEDED: Final = SyncReply(error_code=ErrorCode.rebalance_in_progress)
 
 
 def refuse(ticket: Ticket, error: ErrorCode) -> Effects:
@@ -32,7 +36,7 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant) -> Effects:
         group.end_sync_phase()
     if group.state is State.STABLE:
         return answer(ticket, _assigned(group, member))
-    superseded = take_sync_ticket(member, SyncReply(error_code=ErrorCode.rebalance_in_progress))
+    superseded = take_sync_ticket(member, _SUPERSEDED)
     member.sync_ticket = ticket
     if not group.is_leader(member.member_id):
         return superseded

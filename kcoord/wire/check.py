@@ -34,22 +34,16 @@ class BadBody(ValueError):
 def compiled_check(entity_type: type, max_elements: int) -> Check:
     """The check of an entity class; `max_elements` limits the elements of all its arrays together."""
     source = _Source()
-    source.add(0, "def walk(b, p):")
+    source.add(0, "def check(b, p):")
     source.add(1, f"end = len(b); budget = {max_elements}; cuts = None")
-    _entity(source, 1, shape_of(entity_type))
+    source.add(1, "try:")
+    _entity(source, 2, shape_of(entity_type))
+    source.add(2, "pass")
+    source.add(1, "except (IndexError, error): raise BadBody('the body ends too early') from None")
+    source.add(1, "except BadVarint as bad: raise BadBody(str(bad)) from None")
     source.add(1, "if p > end: raise BadBody('the body ends too early')")
     source.add(1, "return cuts")
-    walk = source.compile("walk")
-
-    def check(body: bytes, start: int) -> list[Cut] | None:
-        try:
-            return walk(body, start)
-        except (IndexError, error):
-            raise BadBody("the body ends too early") from None
-        except BadVarint as bad:
-            raise BadBody(str(bad)) from None
-
-    return check
+    return source.compile("check")
 
 
 def without(body: bytes, cuts: list[Cut]) -> bytes:
@@ -78,6 +72,8 @@ class _Source:
     def compile(self, function: str) -> Callable[[bytes, int], list[Cut] | None]:
         scope: dict[str, object] = {
             "BadBody": BadBody,
+            "BadVarint": BadVarint,
+            "error": error,
             "i16": Struct(">h").unpack_from,
             "i32": Struct(">i").unpack_from,
             "read_uvarint": read_uvarint,
@@ -118,8 +114,7 @@ def _value(source: _Source, depth: int, field: Field, is_flexible: bool) -> None
     elif field.size is not None:
         source.add(depth, f"p += {field.size}")
     else:
-        n = _length(source, depth, "i16" if field.kafka_type == "string" else "i32", is_flexible)
-        source.add(depth, f"if {n} > 0: p += {n}")
+        _text(source, depth, field, is_flexible)
 
 
 def _nested(source: _Source, depth: int, field: Field) -> None:
@@ -148,8 +143,20 @@ def _array(source: _Source, depth: int, field: Field, is_flexible: bool) -> None
     if field.entity is not None:
         _entity(source, depth + 2, shape_of(field.entity))
     else:
-        m = _length(source, depth + 2, "i16" if field.kafka_type == "string" else "i32", is_flexible)
-        source.add(depth + 2, f"if {m} > 0: p += {m}")
+        _text(source, depth + 2, field, is_flexible)
+
+
+def _text(source: _Source, depth: int, field: Field, is_flexible: bool) -> None:
+    """Step over a string or bytes. Compact ones count one more, so that 0 is null and 1 is empty."""
+    if not is_flexible:
+        n = _length(source, depth, "i16" if field.kafka_type == "string" else "i32", is_flexible)
+        source.add(depth, f"if {n} > 0: p += {n}")
+        return
+    n = source.name("n")
+    source.add(depth, f"{n} = b[p]; p += 1")
+    source.add(depth, f"if {n} > 1:")
+    source.add(depth + 1, f"if {n} > 127: {n}, p = read_uvarint(b, p - 1)")
+    source.add(depth + 1, f"if {n} > 1: p += {n} - 1")
 
 
 def _length(source: _Source, depth: int, legacy: str, is_flexible: bool) -> str:
@@ -168,9 +175,10 @@ def _length(source: _Source, depth: int, legacy: str, is_flexible: bool) -> str:
 def _tagged_fields(source: _Source, depth: int, shape: Shape) -> None:
     count, at, tag, size, close = (source.name(stem) for stem in ("count", "at", "tag", "size", "close"))
     start, dropped = source.name("start"), source.name("dropped")
-    source.add(depth, f"{at} = p; {count} = b[p]; p += 1")
+    source.add(depth, f"{count} = b[p]; p += 1")
     source.add(depth, f"if {count}:")
     depth += 1
+    source.add(depth, f"{at} = p - 1")
     source.add(depth, f"if {count} > 127: {count}, p = read_uvarint(b, {at})")
     source.add(depth, f"if {count} * 2 > end - p: raise BadBody('more tagged fields than bytes')")
     source.add(depth, f"first{at} = p; {dropped} = 0")

@@ -13,6 +13,12 @@ class BadVarint(ValueError):
 
 def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
     """The unsigned 32-bit number at this position and the position behind it; IndexError as below."""
+    low = buffer[position]
+    if low < 0x80:
+        return low, position + 1
+    high = buffer[position + 1]
+    if high < 0x80:
+        return low & 0x7F | high << 7, position + 2
     return _read_raw(buffer, position, _INT_BYTES)
 
 

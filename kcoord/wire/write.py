@@ -120,7 +120,9 @@ class _Source:
 def _entity(source: _Source, depth: int, shape: Shape, owner: str) -> None:
     for field in shape.plain:
         _field(source, depth, field, shape.is_flexible, f"{owner}.{field.name}")
-    if shape.is_flexible:
+    if shape.is_flexible and not shape.tagged:
+        source.pack("B", "0")
+    elif shape.is_flexible:
         source.flush(depth)
         _tagged_fields(source, depth, shape, owner)
 
@@ -206,9 +208,6 @@ def _length(source: _Source, depth: int, field: Field, is_flexible: bool, length
 
 
 def _tagged_fields(source: _Source, depth: int, shape: Shape, owner: str) -> None:
-    if not shape.tagged:
-        source.line(depth, "a(b'\\0')")
-        return
     tags, kept = source.name("tags"), source.name("kept")
     source.line(depth, f"{tags} = []")
     for field in shape.tagged:

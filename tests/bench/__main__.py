@@ -1,7 +1,8 @@
 """Every benchmark in turn: python -m tests.bench"""
 
-from tests.bench import produce_fetch, start
+from tests.bench import groups, produce_fetch, start
 
 if __name__ == "__main__":
     start.main()
     produce_fetch.main()
+    groups.main()

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -46,18 +46,22 @@ class Prepared(Protocol):
 
 
 class Kcoord:
+    def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
+        self._settings = settings
+
     def prepare(self, folder: Path) -> tuple[list[str], int]:
         """`kcoord serve` on a free port."""
         port = free_ports(1)[0]
-        settings = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+        settings = [f"--set={name}={value}" for name, value in self._settings.items()]
         command = str(Path(sys.executable).parent / "kcoord")
         return [command, "serve", "--listen", f"{HOST}:{port}", *settings], port
 
 
 class Kafka:
-    def __init__(self, flags: Sequence[str], *, uses_archive: bool) -> None:
+    def __init__(self, flags: Sequence[str], *, uses_archive: bool, settings: Mapping[str, str] = SETTINGS) -> None:
         self._flags = flags
         self._uses_archive = uses_archive
+        self._settings = settings
 
     def prepare(self, folder: Path) -> tuple[list[str], int]:
         """A formatted broker; the class archive of kcoord.testing lets a JVM start faster than Kafka's scripts do."""
@@ -66,7 +70,7 @@ class Kafka:
             jvm = replace(jvm, archive_flags=())
         (place,) = choose_places(1, {})
         node = Node(jvm, place, folder / "node", flags=self._flags)
-        node.prepare([place], SETTINGS)
+        node.prepare([place], self._settings)
         node.format(new_cluster_id())
         node.formatted()
         arguments = ("kafka.Kafka", str(node.folder / "server.properties"))

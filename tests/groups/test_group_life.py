@@ -98,11 +98,11 @@ class GroupLife(RuleBasedStateMachine):
         offered = known.protocols if protocols is None else protocols
         self.join(replace(known, protocols=offered), rebalance_timeout=rebalance_timeout)
 
-    @rule(group_id=groups, newcomers=st.integers(1, 3))
-    def some_join(self, group_id: str, newcomers: int) -> None:
-        """Such as have nothing odd about them."""
-        for _ in range(newcomers):
-            self.join(Known(group_id=group_id))
+    @rule(group_id=groups, instance_ids=st.lists(st.sampled_from([None, "i", "j"]), min_size=1, max_size=3))
+    def some_join(self, group_id: str, instance_ids: list[str | None]) -> None:
+        """Such as have nothing odd about them; static ones may come back."""
+        for instance_id in instance_ids:
+            self.join(Known(group_id=group_id, instance_id=instance_id))
 
     @rule(group_id=groups, and_sync=st.booleans())
     def all_join_again(self, group_id: str, and_sync: bool) -> None:
@@ -140,7 +140,9 @@ class GroupLife(RuleBasedStateMachine):
             instance_id=known.instance_id,
             group_id=known.group_id,
         )
-        assert may or reply.error_code is not ErrorCode.none, "all is well for a member of this generation only"
+        assert may == (reply.error_code in (ErrorCode.none, ErrorCode.rebalance_in_progress))
+        is_told = reply.error_code is ErrorCode.rebalance_in_progress
+        assert not may or is_told == (self.state(known.group_id) is State.PREPARING_REBALANCE)
 
     @rule(group_id=groups, leavers=st.lists(st.tuples(picks, st.booleans(), st.booleans()), max_size=3))
     def leave(self, group_id: str, leavers: list[tuple[int, bool, bool]]) -> None:
@@ -301,16 +303,18 @@ class GroupLife(RuleBasedStateMachine):
 
     def all_sync_as(self, group_id: str, members: list[Known]) -> None:
         plan = {member.member_id: f"part of {member.member_id}".encode() for member in members}
-        for member in members:
-            self.sync_as(member, self.generation(group_id), plan)
+        before = self.state(group_id)
+        askings = [self.sync_as(member, self.generation(group_id), plan) for member in members]
+        if before is State.COMPLETING_REBALANCE:
+            assert self.state(group_id) is State.STABLE
+            assert [asking.reply.assignment for asking in askings] == [plan[member.member_id] for member in members]
 
     def pick(self, pick: int) -> Known:
-        """One of those that joined last, under the id that it was given; or somebody who never did."""
-        answered = [(asking.reply, joining) for asking, joining in self.joins if not asking.is_parked][-12:]
-        if not answered or pick == 0:
-            return STRANGER
-        reply, joining = answered[pick % len(answered)]
-        return replace(joining, member_id=reply.member_id)
+        """A member, or one of those that joined last, under the id that it was given; or somebody who never did."""
+        answered = [(asking.reply, joining) for asking, joining in self.joins if not asking.is_parked][-8:]
+        joined = [replace(joining, member_id=reply.member_id) for reply, joining in answered]
+        known = [STRANGER, *self.members("g"), *joined, *self.members("h")]
+        return known[pick % len(known)]
 
     def members(self, group_id: str) -> list[Known]:
         """The leader comes first."""
@@ -333,6 +337,10 @@ class GroupLife(RuleBasedStateMachine):
         group = self.scene.coordinator.groups.get(group_id)
         return group.generation if group else 0
 
+    def state(self, group_id: str) -> State:
+        group = self.scene.coordinator.groups.get(group_id)
+        return group.state if group else State.DEAD
+
     def is_member(self, known: Known, drift: int) -> bool:
         """Whether the group knows it, under its instance id if it has one, and in which generation it thinks it is."""
         ids = {member.member_id: member.instance_id for member in self.members(known.group_id)}
@@ -346,5 +354,5 @@ class GroupLife(RuleBasedStateMachine):
         return kept[1] if kept else None
 
 
-GroupLife.TestCase.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
+GroupLife.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
 TestGroupLife = GroupLife.TestCase

@@ -90,8 +90,7 @@ class Witness:
             self._follow(event)
         for group_id, group in self._scene.coordinator.groups.items():
             assert group.state is self._states.get(group_id, State.EMPTY), "no change of state without its event"
-            assert group.generation >= self._generations.get(group_id, 0), "generations only grow"
-            self._generations[group_id] = group.generation
+            assert group.generation == self._generations.get(group_id, 0), "a generation begins with its event"
 
     def _follow(self, event: Event) -> None:
         if event.what is Happening.DELETED:
@@ -101,6 +100,10 @@ class Witness:
             before = self._states.get(event.group_id, State.EMPTY)
             assert MOVES[event.what] in MAY_FOLLOW[before], f"{event.what} in {before}"
             self._states[event.group_id] = MOVES[event.what]
+        if event.what in (Happening.GENERATION, Happening.EMPTY):
+            before_it = self._generations.get(event.group_id, 0)
+            assert event.generation == before_it + 1, "a join phase that ends adds one to the generation"
+            self._generations[event.group_id] = event.generation
 
     def _check_who_is_gone(self) -> None:
         """An id that was taken from the group is never again that of a member."""
