@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.broker.metadata import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED_FOR, BrokerLine, broker_lines
@@ -105,6 +106,7 @@ def coordinator_of(cluster: Cluster, group_id: str) -> Node:
     return nodes[partition % len(nodes)]
 
 
+@lru_cache(maxsize=10_000)
 def offsets_partition(group_id: str, partitions: int) -> int:
     """Kafka's rule: Java's hash of the group's name, its absolute value, modulo (GroupMetadataManager.partitionFor)."""
     hashed = 0

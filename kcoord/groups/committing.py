@@ -14,7 +14,7 @@ from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
 from kcoord.groups.records import Commitment, OffsetsStored
-from kcoord.groups.replies import CommitReply
+from kcoord.groups.replies import CommitReply, PartitionError
 from kcoord.groups.requests import Commit, CommittedTopic
 from kcoord.groups.state import State
 from kcoord.groups.topics import Topics
@@ -25,7 +25,7 @@ _USUAL_PARTITIONS: Final = 1000
 
 
 @dataclass(slots=True, kw_only=True)
-class Sorted(Verdicts):
+class CommitVerdicts(Verdicts):
     """A topic of a commit: what is to be said of it, and the partitions that there are."""
 
     sound: Sequence[Commitment]
@@ -33,7 +33,7 @@ class Sorted(Verdicts):
     is_kept: bool = False  # every one of those
 
 
-def sort_out(topics: tuple[CommittedTopic, ...], known: Topics) -> list[Sorted]:
+def sort_out(topics: tuple[CommittedTopic, ...], known: Topics) -> list[CommitVerdicts]:
     """Which partitions of a commit exist."""
     return [_sorted(topic, known) for topic in topics]
 
@@ -53,7 +53,7 @@ def fence_commit(group: Group, request: Commit) -> ErrorCode | None:
     return ErrorCode.rebalance_in_progress if group.state is State.COMPLETING_REBALANCE else None
 
 
-def keep(request: Commit, topics: list[Sorted], max_metadata: int, at: Instant) -> list[OffsetsStored]:
+def records_of(request: Commit, topics: list[CommitVerdicts], max_metadata: int, at: Instant) -> list[OffsetsStored]:
     """The records of the commit; what is said of each topic is noted in it."""
     expires_at_ms = None if request.retention is None else at.wall_ms + round(request.retention * 1000)
     records = []
@@ -75,14 +75,14 @@ def keep(request: Commit, topics: list[Sorted], max_metadata: int, at: Instant) 
     return records
 
 
-def refuse(topics: list[Sorted], error: ErrorCode) -> CommitReply:
+def refuse(topics: list[CommitVerdicts], error: ErrorCode) -> CommitReply:
     """The same verdict for every partition that is sound."""
     for topic in topics:
         topic.lines = same_for(topic.partitions, error)
     return reply(topics)
 
 
-def usual_reply(member: Member, topics: list[Sorted]) -> CommitReply:
+def usual_reply(member: Member, topics: list[CommitVerdicts]) -> CommitReply:
     """The reply; a member commits to the same partitions again and again, and is then given the very same one."""
     asked = [(topic.name, topic.topic_id, topic.partitions) for topic in topics if topic.is_kept]
     if len(asked) < len(topics) or [topic for topic in topics if topic.missing is not None]:
@@ -94,14 +94,14 @@ def usual_reply(member: Member, topics: list[Sorted]) -> CommitReply:
     return member.usual_commit[1]
 
 
-def reply(topics: list[Sorted]) -> CommitReply:
+def reply(topics: list[CommitVerdicts]) -> CommitReply:
     for topic in topics:
         if topic.is_kept:
             topic.lines = same_for(topic.partitions, ErrorCode.none)
     return CommitReply(topics=in_order(topics))
 
 
-def _sorted(topic: CommittedTopic, known: Topics) -> Sorted:
+def _sorted(topic: CommittedTopic, known: Topics) -> CommitVerdicts:
     if topic.name is None:
         name = known.topic_name(topic.topic_id) if topic.topic_id else None
         topic_id, unknown = topic.topic_id, ErrorCode.unknown_topic_id
@@ -111,31 +111,29 @@ def _sorted(topic: CommittedTopic, known: Topics) -> Sorted:
     partitions = [line.partition_index for line in topic.partitions]
     if name is None or topic_id is None:
         missing = same_for(partitions, unknown)
-        return Sorted(name=topic.name, topic_id=topic.topic_id, sound=(), partitions=[], missing=missing)
+        return CommitVerdicts(name=topic.name, topic_id=topic.topic_id, sound=(), partitions=[], missing=missing)
     existing = range(known.partitions_of(name))
     if not partitions or (min(partitions) in existing and max(partitions) in existing):
-        return Sorted(name=name, topic_id=topic_id, sound=topic.partitions, partitions=partitions, missing=None)
+        return CommitVerdicts(name=name, topic_id=topic_id, sound=topic.partitions, partitions=partitions, missing=None)
     sound = [line for line in topic.partitions if line.partition_index in existing]
     absent = [partition for partition in partitions if partition not in existing]
     present = [partition for partition in partitions if partition in existing]
     missing = same_for(absent, ErrorCode.unknown_topic_or_partition)
-    return Sorted(name=name, topic_id=topic_id, sound=sound, partitions=present, missing=missing)
+    return CommitVerdicts(name=name, topic_id=topic_id, sound=sound, partitions=present, missing=missing)
 
 
-def _judge_metadata(topic: Sorted, limit: int) -> Sequence[Commitment]:
+def _judge_metadata(topic: CommitVerdicts, limit: int) -> Sequence[Commitment]:
     """Those lines whose text is not too long; what is said of each is noted in their order. Most have none."""
     texts = [line.committed_metadata for line in topic.sound]
     if not any(texts):
         topic.is_kept = True
         return topic.sound
-    kept: list[Commitment] = []
-    for line in topic.sound:
-        is_too_long = _is_longer(line.committed_metadata or "", limit)
-        error = ErrorCode.offset_metadata_too_large if is_too_long else ErrorCode.none
-        topic.lines += same_for([line.partition_index], error)
-        if not is_too_long:
-            kept.append(line)
-    return kept
+    are_too_long = [text is not None and _is_longer(text, limit) for text in texts]
+    topic.lines = tuple(
+        PartitionError(partition, ErrorCode.offset_metadata_too_large if is_too_long else ErrorCode.none)
+        for partition, is_too_long in zip(topic.partitions, are_too_long, strict=True)
+    )
+    return [line for line, is_too_long in zip(topic.sound, are_too_long, strict=True) if not is_too_long]
 
 
 def _is_longer(text: str, limit: int) -> bool:

@@ -13,7 +13,6 @@ Recovery is `replay(record)` for each record that was kept, in their order, then
 """
 
 from collections.abc import Callable, Iterable
-from itertools import repeat
 from typing import assert_never
 from uuid import UUID
 
@@ -21,7 +20,7 @@ from kcoord.errors import ErrorCode
 from kcoord.groups import committing, describing, joining, leaving, offsets, rebalancing, retention, sessions, syncing
 from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
 from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, gathered, told
-from kcoord.groups.group import Census, Group, restored
+from kcoord.groups.group import Census, Group, replayed
 from kcoord.groups.instant import Instant
 from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, OffsetsStored, Record
 from kcoord.groups.replies import (
@@ -85,14 +84,12 @@ class Coordinator:
         if not self._owns(request.group_id):
             return joining.refuse(ticket, ErrorCode.not_coordinator, "")
         group, made = self.groups.get(request.group_id), NOTHING
+        if group is None and request.member_id:
+            return joining.refuse(ticket, ErrorCode.unknown_member_id, request.member_id)
+        if self._is_full_for(request, group):
+            return joining.refuse(ticket, ErrorCode.policy_violation, "")
         if group is None:
-            if request.member_id:
-                return joining.refuse(ticket, ErrorCode.unknown_member_id, request.member_id)
-            if self._has_all_groups():
-                return joining.refuse(ticket, ErrorCode.policy_violation, "")
             group, made = self._make(request.group_id, at)
-        if not request.member_id and self._census.members >= self._settings.kcoord_max_members:
-            return made + joining.refuse(ticket, ErrorCode.policy_violation, "")
         fresh_id = "" if request.member_id else self._fresh_id()  # randomness takes longer than all the rest
         return made + joining.join(group, request, ticket, at, self._settings, fresh_id)
 
@@ -102,9 +99,7 @@ class Coordinator:
         group = self._group_of_member(request.group_id)
         if not isinstance(group, Group):
             return syncing.refuse(ticket, group)
-        if any(len(assignment) > self._settings.kcoord_member_max_bytes for assignment in request.plan.values()):
-            return syncing.refuse(ticket, ErrorCode.policy_violation)
-        return syncing.sync(group, request, ticket, at)
+        return syncing.sync(group, request, ticket, at, self._settings.kcoord_member_max_bytes)
 
     def heartbeat(self, request: Heartbeat, ticket: Ticket, at: Instant) -> HeartbeatReply:
         group = self._group_of_member(request.group_id)
@@ -134,9 +129,9 @@ class Coordinator:
         if member is not None:
             group.renew_session(member, at.now)
         most = self._settings.offset_metadata_max_bytes
-        records = committing.keep(request, topics, most, at)
+        records = committing.records_of(request, topics, most, at)
         for record in records:
-            _keep(group, record)
+            group.keep(record)
         if records:  # a commit of which nothing is kept makes no group: there is no record of it either
             self.groups.setdefault(group.group_id, group)
         reply = committing.reply(topics) if member is None else committing.usual_reply(member, topics)
@@ -206,16 +201,16 @@ class Coordinator:
         match record:
             case GroupStored():
                 known = self.groups.get(record.group_id)
-                self.groups[record.group_id] = group = restored(record, self._deadlines, self._census)
+                self.groups[record.group_id] = group = replayed(record, self._deadlines, self._census)
                 group.offsets = known.offsets if known else {}
             case GroupDeleted():
                 self.groups.pop(record.group_id, None)
             case OffsetsStored():
-                _keep(self._known_or_simple(record.group_id), record)
+                self._known_or_simple(record.group_id).keep(record)
             case OffsetDeleted():
                 known = self.groups.get(record.group_id)
                 if known:
-                    _forget(known, record)
+                    known.forget(record)
             case _:
                 assert_never(record)
 
@@ -246,6 +241,13 @@ class Coordinator:
         if group is None and self._has_all_groups():
             return ErrorCode.policy_violation
         return group or Group(request.group_id, self._deadlines, self._census, since_ms=at.wall_ms)
+
+    def _is_full_for(self, request: Join, group: Group | None) -> bool:
+        """Whether the join would add a group or a member too many."""
+        if request.member_id or (group is not None and request.instance_id in group.member_ids_by_instance):
+            return False
+        is_one_too_many = self._census.members >= self._settings.kcoord_max_members
+        return is_one_too_many or (group is None and self._has_all_groups())
 
     def _has_all_groups(self) -> bool:
         return len(self.groups) >= self._settings.kcoord_max_groups
@@ -330,19 +332,3 @@ def _let_go(group: Group, at: Instant) -> Effects:
     ]
     group.die(at)
     return gathered(effects)
-
-
-def _keep(group: Group, record: OffsetsStored) -> None:
-    partitions = group.offsets.get(record.topic)
-    if partitions is None:
-        partitions = group.offsets[record.topic] = {}
-    # By zip rather than by a loop of our own, which is slower: a hundred partitions at once are common.
-    indexes = [line.partition_index for line in record.lines]
-    partitions.update(zip(indexes, zip(record.lines, repeat(record), strict=False), strict=False))
-
-
-def _forget(group: Group, record: OffsetDeleted) -> None:
-    partitions = group.offsets.get(record.topic, {})
-    partitions.pop(record.partition, None)
-    if not partitions:
-        group.offsets.pop(record.topic, None)

@@ -1,20 +1,23 @@
-"""A classic group: its members, its state and its offsets. All that changes of a group changes here.
+"""A classic group: its members, its state and its offsets.
+
+How members and offsets come and go, and what is counted of them, is written here and nowhere else.
 
 What is decided of it is in joining, syncing and the other files named after a request.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import repeat
 
 from kcoord.groups import protocols
 from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member, Protocols
-from kcoord.groups.records import Commitment, GroupStored, OffsetsStored, StoredMember
+from kcoord.groups.records import Commitment, GroupStored, OffsetDeleted, OffsetsStored, Stamp, StoredMember
 from kcoord.groups.state import MAY_FOLLOW, State
+from kcoord.tickets import Ticket
 
-Kept = tuple[Commitment, OffsetsStored]
-"""An offset, and the record that it came with."""
+Kept = tuple[Commitment, Stamp]
+"""An offset, and when and how it came. Not its record, which holds all that was committed with it."""
 
 
 @dataclass(slots=True)
@@ -89,11 +92,6 @@ class Group:
     @property
     def is_empty(self) -> bool:
         return self.state is State.EMPTY
-
-    @property
-    def is_simple(self) -> bool:
-        """It only keeps offsets: nobody ever joined it."""
-        return self.protocol_type is None and self.is_empty and not self.pending
 
     @property
     def rebalance_timeout(self) -> float:
@@ -206,6 +204,38 @@ class Group:
             self._deadlines.clear(deadline)
             self._census.members -= 1
 
+    def elect(self, member_id: str) -> None:
+        assert member_id in self.members
+        self.leader_id = member_id
+
+    def park_join(self, member: Member, ticket: Ticket) -> None:
+        assert member.join_ticket is None
+        member.join_ticket = ticket
+        self.parked_joins += 1
+
+    def take_join(self, member: Member) -> Ticket | None:
+        """The ticket of the join that waits, to be answered now."""
+        ticket, member.join_ticket = member.join_ticket, None
+        self.parked_joins -= ticket is not None
+        return ticket
+
+    # Offsets.
+
+    def keep(self, record: OffsetsStored) -> None:
+        partitions = self.offsets.get(record.topic)
+        if partitions is None:
+            partitions = self.offsets[record.topic] = {}
+        stamp = Stamp(record.committed_at_ms, record.expires_at_ms, record.topic_id)
+        # By zip rather than by a loop of our own, which is slower: a hundred partitions at once are common.
+        indexes = [line.partition_index for line in record.lines]
+        partitions.update(zip(indexes, zip(record.lines, repeat(stamp), strict=False), strict=False))
+
+    def forget(self, record: OffsetDeleted) -> None:
+        partitions = self.offsets.get(record.topic, {})
+        partitions.pop(record.partition, None)
+        if not partitions:
+            self.offsets.pop(record.topic, None)
+
     # Deadlines.
 
     def renew_session(self, member: Member, now: float) -> None:
@@ -271,7 +301,7 @@ def _stored(member: Member, protocol: str | None) -> StoredMember:
     )
 
 
-def restored(record: GroupStored, deadlines: Deadlines, census: Census) -> Group:
+def replayed(record: GroupStored, deadlines: Deadlines, census: Census) -> Group:
     """The group that a record tells of. Its sessions begin when the coordinator resumes."""
     group = Group(record.group_id, deadlines, census, since_ms=record.since_ms)
     group.generation = record.generation
@@ -295,8 +325,3 @@ def restored(record: GroupStored, deadlines: Deadlines, census: Census) -> Group
     group.state = State.STABLE if record.members else State.EMPTY
     group.note_subscriptions()
     return group
-
-
-def waiting_for(members: Collection[Member]) -> list[Member]:
-    """Those that have not come back yet."""
-    return [member for member in members if member.join_ticket is None]

@@ -49,9 +49,7 @@ def refusal(request: Join, settings: Settings) -> ErrorCode | None:
     shortest, longest = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     if not shortest / 1000 <= request.session_timeout <= longest / 1000:
         return ErrorCode.invalid_session_timeout
-    if sum(len(subscription) for _, subscription in request.protocols) > settings.kcoord_member_max_bytes:
-        return ErrorCode.policy_violation
-    return None
+    return ErrorCode.policy_violation if _size(request) > settings.kcoord_member_max_bytes else None
 
 
 def join(group: Group, request: Join, ticket: Ticket, at: Instant, settings: Settings, fresh_id: str) -> Effects:
@@ -73,6 +71,12 @@ def join(group: Group, request: Join, ticket: Ticket, at: Instant, settings: Set
     return _join_again(group, group.members[request.member_id], request, ticket, at, delay)
 
 
+def _size(request: Join) -> int:
+    """How much of the request is kept, roughly."""
+    names = len(request.client_id) + len(request.instance_id or "") + len(request.protocol_type)
+    return names + sum(len(name) + len(subscription) for name, subscription in request.protocols)
+
+
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     match group.state:
         case State.EMPTY | State.DEAD:
@@ -87,11 +91,13 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
 
 def _turn_away(group: Group, request: Join, ticket: Ticket) -> Effects:
     """There is no room, so the id that was used is none any more. A group that is too large shrinks by that."""
-    member = group.members.get(request.member_id)
-    if member is not None:
-        group.remove(member)
+    refused = refuse(ticket, ErrorCode.group_max_size_reached, "")
     group.forget_pending(request.member_id)
-    return refuse(ticket, ErrorCode.group_max_size_reached, "")
+    member = group.members.get(request.member_id)
+    if member is None:
+        return refused
+    group.remove(member)
+    return refused + told(_event(group, Happening.DROPPED, member.member_id, "group.max.size is reached"))
 
 
 def _join_without_id(group: Group, request: Join, ticket: Ticket, at: Instant, delay: float, fresh_id: str) -> Effects:
@@ -142,7 +148,7 @@ def _join_again(group: Group, member: Member, request: Join, ticket: Ticket, at:
     is_leader = group.is_leader(member.member_id)
     match group.state:
         case State.PREPARING_REBALANCE:
-            return _wait_again(group, member, request, ticket) + rebalance(group, "", at, delay)
+            return _wait_again(group, member, request, ticket) + complete_if_all_joined(group, at)
         case State.COMPLETING_REBALANCE if not has_news:
             # Its answer may have been lost.
             return answer(ticket, joined(group, member, subscriptions(group) if is_leader else ()))
@@ -166,8 +172,7 @@ def _wait_again(group: Group, member: Member, request: Join, ticket: Ticket) -> 
     group.offer(member, request.protocols)
     member.session_timeout = request.session_timeout
     member.rebalance_timeout = request.rebalance_timeout
-    member.join_ticket = ticket
-    group.parked_joins += 1
+    group.park_join(member, ticket)
     return effects
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, told
-from kcoord.groups.group import Group, InitialDelay, waiting_for
+from kcoord.groups.group import Group, InitialDelay
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
 from kcoord.groups.replies import JoinedMember, JoinReply, SyncReply
@@ -70,7 +70,7 @@ def complete(group: Group, at: Instant) -> Effects:
     """End the join phase with those who came."""
     group.end_join_phase()
     effects = _drop_absent(group)
-    if not _has_leader_that_joined(group) and group.members:
+    if not _elect_joined_leader(group) and group.members:
         # Only static members, and none of them came back: wait until one does or their sessions end.
         group.limit_join_phase(at.now + max(group.rebalance_timeout, _SHORTEST_WAIT))
         return effects
@@ -83,11 +83,8 @@ def complete(group: Group, at: Instant) -> Effects:
 
 def take_join_ticket(group: Group, member: Member, reply: JoinReply) -> Effects:
     """Answer the join that waits, if one does."""
-    if member.join_ticket is None:
-        return NOTHING
-    ticket, member.join_ticket = member.join_ticket, None
-    group.parked_joins -= 1
-    return answer(ticket, reply)
+    ticket = group.take_join(member)
+    return NOTHING if ticket is None else answer(ticket, reply)
 
 
 def take_sync_ticket(member: Member, reply: SyncReply) -> Effects:
@@ -141,7 +138,7 @@ def _send_back_to_join(group: Group, at: Instant) -> Effects:
 
 
 def _drop_absent(group: Group) -> Effects:
-    absent = [member for member in waiting_for(group.members.values()) if not member.is_static]
+    absent = [m for m in group.members.values() if m.join_ticket is None and not m.is_static]
     for member in absent:
         group.remove(member)
     return told(
@@ -158,7 +155,7 @@ def _drop_absent(group: Group) -> Effects:
     )
 
 
-def _has_leader_that_joined(group: Group) -> bool:
+def _elect_joined_leader(group: Group) -> bool:
     """Keep the leader if it came back; otherwise the first that did takes its place."""
     if group.leader_id is None:
         return False
@@ -166,21 +163,20 @@ def _has_leader_that_joined(group: Group) -> bool:
         return True
     present = [member.member_id for member in group.members.values() if member.join_ticket is not None]
     if present:
-        group.leader_id = present[0]
+        group.elect(present[0])
     return bool(present)
 
 
 def _hand_out_generation(group: Group, at: Instant) -> Effects:
     replies = []
     for member in group.members.values():
-        if member.join_ticket is not None:
+        ticket = group.take_join(member)
+        if ticket is not None:
             members = subscriptions(group) if group.is_leader(member.member_id) else ()
-            replies.append((member.join_ticket, joined(group, member, members)))
-            member.join_ticket = None
+            replies.append((ticket, joined(group, member, members)))
         member.is_new = False
         group.renew_session(member, at.now)
         group.awaiting_sync.add(member.member_id)
-    group.parked_joins = 0
     group.limit_sync_phase(at.now + group.rebalance_timeout)
     begun = Event(
         what=Happening.GENERATION,

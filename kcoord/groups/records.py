@@ -1,4 +1,4 @@
-"""The durable facts: what a coordinator must find again after a crash. The journal writes them as Kafka does."""
+"""The durable facts: what a coordinator must find again after a crash. A journal keeps them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,6 +63,14 @@ class Committed:
     committed_offset: int
     committed_leader_epoch: int = -1
     committed_metadata: str | None = ""
+
+
+class Stamp(NamedTuple):
+    """What all that was committed at once to a topic has in common."""
+
+    committed_at_ms: int
+    expires_at_ms: int | None  # only where a client of old said so
+    topic_id: UUID | None
 
 
 class OffsetsStored(NamedTuple):

@@ -116,7 +116,7 @@ class ListedGroup:
     group_id: str
     protocol_type: str
     group_state: str
-    group_type: str = "classic"
+    group_type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ An offset that was committed with a time of its own (OffsetCommit up to version 
 
 from kcoord.groups.group import Group
 from kcoord.groups.protocols import CONSUMER
-from kcoord.groups.records import OffsetDeleted, OffsetsStored
+from kcoord.groups.records import OffsetDeleted, Stamp
 from kcoord.groups.state import State
 
 
@@ -24,8 +24,8 @@ def expired(group: Group, wall_ms: int, retention_ms: int) -> list[OffsetDeleted
         OffsetDeleted(group_id=group.group_id, topic=topic, partition=partition)
         for topic, partitions in group.offsets.items()
         if not group.subscribes_to(topic)
-        for partition, (_, stored) in partitions.items()
-        if _is_expired(group, stored, wall_ms, retention_ms)
+        for partition, (_, stamp) in partitions.items()
+        if _is_expired(group, stamp, wall_ms, retention_ms)
     ]
 
 
@@ -36,10 +36,10 @@ def _may_expire(group: Group) -> bool:
     return is_known and group.state is State.STABLE
 
 
-def _is_expired(group: Group, stored: OffsetsStored, wall_ms: int, retention_ms: int) -> bool:
-    if stored.expires_at_ms is not None:
-        return wall_ms >= stored.expires_at_ms
-    since_ms = stored.committed_at_ms
+def _is_expired(group: Group, stamp: Stamp, wall_ms: int, retention_ms: int) -> bool:
+    if stamp.expires_at_ms is not None:
+        return wall_ms >= stamp.expires_at_ms
+    since_ms = stamp.committed_at_ms
     if group.protocol_type is not None and group.is_empty and group.since_ms is not None:
         since_ms = group.since_ms
     return wall_ms - since_ms >= retention_ms

@@ -21,15 +21,15 @@ def refuse(ticket: Ticket, error: ErrorCode) -> Effects:
     return answer(ticket, SyncReply(error_code=error))
 
 
-def sync(group: Group, request: Sync, ticket: Ticket, at: Instant) -> Effects:
-    if group.is_empty:
-        return refuse(ticket, ErrorCode.unknown_member_id)
+def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, max_assignment: int) -> Effects:
     if error := fence(group, request.member_id, request.instance_id, request.generation):
         return refuse(ticket, error)
     if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol, group.protocol):
         return refuse(ticket, ErrorCode.inconsistent_group_protocol)
     if group.state is State.PREPARING_REBALANCE:
         return refuse(ticket, ErrorCode.rebalance_in_progress)
+    if _plans(group, request) and any(len(assignment) > max_assignment for assignment in request.plan.values()):
+        return refuse(ticket, ErrorCode.policy_violation)
     member = group.members[request.member_id]
     group.awaiting_sync.discard(member.member_id)
     if not group.awaiting_sync:
@@ -38,9 +38,7 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant) -> Effects:
         return answer(ticket, _assigned(group, member))
     superseded = take_sync_ticket(member, _SUPERSEDED)
     member.sync_ticket = ticket
-    if not group.is_leader(member.member_id):
-        return superseded
-    return superseded + _hand_out(group, request.plan, at)
+    return superseded + _hand_out(group, request.plan, at) if _plans(group, request) else superseded
 
 
 def drop_silent(group: Group, at: Instant, initial_delay: float) -> Effects:
@@ -63,6 +61,11 @@ def drop_silent(group: Group, at: Instant, initial_delay: float) -> Effects:
         )
     )
     return dropped + prepare(group, f"{len(silent)} members did not sync in time", at, initial_delay)
+
+
+def _plans(group: Group, request: Sync) -> bool:
+    """Whether this is the leader's plan, and not one that comes too late."""
+    return group.state is State.COMPLETING_REBALANCE and group.is_leader(request.member_id)
 
 
 def _differs(asked: str | None, actual: str | None) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kcoord.broker.cluster import Cluster
 from kcoord.groups.instant import Instant
-from kcoord.server.clock import instant, now_ms
+from kcoord.server.clock import now_ms
 from kcoord.server.connection import Connection
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ class Household(Protocol):
     def connections(self) -> Set[Connection]: ...
 
     def now(self) -> Instant: ...
+
+    def settle(self) -> None:
+        """Answer the requests that can now be answered."""
 
 
 class Chores:
@@ -90,7 +93,8 @@ class Chores:
 
     def _expire_offsets(self) -> None:
         if groups := self._household.groups:
-            groups.expire_offsets(instant())
+            groups.expire_offsets(self._household.now())
+            self._household.settle()
 
 
 async def _repeat(chore: Callable[[], None], every: float) -> None:

@@ -1,4 +1,6 @@
-"""The coordinators of a cluster's nodes, driven: records go to the journal, then replies leave in their order (D4).
+"""The coordinators of a cluster's nodes, driven: records go to the journal before any reply that rests on them (D4).
+
+The asker has its reply at once; those to requests that were parked leave in the order in which they were decided.
 
 No asyncio and no clock here, so that a simulation can drive it as the server does. What could not be journalled was
 not decided: its replies are not sent, the coordinator lets go of its groups and reads them again from the journal (D5).
@@ -6,6 +8,7 @@ not decided: its replies are not sent, the coordinator lets go of its groups and
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import Final
 from uuid import UUID
 
 from kcoord.broker.cluster import Cluster, NodeId
@@ -15,14 +18,15 @@ from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import Effects, Event, Happening
 from kcoord.groups.instant import Instant
 from kcoord.groups.replies import JoinReply, Reply, SyncReply
-from kcoord.journal.memory import CannotAppend, Journal, NoJournal
+from kcoord.journal.journal import CannotAppend, Journal, NoJournal
 from kcoord.tickets import Ticket
 
 log = logging.getLogger("kcoord.groups")
 
 Decide = Callable[[Coordinator, object, Ticket, Instant], Effects | Reply]
 
-_ORDINARY = frozenset({Happening.MADE, Happening.ID_GIVEN, Happening.JOINED, Happening.GENERATION})
+_LONGEST_SHOWN: Final = 200
+_ORDINARY: Final = frozenset({Happening.MADE, Happening.ID_GIVEN, Happening.JOINED, Happening.GENERATION})
 
 
 class GroupRuntime:
@@ -35,7 +39,7 @@ class GroupRuntime:
         self._cluster = cluster
         self._fresh_id = fresh_id
         self._journals = {node_id: journal_of(node_id) for node_id in cluster.nodes}
-        self._coordinators = {node_id: self._coordinator(node_id) for node_id in cluster.nodes}
+        self._coordinators = {node_id: self._coordinator(self._owner(node_id)) for node_id in cluster.nodes}
         self.outbox: list[tuple[Ticket, Reply]] = []  # for `take_replies`
 
     def decide(self, node_id: NodeId, decide: Decide, request: object, ticket: Ticket, at: Instant) -> Reply | None:
@@ -43,9 +47,9 @@ class GroupRuntime:
         effects = decide(self._coordinators[node_id], request, ticket, at)
         if not isinstance(effects, Effects):
             return effects
-        if not self._keep(node_id, effects, at):
+        if not self._append(node_id, effects, at):
             # The coordinator knows none of its groups now, and says so in the words of this request.
-            effects = decide(self._unloaded(), request, ticket, at)
+            effects = decide(self._coordinator(lambda group_id: False), request, ticket, at)
             assert isinstance(effects, Effects)
             self.outbox = [(to, reply) for to, reply in self.outbox if to != ticket]
             self._recover(node_id, at)
@@ -84,12 +88,12 @@ class GroupRuntime:
     def _for_each(self, happen: Callable[[Coordinator], Effects], at: Instant) -> None:
         for node_id, coordinator in list(self._coordinators.items()):
             effects = happen(coordinator)
-            if self._keep(node_id, effects, at):
+            if self._append(node_id, effects, at):
                 self.outbox += effects.replies
             else:
                 self._recover(node_id, at)
 
-    def _keep(self, node_id: NodeId, effects: Effects, at: Instant) -> bool:
+    def _append(self, node_id: NodeId, effects: Effects, at: Instant) -> bool:
         """Whether the records are kept; if not, whoever waits for a reply that rests on them hears of it."""
         if effects.records:
             try:
@@ -104,7 +108,7 @@ class GroupRuntime:
         return True
 
     def _recover(self, node_id: NodeId, at: Instant) -> None:
-        coordinator = self._coordinators[node_id] = self._coordinator(node_id)
+        coordinator = self._coordinators[node_id] = self._coordinator(self._owner(node_id))
         for record in self._journals[node_id].recover():
             coordinator.replay(record)
         effects = coordinator.resume(at)
@@ -112,21 +116,15 @@ class GroupRuntime:
         assert not effects.replies
         _log(effects.events)
 
-    def _coordinator(self, node_id: NodeId) -> Coordinator:
-        is_alone = len(self._cluster.nodes) == 1
-        return Coordinator(
-            settings=self._cluster.settings,
-            topics=ClusterTopics(self._cluster),
-            fresh_id=self._fresh_id,
-            owns=_owns_all if is_alone else lambda group_id: coordinator_of(self._cluster, group_id).node_id == node_id,
-        )
+    def _owner(self, node_id: NodeId) -> Callable[[str], bool]:
+        """Which groups are those of the node."""
+        if len(self._cluster.nodes) == 1:
+            return lambda group_id: True
+        return lambda group_id: coordinator_of(self._cluster, group_id).node_id == node_id
 
-    def _unloaded(self) -> Coordinator:
+    def _coordinator(self, owns: Callable[[str], bool]) -> Coordinator:
         return Coordinator(
-            settings=self._cluster.settings,
-            topics=ClusterTopics(self._cluster),
-            fresh_id=self._fresh_id,
-            owns=lambda group_id: False,
+            settings=self._cluster.settings, topics=ClusterTopics(self._cluster), fresh_id=self._fresh_id, owns=owns
         )
 
 
@@ -147,10 +145,6 @@ class ClusterTopics:
     def partitions_of(self, name: str) -> int:
         topic = self._cluster.topics.get(name)
         return 0 if topic is None else len(topic.partitions)
-
-
-def _owns_all(group_id: str) -> bool:
-    return True
 
 
 def _not_coordinator(replies: Iterable[tuple[Ticket, Reply]]) -> list[tuple[Ticket, Reply]]:
@@ -176,10 +170,16 @@ def _log(events: Iterable[Event]) -> None:
                 _plain(event.group_id),
                 event.generation,
                 f" member={_plain(event.member_id)}" if event.member_id else "",
-                f" why={event.why!r}" if event.why else "",
+                f" why={_clipped(event.why)!r}" if event.why else "",
             )
 
 
 def _plain(name: str) -> str:
     """A name from outside, fit for one line of a log."""
-    return name if name.isprintable() and " " not in name else repr(name)
+    shown = _clipped(name)
+    return shown if shown.isprintable() and " " not in shown else repr(shown)
+
+
+def _clipped(text: str) -> str:
+    """What clients say may be as long as they like; a line of a log may not."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -247,10 +247,14 @@ class Runtime:
 
     def _tick(self) -> None:
         self._alarm = None
-        self._answer_fetches(self._long_polls.tick(time.monotonic()))
-        if self.groups:
-            self.groups.tick(instant())
-        self.settle()
+        try:
+            self._answer_fetches(self._long_polls.tick(time.monotonic()))
+            if self.groups:
+                self.groups.tick(instant())
+        except Exception:
+            log.exception("bug: what was due could not be done")
+        finally:
+            self.settle()  # and with it the next alarm: one fault must not stop every clock
 
     async def _listen(self, node_id: NodeId, listening: socket.socket) -> asyncio.Server:
         limit = self._settings.socket_request_max_bytes

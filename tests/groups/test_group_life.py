@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.member import Protocols
-from kcoord.groups.records import OffsetsStored
+from kcoord.groups.records import Stamp
 from kcoord.groups.replies import JoinReply, SyncReply
 from kcoord.groups.requests import Leaving
 from kcoord.groups.state import State
@@ -347,7 +347,7 @@ class GroupLife(RuleBasedStateMachine):
         is_itself = known.instance_id is None or ids.get(known.member_id) == known.instance_id
         return known.member_id in ids and is_itself and not drift
 
-    def stored(self, group_id: str, topic: str, partition: int) -> OffsetsStored | None:
+    def stored(self, group_id: str, topic: str, partition: int) -> Stamp | None:
         """The commit that the offset came with."""
         group = self.scene.coordinator.groups.get(group_id)
         kept = group.offsets.get(topic, {}).get(partition) if group else None

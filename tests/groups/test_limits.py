@@ -1,6 +1,10 @@
 """Memory is bounded by settings, not by clients."""
 
+import gc
+
 from kcoord.errors import ErrorCode
+from kcoord.groups.records import Committed
+from kcoord.groups.requests import CommittedTopic
 from tests.groups.scene import Scene
 
 LIMIT = ErrorCode.policy_violation
@@ -62,7 +66,7 @@ def test_the_members_of_a_restarted_coordinator_count() -> None:
 
 
 def test_a_subscription_that_is_too_large_is_refused() -> None:
-    scene = Scene(kcoord_member_max_bytes=100)
+    scene = Scene(kcoord_member_max_bytes=100 + len("clientconsumerrangesticky"))
     assert scene.join(protocols=(("range", bytes(60)), ("sticky", bytes(41)))).reply.error_code is LIMIT
     assert not scene.join(protocols=(("range", bytes(60)), ("sticky", bytes(40)))).reply.error_code
 
@@ -72,3 +76,43 @@ def test_a_plan_with_an_assignment_that_is_too_large_is_refused_and_another_may_
     joined = scene.join().reply
     assert scene.sync(joined.member_id, 1, {joined.member_id: bytes(101)}).reply.error_code is LIMIT
     assert scene.sync(joined.member_id, 1, {joined.member_id: bytes(100)}).reply.assignment == bytes(100)
+
+
+def test_a_static_member_that_comes_back_is_never_one_too_many() -> None:
+    scene = Scene(kcoord_max_members=1)
+    scene.stable_group(1, static=True)
+    assert not scene.join("", "i0").reply.error_code
+
+
+def test_a_join_that_is_refused_for_want_of_room_makes_no_group() -> None:
+    scene = Scene(kcoord_max_members=1)
+    scene.join(group_id="a")
+    records = len(scene.records)
+    assert scene.join(group_id="b").reply.error_code is LIMIT
+    assert {group.group_id for group in scene.list_groups().groups} == {"a"}
+    assert len(scene.records) == records
+
+
+def test_names_count_as_subscriptions_do() -> None:
+    scene = Scene(kcoord_member_max_bytes=200)
+    assert scene.join(protocols=(("n" * 201, b""),)).reply.error_code is LIMIT
+    assert scene.join("", "i" * 201).reply.error_code is LIMIT
+    assert scene.join(client_id="c" * 201).reply.error_code is LIMIT
+
+
+def test_an_unknown_member_is_told_so_whatever_it_plans() -> None:
+    scene = Scene(kcoord_member_max_bytes=100)
+    generation = scene.join().reply.generation_id
+    reply = scene.sync("somebody else", generation, {"x": bytes(101)}).reply
+    assert reply.error_code is ErrorCode.unknown_member_id
+
+
+def test_of_a_commit_only_the_offsets_that_count_are_held() -> None:
+    scene = Scene()
+    again = Committed(partition_index=0, committed_offset=1)
+    lines = [*[again] * 1000, Committed(partition_index=0, committed_offset=7)]
+    scene.commit_topics(CommittedTopic(name="t", topic_id=None, partitions=lines))
+    assert scene.offset().committed_offset == 7
+    line, stamp = scene.coordinator.groups["g"].offsets["t"][0]
+    assert line.committed_offset == 7
+    assert not any(held is lines for held in gc.get_referents(stamp))

@@ -14,7 +14,8 @@ from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.instant import Instant
 from kcoord.groups.records import Committed, OffsetsStored, Record
 from kcoord.groups.requests import AskedGroup, Commit, CommittedTopic, FetchOffsets, Join, Sync
-from kcoord.journal.memory import CannotAppend, MemoryJournal
+from kcoord.journal.journal import CannotAppend
+from kcoord.journal.memory import MemoryJournal
 from kcoord.server.group_runtime import GroupRuntime
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket

@@ -1,12 +1,16 @@
 """Groups behind sockets: where a group's coordinator is, and what members are remembered as."""
 
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from kcoord.broker.cluster import NodeId
 from kcoord.broker.describing import offsets_partition
 from kcoord.errors import ErrorCode
+from kcoord.groups.instant import Instant
 from kcoord.wire.client import Client
 from tests.server.conftest import Serve, Server
 
@@ -24,19 +28,25 @@ def quick(serve: Serve, brokers: int = 1) -> Server:
 
 def join(client: Client, group_id: str, version: int = 3, **values: Any) -> Any:
     """Up to version 3 members are let in at once."""
-    return client.ask(
-        JOIN_GROUP,
-        version,
-        **{
-            "group_id": group_id,
-            "session_timeout": SESSION,
-            "rebalance_timeout": SESSION,
-            "member_id": "",
-            "protocol_type": "consumer",
-            "protocols": [{"name": "range", "metadata": b""}],
-            **values,
-        },
-    )
+    return client.ask(JOIN_GROUP, version, **{**_joining(group_id), **values})
+
+
+def _joining(group_id: str) -> dict[str, Any]:
+    return {
+        "group_id": group_id,
+        "session_timeout": SESSION,
+        "rebalance_timeout": SESSION,
+        "member_id": "",
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b""}],
+    }
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def coordinator(client: Client, group_id: str) -> int:
@@ -181,3 +191,43 @@ def test_names_are_kept_and_given_back_as_they_are(serve: Serve, name: str) -> N
         assert group.group_id == name
         assert [(member.member_id, member.client_id) for member in group.members] == [(joined.member_id, name)]
         assert [listed.group_id for listed in _listed(client)] == [name]
+
+
+# Members that hang up.
+
+
+def test_a_member_that_hangs_up_while_its_join_is_parked_holds_up_nobody(serve: Serve) -> None:
+    server = quick(serve)
+    first, newcomer = server.client(), server.client()
+    with first, server.client() as operator:
+        joined = join(first, "g")
+        newcomer.send(JOIN_GROUP, 3, **_joining("g"))  # waits for the first to join again
+        _until(lambda: len(server.runtime._parked) == 1)
+        newcomer.close()
+        _until(lambda: not server.runtime._parked)
+        again = join(first, "g", member_id=joined.member_id)
+        assert (again.error_code, again.generation_id) == (NONE, 2)
+        assert len(again.members) == 2  # the one that is gone counts until its session ends, as in Kafka
+        synced = first.ask(SYNC_GROUP, 3, group_id="g", generation_id=2, member_id=joined.member_id, assignments=[])
+        assert synced.error_code is NONE
+        assert operator.ask(DESCRIBE_GROUPS, 5, groups=["g"]).groups[0].group_state == "Stable"
+
+
+def test_a_fault_in_what_is_due_does_not_stop_the_clock(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = serve(**{"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1"})
+    with server.client() as client:
+        join(client, "g", session_timeout=timedelta(seconds=1))
+        groups = server.runtime.groups
+        assert groups is not None
+
+        def fails(at: Instant) -> None:
+            raise RuntimeError("a bug")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(groups, "tick", fails)
+            server.on_loop(server.runtime._tick)
+        # Nobody asks for anything meanwhile, and the session ends all the same.
+        _until(lambda: bool(server.on_loop(lambda: groups._coordinators[NodeId(1)].groups["g"].is_empty)))
+    assert "what was due could not be done" in caplog.text
