@@ -225,9 +225,15 @@ def test_a_fault_in_what_is_due_does_not_stop_the_clock(
         def fails(at: Instant) -> None:
             raise RuntimeError("a bug")
 
+        def ring() -> None:
+            """As the alarm does, which then is gone."""
+            assert server.runtime._alarm
+            server.runtime._alarm.cancel()
+            server.runtime._tick()
+
         with monkeypatch.context() as broken:
             broken.setattr(groups, "tick", fails)
-            server.on_loop(server.runtime._tick)
+            server.on_loop(ring)
         # Nobody asks for anything meanwhile, and the session ends all the same.
         _until(lambda: bool(server.on_loop(lambda: groups._coordinators[NodeId(1)].groups["g"].is_empty)))
     assert "what was due could not be done" in caplog.text
