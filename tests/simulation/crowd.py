@@ -1,0 +1,96 @@
+"""All consumers of a simulation. Who dies is started again some time later, as a supervisor does."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kcoord.groups.state import State
+from tests.simulation.consumer import Consumer, Traits
+from tests.simulation.server import Server
+from tests.simulation.world import World
+
+SUBSCRIPTIONS: Final = (("orders",), ("payments",), ("orders", "payments"))
+
+
+class Crowd:
+    def __init__(self, world: World, server: Server, groups: Sequence[str]) -> None:
+        self._world = world
+        self._server = server
+        self._traits = [self._some_traits(number, groups) for number in range(world.rng.randint(2, 6))]
+        self._consumers: dict[str, Consumer] = {}
+        self._zombies: list[Consumer] = []  # that a consumer with the same instance id was started beside
+        self._rests_until = 0.0
+        self._is_over = False
+        for traits in self._traits:
+            self._start(traits)
+        self._supervise()
+
+    def somebody(self) -> Consumer:
+        return self._world.rng.choice(list(self._consumers.values()))
+
+    def topics(self) -> tuple[str, ...]:
+        return self._world.rng.choice(SUBSCRIPTIONS)
+
+    def start_beside(self, consumer: Consumer) -> None:
+        """An operator's mistake: the same consumer runs twice."""
+        self._zombies.append(consumer)
+        self._start(consumer.traits)
+
+    def end_all(self, pause: float) -> None:
+        """As when a service is taken down for a while."""
+        self._rests_until = self._world.now + pause
+        for consumer in self._consumers.values():
+            consumer.end()
+
+    def calm_down(self) -> None:
+        for zombie in self._zombies:
+            zombie.end()
+
+    def end(self) -> None:
+        self._is_over = True
+        self.end_all(0.0)
+
+    def is_settled(self) -> bool:
+        """Whether every group is Stable, all who live are in it, and each has what the plan gave it."""
+        groups = {traits.group_id for traits in self._traits}
+        return all(self._is_group_settled(group_id) for group_id in groups)
+
+    def _is_group_settled(self, group_id: str) -> bool:
+        group = self._server.groups().get(group_id)
+        if group is None or group.state is not State.STABLE or group.pending:
+            return False
+        alive = [each for each in self._consumers.values() if each.traits.group_id == group_id]
+        present = [each for each in alive if each.is_in_group and each.generation == group.generation]
+        if len(present) < min(len(alive), self._server.cluster.settings.group_max_size):
+            return False
+        return {each.member_id: each.assignment for each in present} == {
+            member.member_id: member.assignment for member in group.members.values()
+        }
+
+    def _supervise(self) -> None:
+        if self._is_over:
+            return
+        for traits in self._traits:
+            consumer = self._consumers.get(traits.name)
+            is_due = self._world.is_calm or (self._world.now >= self._rests_until and self._world.rng.random() < 0.4)
+            if is_due and (consumer is None or not consumer.is_alive):
+                self._start(traits)
+        self._world.later(2.0, self._supervise)
+
+    def _start(self, traits: Traits) -> None:
+        self._world.note(traits.name, "starts")
+        self._consumers[traits.name] = Consumer(self._world, self._server, traits, self.topics())
+
+    def _some_traits(self, number: int, groups: Sequence[str]) -> Traits:
+        rng = self._world.rng
+        return Traits(
+            name=f"c{number}",
+            group_id=groups[number % len(groups)],
+            instance_id=f"i{number}" if rng.random() < 0.4 else None,
+            session_timeout=rng.choice([6.0, 8.0, 12.0]),
+            rebalance_timeout=rng.choice([3.0, 6.0, 10.0, 15.0]),
+            prefers_sticky=rng.random() < 0.5,
+            is_garbled=rng.random() < 0.08,
+            needs_known_id=rng.random() < 0.8,
+            can_skip_assignment=rng.random() < 0.5,
+            is_two_handed=rng.random() < 0.3,
+        )

@@ -1,0 +1,42 @@
+"""Requests and replies in a few words, for the diary."""
+
+from typing import Any
+
+from kcoord.errors import ErrorCode
+
+_ASKED = ("member_id", "instance_id", "generation", "plan")
+_SAID = ("member_id", "generation_id", "leader", "assignment")
+
+
+def told(request: object, reply: object | None) -> str:
+    """A line on what was asked and what came of it; None: it waits."""
+    said = "waits" if reply is None else f"{_error(reply)} {_some(reply, _SAID)}"
+    return f"{type(request).__name__} {_some(request, _ASKED)} → {said}"
+
+
+def _some(what: object, names: tuple[str, ...]) -> str:
+    values = ((name, getattr(what, name, None)) for name in names)
+    return " ".join(f"{name}={_short(value)}" for name, value in values if value not in (None, "", b"", {}))
+
+
+def _short(value: object) -> str:
+    """The 36 characters at the end of a member id are a number here."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_short(key)}: {_short(part)}" for key, part in value.items()) + "}"
+    text = value.decode() if isinstance(value, bytes) else str(value)
+    name, dash, number = text.rpartition("-")
+    return f"{name}-{int(number)}" if dash and len(number) == 36 else repr(text)
+
+
+def _error(reply: Any) -> str:
+    errors = {str(getattr(part, "error_code", ErrorCode.none).name) for part in _parts(reply)} - {"none"}
+    return ",".join(sorted(errors)) or "none"
+
+
+def _parts(reply: Any) -> list[Any]:
+    """The reply and the lines of it, which have errors of their own."""
+    parts = [reply]
+    for name in ("members", "topics", "groups", "results", "partitions"):
+        for part in getattr(reply, name, ()):
+            parts += _parts(part)
+    return parts

@@ -1,0 +1,181 @@
+"""The simulation can fail: each of these breaks the coordinator in one place, and is noticed for what it is."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import pytest
+
+from kcoord.errors import ErrorCode
+from kcoord.groups import committing, joining, sessions, syncing
+from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.deadlines import Deadline, Deadlines
+from kcoord.groups.effects import NOTHING, Effects
+from kcoord.groups.fencing import fence_identity
+from kcoord.groups.group import Group
+from kcoord.groups.member import Member
+from kcoord.groups.records import OffsetsStored, Record
+from kcoord.groups.state import State
+from kcoord.journal.journal import CannotAppend
+from kcoord.server.group_runtime import GroupRuntime
+from tests.simulation.server import FlakyJournal
+from tests.simulation.simulation import Simulation, SimulationFailed, run_all
+
+SEEDS: Final = range(12)
+STEPS: Final = 1000
+
+Patch = pytest.MonkeyPatch
+
+
+def sessions_are_not_renewed(patch: Patch) -> None:
+    patch.setattr(Group, "renew_session", lambda group, member, now: None)
+
+
+def silent_members_are_not_removed(patch: Patch) -> None:
+    patch.setattr(sessions, "remove", lambda group, member: NOTHING)
+
+
+def the_sync_phase_never_ends(patch: Patch) -> None:
+    patch.setattr(Group, "end_sync_phase", lambda group: None)
+
+
+def the_join_phase_never_ends(patch: Patch) -> None:
+    patch.setattr(Group, "limit_join_phase", lambda group, deadline: None)
+
+
+def an_alarm_rings_too_late(patch: Patch) -> None:
+    def set_late(deadlines: Deadlines, deadline: Deadline, at: float) -> None:
+        original(deadlines, deadline, at + 5)
+        deadline.at = at
+
+    original = Deadlines.set
+    patch.setattr(Deadlines, "set", set_late)
+
+
+def what_is_parked_is_answered_twice(patch: Patch) -> None:
+    def take_some_twice(runtime: GroupRuntime) -> Any:
+        replies = original(runtime)
+        return replies + replies[-1:]
+
+    original = GroupRuntime.take_replies
+    patch.setattr(GroupRuntime, "take_replies", take_some_twice)
+
+
+def who_waits_is_forgotten_when_the_groups_are_let_go(patch: Patch) -> None:
+    _replace_effects(patch, Coordinator, "unload", lambda effects: NOTHING)
+
+
+def an_assignment_is_not_journalled(patch: Patch) -> None:
+    _replace_effects(patch, Coordinator, "sync", lambda effects: effects._replace(records=()))
+
+
+def a_commit_is_not_journalled(patch: Patch) -> None:
+    _replace_effects(patch, Coordinator, "commit", lambda effects: effects._replace(records=()))
+
+
+def a_static_member_that_came_back_is_not_journalled(patch: Patch) -> None:
+    _replace_effects(patch, joining, "join", lambda effects: effects._replace(records=()))
+
+
+def a_failed_append_is_ignored(patch: Patch) -> None:
+    def append(journal: FlakyJournal, records: Sequence[Record]) -> None:
+        with suppress(CannotAppend):
+            original(journal, records)
+
+    original = FlakyJournal.append
+    patch.setattr(FlakyJournal, "append", append)
+
+
+def offsets_are_not_replayed(patch: Patch) -> None:
+    _replay_only(patch, lambda record: not isinstance(record, OffsetsStored))
+
+
+def commits_of_an_old_generation_are_accepted(patch: Patch) -> None:
+    def fence(group: Group, member_id: str, instance_id: str | None, generation: int) -> ErrorCode | None:
+        return fence_identity(group, member_id, instance_id)
+
+    patch.setattr(committing, "fence", fence)
+
+
+def who_is_gone_may_commit(patch: Patch) -> None:
+    patch.setattr(committing, "fence", lambda group, member_id, instance_id, generation: None)
+
+
+def a_generation_is_given_out_twice(patch: Patch) -> None:
+    def begin_generation(group: Group, wall_ms: int) -> None:
+        before = group.generation
+        original(group, wall_ms)
+        group.generation = max(before, 1)
+
+    original = Group.begin_generation
+    patch.setattr(Group, "begin_generation", begin_generation)
+
+
+def a_member_that_is_removed_is_still_counted(patch: Patch) -> None:
+    def remove(group: Group, member: Member) -> None:
+        original(group, member)
+        group.supporters["range"] = group.supporters.get("range", 0) + 1
+
+    original = Group.remove
+    patch.setattr(Group, "remove", remove)
+
+
+def deadlines_are_never_cleared(patch: Patch) -> None:
+    patch.setattr(Deadlines, "clear", lambda deadlines, deadline: None)
+
+
+def members_do_not_hear_of_a_rebalance(patch: Patch) -> None:
+    patch.setitem(sessions.ANSWERS, State.PREPARING_REBALANCE, ErrorCode.none)
+
+
+def the_leaders_plan_is_not_handed_out(patch: Patch) -> None:
+    patch.setattr(syncing, "_hand_out", lambda group, plan, at: NOTHING)
+
+
+NOTICED: Final[dict[Callable[[Patch], None], str]] = {
+    sessions_are_not_renewed: "a member would stay though it is silent",
+    silent_members_are_not_removed: "a member would stay though it is silent",
+    the_sync_phase_never_ends: "syncs are waited for although there is no plan to come",
+    the_join_phase_never_ends: "a join phase ends some time",
+    an_alarm_rings_too_late: "would be overslept",
+    what_is_parked_is_answered_twice: "a request is answered once",
+    who_waits_is_forgotten_when_the_groups_are_let_go: "who is not answered waits with a member",
+    an_assignment_is_not_journalled: "no assignment leaves before its record",
+    a_commit_is_not_journalled: "an acknowledged commit is kept",
+    a_static_member_that_came_back_is_not_journalled: "a member of a Stable group is known after a crash",
+    a_failed_append_is_ignored: "an acknowledged commit is kept|before its record|journals took|the log gives",
+    offsets_are_not_replayed: "the log gives other offsets",
+    commits_of_an_old_generation_are_accepted: "another generation is refused|although it was fenced",
+    who_is_gone_may_commit: "who is no member is refused|although it was fenced",
+    a_generation_is_given_out_twice: "has two owners in generation",
+    a_member_that_is_removed_is_still_counted: "protocols are miscounted",
+    deadlines_are_never_cleared: "a sync phase goes on although there is no plan to come",
+    members_do_not_hear_of_a_rebalance: "not Stable with all members",
+    the_leaders_plan_is_not_handed_out: "not Stable with all members",
+}
+
+
+@pytest.mark.parametrize("sabotage", NOTICED, ids=lambda sabotage: sabotage.__name__)
+def test_sabotage_is_noticed(sabotage: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    sabotage(monkeypatch)
+    with pytest.raises(SimulationFailed, match=NOTICED[sabotage]):
+        run_all(SEEDS, STEPS)
+
+
+def test_a_failure_says_how_to_see_it_again(monkeypatch: Patch) -> None:
+    sessions_are_not_renewed(monkeypatch)
+    with pytest.raises(SimulationFailed) as failure:
+        Simulation(7, 500).run()
+    *_, last = str(failure.value).splitlines()
+    assert last.endswith("KCOORD_SIMULATION_STEPS=500 .venv/bin/python -m tests.simulation 7")
+    assert "c0        Join" in str(failure.value), "what happened before is told"
+
+
+def _replace_effects(patch: Patch, owner: Any, name: str, change: Callable[[Effects], Effects]) -> None:
+    original = getattr(owner, name)
+    patch.setattr(owner, name, lambda *arguments: change(original(*arguments)))
+
+
+def _replay_only(patch: Patch, is_replayed: Callable[[Record], bool]) -> None:
+    original = Coordinator.replay
+    patch.setattr(Coordinator, "replay", lambda self, record: original(self, record) if is_replayed(record) else None)
