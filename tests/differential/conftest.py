@@ -1,15 +1,23 @@
-"""Two clusters for the session; for each test a pair of connections and names of its own."""
+"""Two clusters for the session; for each test a pair of connections and names of its own.
 
-from collections.abc import Callable, Iterator
+Groups have two more, set so that it can be told which requests are parked.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster
+from tests.differential.group_clusters import KAFKA_SETTINGS, SETTINGS, GroupCluster
+from tests.differential.group_pair import GroupPair
+from tests.differential.group_requests import Profile
+from tests.differential.group_runs import MakeGroupPair
 from tests.differential.pair import Marker, Pair, Side, cluster_id, server_settings, wait_for_coordinators
 from tests.differential.plain import Naming
 
 MakePair = Callable[[], Pair]
+NewGroupPair = Callable[..., GroupPair]
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +42,40 @@ def pair(make_pair: MakePair) -> Iterator[Pair]:
     pair = make_pair()
     yield pair
     pair.close()
+
+
+@pytest.fixture(scope="session")
+def kafka_for_groups(kafka_cluster_factory: Callable[..., Cluster]) -> GroupCluster:
+    return GroupCluster.at(kafka_cluster_factory(properties={**SETTINGS, **KAFKA_SETTINGS}).bootstrap)
+
+
+@pytest.fixture(scope="session")
+def kcoord_for_groups(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> GroupCluster:
+    return GroupCluster.at(kcoord_cluster_factory(settings=SETTINGS).bootstrap)
+
+
+@pytest.fixture(scope="session")
+def make_group_pair(kafka_for_groups: GroupCluster, kcoord_for_groups: GroupCluster) -> MakeGroupPair:
+    """Pairs for sequences, whose groups are to be deleted by who makes them."""
+
+    def make(actors: Sequence[Profile], grid: float) -> GroupPair:
+        return GroupPair(kafka_for_groups.side(grid), kcoord_for_groups.side(grid), actors)
+
+    return make
+
+
+@pytest.fixture
+def new_groups(make_group_pair: MakeGroupPair) -> Iterator[NewGroupPair]:
+    """`new_groups(Profile(instance_id="i"), …)`: groups of their own for these actors, by default for nine alike."""
+    made: list[GroupPair] = []
+
+    def new(*actors: Profile) -> GroupPair:
+        made.append(make_group_pair(actors or [Profile()] * 9, 1.0))
+        return made[-1]
+
+    yield new
+    for pair in made:
+        pair.leave_nothing()
 
 
 def _address(bootstrap: str) -> tuple[str, int]:

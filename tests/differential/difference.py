@@ -13,15 +13,18 @@ class Differs(AssertionError):
 
 def explain(request: str, values: Mapping[str, Any], kafka: Plain, kcoord: Plain) -> str:
     """The request, both answers, and the fields in which they differ."""
+    asked = ["the request:", pformat(dict(values), width=160)]
+    return "\n".join([f"{request} is answered differently:", *asked, explain_answers(kafka, kcoord)])
+
+
+def explain_answers(kafka: Plain, kcoord: Plain) -> str:
+    """Both answers, and the fields in which they differ."""
     lines = [
-        f"{where or 'the answer'}: Kafka {ours!r}, kcoord {theirs!r}" for where, ours, theirs in _walk(kafka, kcoord)
+        f"  {where or 'the answer'}: Kafka {ours!r}, kcoord {theirs!r}" for where, ours, theirs in _walk(kafka, kcoord)
     ]
     return "\n".join(
         [
-            f"{request} is answered differently:",
-            *(f"  {line}" for line in lines),
-            "the request:",
-            pformat(dict(values), width=160),
+            *lines,
             "Kafka answers:",
             pformat(kafka, width=160, sort_dicts=False),
             "kcoord answers:",

@@ -1,0 +1,146 @@
+"""Where two clusters may answer differently, and both are right.
+
+Kafka leaves two choices to a hash table. From there on the two may go different ways; such a sequence is played again,
+with new ids, until both choose alike.
+
+| choice                                                | facts               |
+|-------------------------------------------------------|---------------------|
+| which of those who came leads, if the leader did not  | J-038, L-023, T-109 |
+| which protocol, if several have the most votes        | J-041               |
+
+A protocol is also chosen when a static member comes back: only if it is another one, there is a rebalance.
+
+And Kafka never answers some requests, which kcoord does (see docs/deviations.md): a JoinGroup or SyncGroup that waits
+while the same member sends another, and a SyncGroup that waits while its member is removed.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kcoord.errors import ErrorCode
+from tests.differential.group_requests import JOIN_GROUP, SYNC_GROUP, Ask, Group
+from tests.differential.group_side import GroupSide, Settled
+from tests.differential.plain import Plain
+
+
+class ChoseDifferently(Exception):
+    """Both clusters were free to choose, and did not choose the same."""
+
+
+@dataclass(slots=True)
+class Choices:
+    """What one has to know of earlier answers to tell whether a choice was free."""
+
+    _leaders: dict[str, str] = field(default_factory=dict)  # by group
+    _offers: dict[str, Sequence[str]] = field(default_factory=dict)  # the protocols of each member
+    _members: dict[str, Sequence[Plain]] = field(default_factory=dict)  # by group, as last described
+
+    def learn(self, outcome: Plain, asks: Mapping[int, Ask]) -> None:
+        self._members = {group["group_id"]: group["members"] for group in outcome["groups"]}
+        self._learn_joins(outcome, asks)
+
+    def _learn_joins(self, outcome: Plain, asks: Mapping[int, Ask]) -> None:
+        for number, answer in _joins(outcome, asks).items():
+            self._leaders[_group(asks[number])] = answer["leader"]
+            self._offers[answer["member_id"]] = _offered(asks[number])
+
+    def explain(self, kafka: Plain, kcoord: Plain, asks: Mapping[int, Ask], newest: Ask | None) -> bool:
+        """Whether the outcomes are the same but for choices that were free; `newest` was asked just now."""
+        if newest and newest.api_key == JOIN_GROUP and self._leaves_a_tie(newest):
+            return True
+        if _without_choices(kafka, asks) != _without_choices(kcoord, asks):
+            return False
+        before = dict(self._leaders)
+        self._learn_joins(kafka, asks)
+        joins = _joins(kafka, asks)
+        groups = {_group(asks[number]) for number in joins}
+        return all(
+            self._is_free([_Joined.of(outcome, asks, group) for outcome in (kafka, kcoord)], before.get(group, ""))
+            for group in groups
+        )
+
+    def _leaves_a_tie(self, join: Ask) -> bool:
+        """Whether a static member that returns makes another protocol as good as the one that is used."""
+        instance, group = join.values["group_instance_id"], join.values["group_id"]
+        if instance is None or join.values["member_id"] or not isinstance(group, Group):
+            return False
+        members = self._members.get(f"group {group.number}", ())
+        others = [member["member_id"] for member in members if member["group_instance_id"] != instance]
+        votes = _votes([*(self._offers.get(member, ()) for member in others), _offered(join)])
+        return len(others) < len(members) and list(votes.values()).count(max(votes.values(), default=0)) > 1
+
+    def _is_free(self, joined: "list[_Joined]", leader_before: str) -> bool:
+        ours, theirs = joined
+        if ours.members and theirs.members and ours.members != theirs.members:
+            return False
+        if ours.leader != theirs.leader and leader_before in ours.came:
+            return False
+        votes = _votes([self._offers.get(member, ()) for member in ours.members or theirs.members])
+        return ours.protocol == theirs.protocol or votes[ours.protocol] == votes[theirs.protocol] > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Joined:
+    """What the members of a group were told when they had joined."""
+
+    came: frozenset[str]
+    leader: str
+    protocol: str
+    members: Sequence[str]  # none if the leader does not listen any more
+
+    @classmethod
+    def of(cls, outcome: Plain, asks: Mapping[int, Ask], group: str) -> "_Joined":
+        answers = [answer for number, answer in _joins(outcome, asks).items() if _group(asks[number]) == group]
+        return cls(
+            came=frozenset(answer["member_id"] for answer in answers),
+            leader=answers[-1]["leader"],
+            protocol=answers[-1]["protocol_name"],
+            members=sorted(member["member_id"] for answer in answers for member in answer["members"]),
+        )
+
+
+def forgotten_by_kafka(kafka_side: GroupSide, kafka: Settled, kcoord: Settled) -> list[int]:
+    """The requests that kcoord has answered and that Kafka never will."""
+    parked = kafka_side.parked()
+    newest = max([*parked, *kafka.answers], default=0)
+    newer = parked.get(newest) or (kafka.answers[newest][0] if newest else None)
+
+    def is_forgotten(number: int, error: ErrorCode) -> bool:
+        request = parked[number]
+        is_superseded = newer is not None and newer.number != number and newer.member_id == request.member_id
+        if is_superseded and error == ErrorCode.rebalance_in_progress:
+            return True
+        is_sync = request.ask.api_key == SYNC_GROUP
+        return is_sync and error == ErrorCode.unknown_member_id and not kafka.has_member(request.member_id)
+
+    only_kcoord = [number for number in kcoord.answers if number in parked]
+    return [number for number in only_kcoord if is_forgotten(number, kcoord.answers[number][1].error_code)]
+
+
+def _votes(offers: Sequence[Sequence[str]]) -> Counter[str]:
+    """How many members prefer which of the protocols that all of them offer."""
+    candidates = set.intersection(*map(set, offers)) if offers else set()
+    return Counter(next(name for name in offer if name in candidates) for offer in offers if candidates)
+
+
+def _offered(join: Ask) -> list[str]:
+    return [offer["name"] for offer in join.values["protocols"]]
+
+
+def _joins(outcome: Plain, asks: Mapping[int, Ask]) -> dict[int, Plain]:
+    return {
+        number: answer
+        for number, answer in outcome["answers"].items()
+        if asks[number].api_key == JOIN_GROUP and isinstance(answer, dict) and answer["error_code"] == "none"
+    }
+
+
+def _without_choices(outcome: Plain, asks: Mapping[int, Ask]) -> Plain:
+    joins = _joins(outcome, asks)
+    masked = {number: {**answer, "leader": "", "protocol_name": "", "members": []} for number, answer in joins.items()}
+    return {**outcome, "answers": {**outcome["answers"], **masked}}
+
+
+def _group(ask: Ask) -> str:
+    return str(ask.values["group_id"])

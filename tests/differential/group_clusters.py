@@ -1,0 +1,68 @@
+"""The two clusters that groups are compared on, and how they are set."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Self
+
+from kcoord.wire.client import Client
+from tests.differential.group_memory import Memory
+from tests.differential.group_sequences import PARTITIONS, TOPICS
+from tests.differential.group_side import GroupSide
+from tests.differential.pair import CREATE_TOPICS, METADATA, cluster_id, wait_for_coordinators, wait_until
+from tests.differential.plain import Naming, learn_topics
+
+MAX_SIZE: Final = 8
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "offsets.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "2500",
+    "group.max.size": str(MAX_SIZE),
+    "offsets.retention.check.interval.ms": "86400000",  # at each check, empty groups without offsets go
+}
+KAFKA_SETTINGS: Final[Mapping[str, str]] = {
+    # So that answers come in the order in which the coordinator decides: see group_side.
+    "num.network.threads": "1",
+    "num.io.threads": "1",
+    "group.coordinator.threads": "1",
+    "group.coordinator.append.linger.ms": "0",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCluster:
+    """A cluster that is ready for groups, with its topics."""
+
+    address: tuple[str, int]
+    cluster_id: str
+    topics: Any
+
+    @classmethod
+    def at(cls, bootstrap: str) -> Self:
+        host, _, port = bootstrap.rpartition(":")
+        address = host, int(port)
+        wait_for_coordinators(address)
+        return cls(address=address, cluster_id=cluster_id(address), topics=_make_topics(address))
+
+    def side(self, grid: float = 1.0) -> GroupSide:
+        """New connections, and groups that nobody else uses."""
+        naming = Naming(port=self.address[1], cluster_id=self.cluster_id)
+        learn_topics(self.topics, naming)
+        prefix = f"diff-{secrets.token_hex(4)}-"
+        return GroupSide(address=self.address, memory=Memory(naming=naming, prefix=prefix, grid=grid))
+
+
+def _make_topics(address: tuple[str, int]) -> Any:
+    """Metadata of the topics, once they are there."""
+    with Client(*address) as client:
+        new = [{"name": topic, "num_partitions": PARTITIONS, "replication_factor": 1} for topic in TOPICS]
+        client.ask(CREATE_TOPICS, 7, topics=new, timeout=timedelta(seconds=20))
+
+        def metadata() -> Any:
+            asked = [{"name": topic} for topic in TOPICS]
+            return client.ask(METADATA, 12, topics=asked, allow_auto_topic_creation=False)
+
+        wait_until(lambda: all(not topic.error_code for topic in metadata().topics))
+        return metadata()

@@ -1,0 +1,146 @@
+"""The actors of one sequence, with a real Kafka and with kcoord, and what the two make of each step."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.differential.difference import Differs, explain_answers
+from tests.differential.group_choices import Choices, ChoseDifferently, forgotten_by_kafka
+from tests.differential.group_memory import Phase, next_request
+from tests.differential.group_requests import (
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+    Ask,
+    ChosenProtocol,
+    GoOn,
+    Grids,
+    Group,
+    HangUp,
+    MemberId,
+    Plan,
+    Profile,
+    Step,
+    Wait,
+    leave_of,
+)
+from tests.differential.group_side import GroupSide
+from tests.differential.group_times import Clock
+from tests.differential.plain import Plain
+
+parked = "<parked>"
+
+
+class GroupPair:
+    """`take(step)` raises Differs, or returns what both clusters answered since the step before."""
+
+    def __init__(self, kafka: GroupSide, kcoord: GroupSide, actors: Sequence[Profile] = (Profile(),) * 9) -> None:
+        self.kafka, self.kcoord = kafka, kcoord
+        self.actors = actors
+        for side in (kafka, kcoord):
+            side.watch(max(2, *(profile.group + 1 for profile in actors)))
+        self.taken: list[str] = []
+        self.came: Mapping[int, Plain] = {}
+        self._asks: dict[int, Ask] = {}
+        self._choices = Choices()
+        self._clock = Clock(kafka.memory.grid)
+        self._is_timed = any(isinstance(each.session_timeout, Grids) for each in actors)
+
+    def ask(self, actor: int, api_key: int, version: int, /, **values: Any) -> Plain:
+        """The answer to this request, or `parked`; `came` holds all that came with it."""
+        outcome = self.take(Ask(actor=actor, api_key=api_key, version=version, values=values))
+        self.came = outcome["answers"]
+        return self.came.get(len(self.taken), parked)
+
+    def join(self, actor: int, version: int, member_id: Any = "", /, **changed: Any) -> Plain:
+        return self.ask(actor, JOIN_GROUP, version, **self.actors[actor].join(member_id, **changed))
+
+    def sync(self, actor: int, version: int, /, **changed: Any) -> Plain:
+        profile = self.actors[actor]
+        described = {"protocol_type": profile.protocol_type, "protocol_name": ChosenProtocol(actor)}
+        values = {"assignments": Plan(actor), **described, **changed}
+        return self.ask(actor, SYNC_GROUP, version, **profile.as_member(actor, **values))
+
+    def heartbeat(self, actor: int, version: int, /, **changed: Any) -> Plain:
+        return self.ask(actor, HEARTBEAT, version, **self.actors[actor].as_member(actor, **changed))
+
+    def make_stable(self, *actors: int) -> None:
+        """Have these actors join and sync until each has learned by a heartbeat that all is well."""
+        for _ in range(20):
+            were_done = [self.kafka.memory.of(actor).phase is Phase.SYNCED for actor in actors]
+            for actor in actors:
+                if not self.kafka.is_waiting(actor):
+                    self.take(next_request(actor, self.actors[actor], self.kafka.memory.of(actor), dial=-1))
+            if all(were_done) and all(self.kafka.memory.of(actor).phase is Phase.SYNCED for actor in actors):
+                return
+        raise AssertionError("the group did not become stable")
+
+    def take(self, step: Step) -> Plain:
+        __tracebackhide__ = True
+        number = len(self.taken) + 1
+        match step:
+            case Ask():
+                self._ask(number, step)
+            case GoOn():
+                self._go_on(number, step)
+            case HangUp():
+                self.taken.append(f"actor {step.actor} hangs up")
+                for side in (self.kafka, self.kcoord):
+                    side.hang_up(step.actor)
+            case Wait():
+                self.taken.append("wait")
+                self._clock.wait()
+        return self._settled()
+
+    def wait_for_all(self) -> Mapping[int, Plain]:
+        """The answers to all that are parked, once time has brought them."""
+        for side in (self.kafka, self.kcoord):
+            side.wait_for_all()
+        answers: Mapping[int, Plain] = self._settled()["answers"]
+        return answers
+
+    def leave_nothing(self) -> None:
+        for side in (self.kafka, self.kcoord):
+            side.leave_nothing()
+
+    def _ask(self, number: int, ask: Ask) -> None:
+        self.taken.append(str(ask))
+        self._asks[number] = ask
+        for side in (self.kafka, self.kcoord):
+            side.ask(number, ask)
+
+    def _go_on(self, number: int, step: GoOn) -> None:
+        idle = [actor for actor in range(len(self.actors)) if not self.kafka.is_waiting(actor)]
+        if not idle:
+            # For somebody who will not come: an id that was given to an actor and that it has not used any more.
+            actor = step.turn % len(self.actors)
+            values = leave_of(Group(self.actors[actor].group), (MemberId(actor, back=step.dial % 3), None))
+            self._ask(number, Ask(actor=actor, api_key=LEAVE_GROUP, version=step.dial % 6, values=values))
+            return
+        actor = idle[step.turn % len(idle)]
+        self._ask(number, next_request(actor, self.actors[actor], self.kafka.memory.of(actor), step.dial))
+
+    def _settled(self) -> Plain:
+        __tracebackhide__ = True
+        kafka, kcoord = self.kafka.settle(), self.kcoord.settle()
+        for number in forgotten_by_kafka(self.kafka, kafka, kcoord):
+            del kcoord.answers[number]
+            self.kafka.forget(number)
+        ours, theirs = self.kafka.outcome(kafka), self.kcoord.outcome(kcoord)
+        if ours != theirs:
+            if self._is_timed:
+                self._clock.check()
+            if self._choices.explain(ours, theirs, self._asks, self._asks.get(len(self.taken))):
+                raise ChoseDifferently
+            raise Differs(self._explained(ours, theirs))
+        self._choices.learn(theirs, self._asks)
+        return theirs
+
+    def _explained(self, kafka: Plain, kcoord: Plain) -> str:
+        steps = "\n".join(f"{number}. {step}" for number, step in enumerate(self.taken, start=1))
+        return f"{steps}\nafter the last step the answers differ:\n{explain_answers(_told(kafka), _told(kcoord))}"
+
+
+def _told(outcome: Plain) -> Plain:
+    answers: Mapping[int, Plain] = outcome["answers"]
+    return {**outcome, "answers": {f"to step {number}": answer for number, answer in answers.items()}}

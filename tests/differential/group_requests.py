@@ -1,0 +1,284 @@
+"""Group requests as data: who asks what, with names in place of what only the answers tell.
+
+A sequence is played against two clusters that give out ids of their own. So a step never holds a member id: it says
+"the id that actor 3 was given", and each side puts in its own when the step's turn comes. Steps that are left out
+while a sequence is made short take nothing away from the others but what they were told.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final
+
+from kcoord.wire.codec import request_type
+from kcoord.wire.schema import shape_of
+
+OFFSET_COMMIT: Final = 8
+OFFSET_FETCH: Final = 9
+FIND_COORDINATOR: Final = 10
+JOIN_GROUP: Final = 11
+HEARTBEAT: Final = 12
+LEAVE_GROUP: Final = 13
+SYNC_GROUP: Final = 14
+DESCRIBE_GROUPS: Final = 15
+LIST_GROUPS: Final = 16
+DELETE_GROUPS: Final = 42
+OFFSET_DELETE: Final = 47
+
+NAMES: Final = {
+    OFFSET_COMMIT: "OffsetCommit",
+    OFFSET_FETCH: "OffsetFetch",
+    FIND_COORDINATOR: "FindCoordinator",
+    JOIN_GROUP: "JoinGroup",
+    HEARTBEAT: "Heartbeat",
+    LEAVE_GROUP: "LeaveGroup",
+    SYNC_GROUP: "SyncGroup",
+    DESCRIBE_GROUPS: "DescribeGroups",
+    LIST_GROUPS: "ListGroups",
+    DELETE_GROUPS: "DeleteGroups",
+    OFFSET_DELETE: "OffsetDelete",
+}
+VERSIONS: Final = {
+    OFFSET_COMMIT: range(2, 11),
+    OFFSET_FETCH: range(1, 11),
+    FIND_COORDINATOR: range(7),
+    JOIN_GROUP: range(10),
+    HEARTBEAT: range(5),
+    LEAVE_GROUP: range(6),
+    SYNC_GROUP: range(6),
+    DESCRIBE_GROUPS: range(7),
+    LIST_GROUPS: range(6),
+    DELETE_GROUPS: range(3),
+    OFFSET_DELETE: range(1),
+}
+MAY_PARK: Final = frozenset({JOIN_GROUP, SYNC_GROUP})
+
+_SHOWN: Final = 80  # of a text or of bytes
+
+LONG: Final = timedelta(seconds=60)
+"""A session or a rebalance that outlives every sequence."""
+
+Protocols = Sequence[tuple[str, bytes]]
+
+
+# What a request may hold in place of a value.
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The id of a group that is the sequence's own."""
+
+    number: int = 0
+    more: str = ""
+
+    def __str__(self) -> str:
+        return f"group {self.number}{self.more}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberId:
+    """The id that the actor was given last, or before; the empty one if it was not."""
+
+    actor: int
+    back: int = 0
+
+    def __str__(self) -> str:
+        return f"actor {self.actor}'s {'earlier ' * self.back}id"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The generation that the actor last joined, or one near it; from -1 if there was none."""
+
+    actor: int
+    plus: int = 0
+
+    def __str__(self) -> str:
+        return f"actor {self.actor}'s generation{self.plus:+}" if self.plus else f"actor {self.actor}'s generation"
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenProtocol:
+    """The protocol that the actor was told when it last joined."""
+
+    actor: int
+
+    def __str__(self) -> str:
+        return f"actor {self.actor}'s protocol"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Assignments for the members that the actor was told of as their leader; nothing for followers."""
+
+    actor: int
+    leave_out: int = 0
+    strangers: int = 0
+
+    def __str__(self) -> str:
+        return f"actor {self.actor}'s plan, without {self.leave_out} members, with {self.strangers} strangers"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicId:
+    topic: str
+
+    def __str__(self) -> str:
+        return f"id of {self.topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grids:
+    """A time that ends between two waits: see group_times."""
+
+    count: float
+
+    def __str__(self) -> str:
+        return f"{self.count} grids"
+
+
+# What an actor may do.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One request; if the actor waits for an answer, on another connection of it."""
+
+    actor: int
+    api_key: int
+    version: int
+    values: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        known = {field.name for field in shape_of(request_type(self.api_key, self.version)).plain}
+        given = [f"{name}: {_shown(value)}" for name, value in self.values.items() if name in known]
+        return f"actor {self.actor}: {NAMES[self.api_key]} version {self.version}: {', '.join(given)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoOn:
+    """One of the actors that wait for nothing does what a client would do next: join, sync or heartbeat."""
+
+    turn: int  # which of them
+    dial: int  # picks the version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HangUp:
+    """The actor's connections are closed, answered or not."""
+
+    actor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Time passes: see group_times."""
+
+
+Step = Ask | GoOn | HangUp | Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What an actor says of itself when it joins."""
+
+    group: int = 0
+    instance_id: str | None = None
+    protocol_type: str = "consumer"
+    protocols: Protocols = (("range", b""),)
+    session_timeout: timedelta | Grids = LONG
+    rebalance_timeout: timedelta | Grids = LONG
+    join_versions: range = VERSIONS[JOIN_GROUP]
+
+    def join(self, member_id: Any = "", **changed: Any) -> dict[str, Any]:
+        """The values of this actor's JoinGroup."""
+        values: dict[str, Any] = {
+            "group_id": Group(self.group),
+            "member_id": member_id,
+            "group_instance_id": self.instance_id,
+            "protocol_type": self.protocol_type,
+            "protocols": self.protocols,
+            "session_timeout": self.session_timeout,
+            "rebalance_timeout": self.rebalance_timeout,
+            **changed,
+        }
+        values["protocols"] = [{"name": name, "metadata": metadata} for name, metadata in values["protocols"]]
+        return values
+
+    def as_member(self, actor: int, **changed: Any) -> dict[str, Any]:
+        """The values by which this actor names itself in SyncGroup, Heartbeat and OffsetCommit."""
+        generation = changed.pop("generation", Generation(actor))
+        return {
+            "group_id": Group(self.group),
+            "member_id": MemberId(actor),
+            "generation_id": generation,
+            "generation_id_or_member_epoch": generation,
+            "group_instance_id": self.instance_id,
+            **changed,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Who takes part, and what happens."""
+
+    actors: Sequence[Profile]
+    steps: Sequence[Step]
+
+    @property
+    def is_timed(self) -> bool:
+        return any(isinstance(step, Wait) for step in self.steps)
+
+    def only(self, kept: Sequence[int]) -> "Scenario":
+        """The same actors, with some of the steps."""
+        return replace(self, steps=[self.steps[index] for index in kept])
+
+
+def subscription(*topics: str, version: int = 1) -> bytes:
+    """What consumers send as their subscription: the topics, no user data, nothing owned."""
+    named = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
+    owned = struct.pack(">i", 0) if version >= 1 else b""
+    return struct.pack(">hi", version, len(topics)) + named + struct.pack(">i", -1) + owned
+
+
+def committed(topic: str, offsets: Mapping[int, int], **options: Any) -> dict[str, Any]:
+    """A topic of an OffsetCommit, by name and by id: a version takes what it knows."""
+    lines = [
+        {"partition_index": index, "committed_offset": offset, "committed_metadata": "", **options}
+        for index, offset in offsets.items()
+    ]
+    return {"name": topic, "topic_id": TopicId(topic), "partitions": lines}
+
+
+def fetch_of(group: Any, topics: Mapping[str, Sequence[int]] | None, **options: Any) -> dict[str, Any]:
+    """The values of an OffsetFetch of one group, in the form up to version 7 and in the one from 8 on."""
+    lines = topics and [
+        {"name": topic, "topic_id": TopicId(topic), "partition_indexes": list(indexes)}
+        for topic, indexes in topics.items()
+    ]
+    asked = {"group_id": group, "topics": lines, **options}
+    return {**asked, "groups": [asked]}
+
+
+def deleted(topic: str, partitions: Sequence[int]) -> dict[str, Any]:
+    """A topic of an OffsetDelete."""
+    return {"name": topic, "partitions": [{"partition_index": index} for index in partitions]}
+
+
+def leave_of(group: Any, *members: tuple[Any, str | None], **options: Any) -> dict[str, Any]:
+    """The values of a LeaveGroup: from version 3 on all of the members leave, before that the first."""
+    lines = [{"member_id": member_id, "group_instance_id": instance, **options} for member_id, instance in members]
+    return {"group_id": group, "member_id": members[0][0] if members else "", "members": lines}
+
+
+def _shown(value: Any) -> str:
+    """A value of a request as a reader needs it."""
+    match value:
+        case Mapping():
+            return "{" + ", ".join(f"{name}: {_shown(part)}" for name, part in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(map(_shown, value)) + "]"
+        case str() | bytes():
+            return repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}…({len(value)})"
+    return str(value)

@@ -1,0 +1,258 @@
+"""One cluster and the actors that speak to it: each waits for its own answers only.
+
+A JoinGroup or SyncGroup may be parked. Whether it is cannot be seen by waiting; so other things are asked of the
+coordinator after it, one after the other, on a connection that is never parked:
+
+ 1  a heartbeat of nobody. Once it is answered, the server has read all that was sent before. (Not needed after a
+    request that is never parked, and whose answer therefore is awaited.)
+ 2  a commit to a group aside. The coordinator decides one request after the other, and answers this one when its record
+    is written, hence after all records of what was sent before: their answers are on the way.
+ 3  the groups' description. It leaves after those answers: who has none by now is parked.
+
+This holds for a server of one thread, and for a broker with one thread for the network, one for requests and one for
+the coordinator (see KAFKA_SETTINGS). One thing Kafka leaves to a further thread, even if it is to be done at once: the
+end of the join phase of a group that was empty, or whose last member has just gone. So while such a group prepares its
+rebalance, the questions are repeated.
+"""
+
+import select
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from kcoord.wire.client import Client, Disconnected, build
+from kcoord.wire.codec import decode_response, encode_request, request_type
+from kcoord.wire.headers import RequestHeader
+from tests.differential.group_memory import Memory
+from tests.differential.group_requests import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    HEARTBEAT,
+    LEAVE_GROUP,
+    MAY_PARK,
+    OFFSET_COMMIT,
+    Ask,
+    Group,
+)
+from tests.differential.pair import hung_up
+from tests.differential.plain import Plain
+
+ASIDE_TOPIC: Final = "group-orders"
+_UNUSED: Final = ("Dead", "Empty")
+_PREPARING: Final = "PreparingRebalance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What was sent in a step, and the member id that stood in it."""
+
+    number: int
+    ask: Ask
+    member_id: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Settled:
+    """What came of a step, as it came."""
+
+    answers: dict[int, tuple[Request, Any]]  # in the order of the steps
+    described: Any
+
+    def has_member(self, member_id: str) -> bool:
+        return any(member.member_id == member_id for group in self.described.groups for member in group.members)
+
+
+class Connection(Client):
+    """One of an actor's connections, and the request on it that has no answer yet."""
+
+    pending: Request | None = None
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+
+@dataclass(slots=True, kw_only=True)
+class GroupSide:
+    """`ask` sends; `settle` tells who has been answered since, and what the groups look like now."""
+
+    address: tuple[str, int]
+    memory: Memory
+    patience: float = 10.0  # in seconds, with a join phase that is to end at once
+    _connections: dict[int, list[Connection]] = field(default_factory=dict)
+    _states: dict[str, str] = field(default_factory=dict)
+    _is_read: bool = False  # the newest request was answered: the server knows all that was sent
+    _aside: Client = field(init=False)
+    _groups: list[str] = field(init=False)
+    _describe: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._aside = Client(*self.address, client_id="aside")
+        self.watch(2)
+
+    def watch(self, groups: int) -> None:
+        """Describe so many groups after each step: those that the actors use."""
+        self._groups = [str(self.memory.resolved(Group(number))) for number in range(groups)]
+        self._describe = _encoded(DESCRIBE_GROUPS, 6, groups=self._groups)
+
+    def ask(self, number: int, ask: Ask) -> None:
+        connection = self._free_connection(ask.actor)
+        values = {"timeout": timedelta(seconds=20), **self.memory.resolved(ask.values)}
+        connection.send(ask.api_key, ask.version, **values)
+        connection.pending = Request(number=number, ask=ask, member_id=str(values.get("member_id", "")))
+        self._is_read = ask.api_key not in MAY_PARK
+        if self._is_read:
+            _wait_for(connection)
+
+    def wait_for_all(self) -> None:
+        """Until nobody is parked any more."""
+        for connection in self._all_connections():
+            if connection.pending:
+                _wait_for(connection)
+
+    def settle(self) -> Settled:
+        """What was answered since the last time, and what the groups look like."""
+        described = self._barrier()
+        deadline = time.monotonic() + self.patience
+        while self._is_join_phase_ending(described) and time.monotonic() < deadline:
+            described = self._barrier()
+        if self._first_joined(described):
+            described = self._barrier()  # for the answers that were on their way along with the last description
+        self._states = _states(described)
+        return Settled(answers=dict(sorted(self._receive(), key=_step)), described=described)
+
+    def outcome(self, settled: Settled) -> Plain:
+        """The same in words, and who is parked; what the actors were told is remembered."""
+        for request, answer in settled.answers.values():
+            if answer is not hung_up:
+                self.memory.learn(request.ask, answer)
+        return {
+            "answers": {number: self._words(*said) for number, said in settled.answers.items()},
+            "parked": sorted(self.parked()),
+            **self.memory.words(DESCRIBE_GROUPS, settled.described),
+        }
+
+    def parked(self) -> dict[int, Request]:
+        waiting = [connection.pending for connection in self._all_connections()]
+        return {request.number: request for request in waiting if request}
+
+    def forget(self, number: int) -> None:
+        """Do not wait for this answer any more."""
+        for connections in self._connections.values():
+            for connection in [each for each in connections if each.pending and each.pending.number == number]:
+                connections.remove(connection)
+                connection.close()
+
+    def is_waiting(self, actor: int) -> bool:
+        return any(connection.pending for connection in self._connections.get(actor, ()))
+
+    def hang_up(self, actor: int) -> None:
+        for connection in self._connections.pop(actor, ()):
+            connection.close()
+
+    def leave_nothing(self) -> None:
+        """Empty and delete the sequence's groups, so that a long run does not fill the clusters."""
+        for group in self._aside.ask(DESCRIBE_GROUPS, 5, groups=self._groups).groups:
+            leaving = [{"member_id": member.member_id, "group_instance_id": None} for member in group.members]
+            if leaving:
+                self._aside.ask(LEAVE_GROUP, 3, group_id=group.group_id, members=leaving)
+        self._aside.ask(DELETE_GROUPS, 2, groups_names=self._groups)
+        self.close()
+
+    def close(self) -> None:
+        for actor in list(self._connections):
+            self.hang_up(actor)
+        self._aside.close()
+
+    def _barrier(self) -> Any:
+        """The groups' description, after which nothing is on its way any more."""
+        if not self._is_read:
+            self._ask_aside(_HEARTBEAT_OF_NOBODY)
+        self._ask_aside(_COMMIT_ASIDE)
+        return decode_response(self._ask_aside(self._describe), DESCRIBE_GROUPS, 6)[1]
+
+    def _ask_aside(self, request: bytes) -> bytes:
+        self._aside.send_bytes(request)
+        return self._aside.receive_frame()
+
+    def _is_join_phase_ending(self, described: Any) -> bool:
+        preparing = [group for group in described.groups if group.group_state == _PREPARING]
+        just_began = [group for group in preparing if self._states.get(group.group_id) != _PREPARING]
+        first = self._first_joined(described)
+        return any(not group.members or group.group_id in first for group in just_began)
+
+    def _first_joined(self, described: Any) -> list[str]:
+        """The groups that have been joined since the last time, when nobody was in them."""
+        was_used = {group for group, state in self._states.items() if state not in _UNUSED}
+        return [group for group, state in _states(described).items() if group not in was_used and state not in _UNUSED]
+
+    def _receive(self) -> Iterable[tuple[int, tuple[Request, Any]]]:
+        waiting = [connection for connection in self._all_connections() if connection.pending]
+        for connection in _readable(waiting):
+            assert connection.pending
+            request, connection.pending = connection.pending, None
+            yield request.number, (request, self._answer(connection, request.ask))
+
+    def _answer(self, connection: Connection, ask: Ask) -> Any:
+        try:
+            return connection.receive(ask.api_key, ask.version)
+        except (Disconnected, ConnectionError):
+            self._connections[ask.actor].remove(connection)
+            connection.close()
+            return hung_up
+
+    def _words(self, request: Request, answer: Any) -> Plain:
+        return answer if answer is hung_up else self.memory.words(request.ask.api_key, answer)
+
+    def _free_connection(self, actor: int) -> Connection:
+        connections = self._connections.setdefault(actor, [])
+        for connection in connections:
+            if not connection.pending:
+                return connection
+        connections.append(Connection(*self.address, client_id=f"actor-{actor}"))
+        # Until something is answered on a new connection, the server may not even have accepted it.
+        connections[-1].send_bytes(_HEARTBEAT_OF_NOBODY)
+        connections[-1].receive_frame()
+        return connections[-1]
+
+    def _all_connections(self) -> list[Connection]:
+        return [connection for connections in self._connections.values() for connection in connections]
+
+
+def _step(came: tuple[int, object]) -> int:
+    return came[0]
+
+
+def _states(described: Any) -> dict[str, str]:
+    return {line.group_id: line.group_state for line in described.groups}
+
+
+def _readable(connections: Sequence[Connection]) -> list[Connection]:
+    """Those on which something has come, or that are closed."""
+    poll = select.poll()
+    for connection in connections:
+        poll.register(connection, select.POLLIN)
+    ready = {descriptor for descriptor, _ in poll.poll(0)} if connections else set()
+    return [connection for connection in connections if connection.fileno() in ready]
+
+
+def _wait_for(connection: Connection) -> None:
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    assert poll.poll(30_000), f"no answer within 30 s: {connection.pending}"
+
+
+def _encoded(api_key: int, version: int, **values: Any) -> bytes:
+    """A request that is sent often."""
+    header = RequestHeader(api_key=api_key, api_version=version, correlation_id=0, client_id="aside")
+    return encode_request(header, build(request_type(api_key, version), values))
+
+
+_HEARTBEAT_OF_NOBODY: Final = _encoded(HEARTBEAT, 0, group_id="aside", member_id="nobody", generation_id=0)
+_COMMIT_ASIDE: Final = _encoded(
+    OFFSET_COMMIT,
+    8,
+    group_id="aside",
+    topics=[{"name": ASIDE_TOPIC, "partitions": [{"partition_index": 0, "committed_offset": 0}]}],
+)
