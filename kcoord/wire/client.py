@@ -1,6 +1,7 @@
 """A client connection: one request out, its response back. Blocking, for tools and tests."""
 
 import socket
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -8,6 +9,9 @@ from kcoord.wire.codec import decode_response, encode_request, request_type
 from kcoord.wire.frames import FrameSplitter
 from kcoord.wire.headers import RequestHeader
 from kcoord.wire.schema import Field, shape_of
+
+_shape_of = cache(shape_of)
+_request_type = cache(request_type)
 
 
 class Disconnected(ConnectionError):
@@ -38,7 +42,7 @@ class Client:
             correlation_id=self._correlation_id,
             client_id=self._client_id,
         )
-        self.send_bytes(encode_request(header, build(request_type(api_key, api_version), values)))
+        self.send_bytes(encode_request(header, build(_request_type(api_key, api_version), values)))
 
     def receive(self, api_key: int, api_version: int) -> Any:
         _, entity = decode_response(self.receive_frame(), api_key, api_version)
@@ -73,7 +77,7 @@ def build(entity_type: Any, values: dict[str, Any]) -> Any:
 
     Values that the version does not have are left out, so that one call serves every version.
     """
-    shape = shape_of(entity_type)
+    shape = _shape_of(entity_type)
     described = (*shape.plain, *shape.tagged)
     return entity_type(**{field.name: _built(field, values.get(field.name, field.default)) for field in described})
 

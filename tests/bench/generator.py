@@ -9,13 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-from tests.bench.servers import Running
 from tests.clients.programs import build_go
 
 SOURCE = Path(__file__).parent / "load"
 TIMEOUT = 600.0
+
+
+class Served(Protocol):
+    """A server and its process."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def pid(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +67,7 @@ class Rebalances:
 
 
 class Generator:
-    """`with Generator() as load: load.heartbeat(server, members=200, inflight=8)`"""
+    """`with Generator() as load: load.flood("heartbeat", server, members=200, inflight=8)`"""
 
     def __enter__(self) -> Self:
         self._folder = TemporaryDirectory(prefix="kcoord-load-")
@@ -68,14 +77,14 @@ class Generator:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._folder.cleanup()
 
-    def flood(self, verb: str, server: Running, **options: object) -> Flood:
+    def flood(self, verb: str, server: Served, **options: object) -> Flood:
         """The verb is heartbeat or commit; options are the program's, such as members, groups, inflight, window."""
         return Flood(**self._run(verb, server, options))
 
-    def rebalance(self, server: Running, **options: object) -> Rebalances:
+    def rebalance(self, server: Served, **options: object) -> Rebalances:
         return Rebalances(**self._run("rebalance", server, options))
 
-    def _run(self, verb: str, server: Running, options: dict[str, object]) -> dict[str, Any]:
+    def _run(self, verb: str, server: Served, options: dict[str, object]) -> dict[str, Any]:
         command = [str(self._binary), verb, "-bootstrap", server.bootstrap, "-pid", str(server.pid)]
         for name, value in options.items():
             command += [f"-{name.replace('_', '-')}", str(value)]
