@@ -209,10 +209,11 @@ class Marker:
     """
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self._client = Client(*address)
+        self._address = address
         self._topic = f"diff-marker-{secrets.token_hex(4)}"
         self._count = 0
-        self._client.ask(CREATE_TOPICS, 7, topics=[{"name": self._topic, "num_partitions": 1, "replication_factor": 1}])
+        new = {"name": self._topic, "num_partitions": 1, "replication_factor": 1}
+        self._ask(CREATE_TOPICS, 7, topics=[new])
         wait_until(lambda: self._shown() is not None)
 
     def wait(self) -> None:
@@ -220,16 +221,20 @@ class Marker:
             self._count += 1
             change = {"name": "flush.messages", "config_operation": 0, "value": str(self._count)}
             resource = {"resource_type": 2, "resource_name": self._topic, "configs": [change]}
-            self._client.ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
+            self._ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
             wait_until(lambda: self._shown() == str(self._count))
 
     def close(self) -> None:
-        self._client.ask(DELETE_TOPICS, 6, topics=[{"name": self._topic, "topic_id": None}])
-        self._client.close()
+        self._ask(DELETE_TOPICS, 6, topics=[{"name": self._topic, "topic_id": None}])
+
+    def _ask(self, api_key: int, version: int, **fields: Any) -> Any:
+        """Over a connection of its own: a broker closes those that were idle for ten minutes, and tests take longer."""
+        with Client(*self._address) as client:
+            return client.ask(api_key, version, **fields)
 
     def _shown(self) -> str | None:
         resource = {"resource_type": 2, "resource_name": self._topic, "configuration_keys": ["flush.messages"]}
-        (result,) = self._client.ask(DESCRIBE_CONFIGS, 4, resources=[resource]).results
+        (result,) = self._ask(DESCRIBE_CONFIGS, 4, resources=[resource]).results
         return result.configs[0].value if result.configs else None
 
 
