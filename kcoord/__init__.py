@@ -23,9 +23,9 @@ The road of a request, and where each step is:
                files of topics (file_store)
     api/       the table of what is served, and one file per Kafka API: entity to request
     server/    asyncio, sockets, clocks, limits: what a cluster starts with (setup), listener and alarms
-               (runtime), what is done now and then (chores), connection, dispatch by routes that are made once and
-               remember what is asked again and again (routes), the coordinators at work (group_runtime), the clock,
-               memory that is given back, process (main)
+               (runtime), what is done now and then (chores), connection, whose turn it is (turns), dispatch by routes
+               that are made once and remember what is asked again and again (routes), the coordinators at work
+               (group_runtime), the clock, memory that is given back, process (main)
     testing/   for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle, the
                pytest plugin
     commands/  the command line; on disk beside kcoord/, installed as kcoord.commands

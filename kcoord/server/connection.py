@@ -3,7 +3,8 @@
 As a broker does, a connection works on one request at a time: the next is not looked at before the one at hand is
 answered, so answers keep the order of requests and a client that asks faster than it is answered fills its own socket.
 What is decided in one turn leaves in one write. A turn ends after so many requests or bytes of answers, so that a
-client with a lot to ask neither holds up the others nor fills memory with answers that it does not read.
+client with a lot to ask neither holds up the others nor fills memory with answers that it does not read. Small requests
+and answers of many connections are worked on together (turns.py); large ones at once, as they take memory.
 """
 
 import asyncio
@@ -24,6 +25,7 @@ log = logging.getLogger("kcoord.server")
 _READ_AHEAD_BYTES = 1 << 16
 _TURN_REQUESTS = 100
 _TURN_BYTES = 1 << 16
+_LARGE_BYTES = 1 << 13
 
 
 class Owner(Protocol):
@@ -45,7 +47,10 @@ class Owner(Protocol):
     def gone(self, connection: "Connection") -> None: ...
 
     def soon(self, turn: Callable[[], None]) -> None:
-        """Have this called when the others have had their turn."""
+        """Have this called when the others have been read from, or had their turn."""
+
+    def leave(self, send: Callable[[], None]) -> None:
+        """Have this called when the others have had their turn, for answers to leave together."""
 
     def now(self) -> Instant: ...
 
@@ -57,6 +62,7 @@ class Connection(asyncio.Protocol):
         "_is_closed",
         "_is_full",
         "_is_paused",
+        "_outgoing",
         "_owner",
         "_parked_bytes",
         "_splitter",
@@ -82,6 +88,7 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._splitter = FrameSplitter(max_frame_bytes)
         self._frames: deque[bytes] = deque()
+        self._outgoing: list[bytes] = []
         self._waiting_bytes = 0
         self._parked_bytes = 0
         self._is_full = False
@@ -101,6 +108,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._is_closed = True
         self._frames.clear()
+        self._outgoing.clear()
         self._waiting_bytes = self._parked_bytes = 0
         self._hold(-self.held_bytes)
         self._owner.gone(self)
@@ -111,7 +119,11 @@ class Connection(asyncio.Protocol):
         for frame in self._splitter.feed(chunk):
             self._frames.append(frame)
             self._waiting_bytes += len(frame)
-        self._work([])
+        if self._has_turn_coming or len(chunk) > _LARGE_BYTES:
+            self._work([])
+        else:
+            self._has_turn_coming = True
+            self._owner.soon(self._take_turn)
 
     def pause_writing(self) -> None:
         """The client does not read what it is sent."""
@@ -130,6 +142,7 @@ class Connection(asyncio.Protocol):
     def refuse(self, reason: str) -> None:
         """Hang up on the client once it has its answers, saying why in one line of the log."""
         self._log_closing(reason)
+        self._send()
         self._is_closed = True
         assert self._transport is not None
         self._transport.close()
@@ -152,21 +165,23 @@ class Connection(asyncio.Protocol):
         """Take a turn: work on what came in until nothing is left, one is parked, or the turn is over."""
         at = self._owner.now()
         self.last_active = at.now
+        size = sum(map(len, pieces))
         if not self._has_turn_coming:
-            self._answer_waiting(pieces, at)
-        self._send(pieces)
+            size = self._answer_waiting(pieces, size, at)
+        if pieces:
+            self._put_aside(pieces, size)
         if self._frames or self.ticket is not None or self._splitter.is_amidst or self.held_bytes or self._is_full:
             self._take_stock()
         self._owner.settle()
 
-    def _answer_waiting(self, pieces: list[bytes], at: Instant) -> None:
-        """Put the answers to what waits into pieces, behind those that are there already."""
-        requests, size = 0, sum(map(len, pieces))
+    def _answer_waiting(self, pieces: list[bytes], size: int, at: Instant) -> int:
+        """Put the answers to what waits behind the pieces that are there, of so many bytes; how many there are then."""
+        requests = 0
         while self._frames and self.ticket is None and not self._is_full and not self._is_closed:
             if requests == _TURN_REQUESTS or size > _TURN_BYTES:
                 self._has_turn_coming = True
                 self._owner.soon(self._take_turn)
-                return
+                break
             frame = self._frames.popleft()
             self._waiting_bytes -= len(frame)
             requests += 1
@@ -180,9 +195,10 @@ class Connection(asyncio.Protocol):
                 self._owner.park(self, outcome)
                 self._parked_bytes = len(frame)
             else:
-                self._send(pieces)
+                self._outgoing += pieces
                 pieces.clear()
                 self.refuse(outcome.reason)
+        return size
 
     def _take_turn(self) -> None:
         self._has_turn_coming = False
@@ -214,10 +230,20 @@ class Connection(asyncio.Protocol):
             log.exception("bug peer=%s node=%s: a request could not be answered", self.peer, self.node_id)
             return HangUp(reason="a fault of the server")
 
-    def _send(self, pieces: list[bytes]) -> None:
-        if pieces and not self._is_closed:
+    def _put_aside(self, pieces: list[bytes], size: int) -> None:
+        """Answers leave when all have had their turn; large ones at once, together with those before them."""
+        is_first = not self._outgoing
+        self._outgoing += pieces
+        if size > _LARGE_BYTES:
+            self._send()
+        elif is_first:
+            self._owner.leave(self._send)
+
+    def _send(self) -> None:
+        if self._outgoing and not self._is_closed:
             assert self._transport is not None
-            self._transport.writelines(pieces)
+            outgoing, self._outgoing = self._outgoing, []
+            self._transport.writelines(outgoing)
 
     def _hold(self, change: int) -> None:
         self.held_bytes += change

@@ -35,6 +35,7 @@ from kcoord.server.setup import (
     fresh_topic_id,
     record_stores,
 )
+from kcoord.server.turns import Turns
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
 from kcoord.wire.headers import read_request_start
@@ -82,7 +83,6 @@ class Runtime:
         self._chores = Chores(self)
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
-        self._arming: asyncio.Handle | None = None
         self._is_settling = False
         self._is_verbose = log.isEnabledFor(logging.DEBUG)
         try:
@@ -101,6 +101,7 @@ class Runtime:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
+        self._turns = Turns(self._loop, afterwards=self._arm)
         for node, listening in zip(self.cluster.nodes.values(), self._sockets, strict=True):
             self._servers.append(await self._listen(node.node_id, listening))
         self._chores.begin()
@@ -112,9 +113,9 @@ class Runtime:
         for server in self._servers:
             server.close()
         await self._chores.end()
-        for handle in (self._alarm, self._arming):
-            if handle:
-                handle.cancel()
+        self._turns.end()
+        if self._alarm:
+            self._alarm.cancel()
         for connection in list(self._connections):
             connection.hang_up()
         self.cluster.close()
@@ -145,7 +146,10 @@ class Runtime:
             self._long_polls.forget(connection.ticket)
 
     def soon(self, turn: Callable[[], None]) -> None:
-        self._loop.call_soon(turn)
+        self._turns.ask(turn)
+
+    def leave(self, send: Callable[[], None]) -> None:
+        self._turns.ask_to_send(send)
 
     def held(self, change: int) -> None:
         self._held_bytes += change
@@ -170,8 +174,7 @@ class Runtime:
             return
         if self._long_polls.ready or (self.groups and self.groups.outbox):
             self._answer_parked()
-        if self._arming is None:  # once for all that is decided in one turn of the loop
-            self._arming = self._loop.call_soon(self._arm)
+        self._turns.begin()  # at whose end the alarm is set
 
     def _made_groups(self) -> "GroupRuntime":
         """Made with the first request of a group: most of the time until a server is there is spent on imports."""
@@ -229,7 +232,6 @@ class Runtime:
 
     def _arm(self) -> None:
         """Have one alarm set, no later than the earliest deadline. One that rings too early sets the next."""
-        self._arming = None
         deadline = self._deadline()
         if deadline is None or (self._alarm is not None and self._alarm_at <= deadline):
             return

@@ -36,6 +36,12 @@ class Choices:
     _offers: dict[str, Sequence[str]] = field(default_factory=dict)  # the protocols of each member
     _members: dict[str, Sequence[Plain]] = field(default_factory=dict)  # by group, as last described
 
+    def learn_parked(self, ask: Ask, member: str) -> None:
+        """Of a member that waits to join, and may hang up before it is answered. New ones have no name yet."""
+        if ask.api_key == JOIN_GROUP:
+            names = [member] if member else [f"actor-{ask.actor}-<new>", f"{ask.values['group_instance_id']}-<new>"]
+            self._offers |= dict.fromkeys(names, _offered(ask))
+
     def learn(self, outcome: Plain, asks: Mapping[int, Ask]) -> None:
         self._members = {group["group_id"]: group["members"] for group in outcome["groups"]}
         self._learn_joins(outcome, asks)

@@ -134,6 +134,8 @@ class GroupPair:
                 raise ChoseDifferently
             raise Differs(self._explained(ours, theirs))
         self._choices.learn(theirs, self._asks)
+        for request in self.kafka.parked().values():
+            self._choices.learn_parked(request.ask, self.kafka.memory.name(request.member_id))
         return theirs
 
     def _explained(self, kafka: Plain, kcoord: Plain) -> str:

@@ -53,6 +53,7 @@ class Script:
         self.settled = 0
         self.held_bytes = 0
         self.turns: list[Callable[[], None]] = []
+        self.sends: list[Callable[[], None]] = []
         self.refusal: str | None = None
         self.fault: Exception | None = None
 
@@ -86,6 +87,21 @@ class Script:
     def soon(self, turn: Callable[[], None]) -> None:
         self.turns.append(turn)
 
+    def leave(self, send: Callable[[], None]) -> None:
+        self.sends.append(send)
+
+    def take_turns(self) -> None:
+        """One round: who asked for a turn has it, then answers leave."""
+        turns, self.turns = self.turns, []
+        for turn in turns:
+            turn()
+        self.let_leave()
+
+    def let_leave(self) -> None:
+        sends, self.sends = self.sends, []
+        for send in sends:
+            send()
+
     def now(self) -> Instant:
         return Instant(0.0, 0)
 
@@ -111,8 +127,19 @@ Send = Callable[..., None]
 
 
 @pytest.fixture
-def send(connection: Connection) -> Send:
-    return lambda *frames: connection.data_received(b"".join(framed([frame]) for frame in frames))
+def receive(connection: Connection, script: Script) -> Callable[[bytes], None]:
+    """Bytes come in, and a round is worked."""
+
+    def receive(chunk: bytes) -> None:
+        connection.data_received(chunk)
+        script.take_turns()
+
+    return receive
+
+
+@pytest.fixture
+def send(receive: Callable[[bytes], None]) -> Send:
+    return lambda *frames: receive(b"".join(framed([frame]) for frame in frames))
 
 
 def test_answers_decided_together_leave_in_one_write(send: Send, link: Link) -> None:
@@ -128,26 +155,34 @@ def test_nothing_behind_a_parked_request_is_looked_at(send: Send, script: Script
 
 
 def test_the_answer_to_a_parked_request_and_those_behind_it_leave_in_one_write(
-    send: Send, connection: Connection, link: Link
+    send: Send, connection: Connection, script: Script, link: Link
 ) -> None:
     send(b"park", b"b", b"c")
     connection.answer(Answer(pieces=[b"parked "]))
+    script.take_turns()
     assert link.writes == [b"parked BC"]
 
 
-def test_a_second_parked_request_holds_the_rest_again(send: Send, connection: Connection, link: Link) -> None:
+def test_a_second_parked_request_holds_the_rest_again(
+    send: Send, connection: Connection, script: Script, link: Link
+) -> None:
     send(b"park", b"b", b"park", b"c")
     connection.answer(Answer(pieces=[b"1"]))
+    script.take_turns()
     assert link.writes == [b"1B"]
     connection.answer(Answer(pieces=[b"2"]))
+    script.take_turns()
     assert link.writes == [b"1B", b"2C"]
 
 
-def test_a_client_that_does_not_read_is_not_worked_for(send: Send, connection: Connection, link: Link) -> None:
+def test_a_client_that_does_not_read_is_not_worked_for(
+    send: Send, connection: Connection, script: Script, link: Link
+) -> None:
     connection.pause_writing()
     send(b"a")
     assert link.writes == []
     connection.resume_writing()
+    script.take_turns()
     assert link.writes == [b"A"]
 
 
@@ -158,9 +193,11 @@ def test_a_client_far_ahead_of_its_answers_is_not_read_from(send: Send, connecti
     assert link.is_reading_now
 
 
-def test_what_waits_is_counted_and_given_back(send: Send, connection: Connection, script: Script) -> None:
+def test_what_waits_is_counted_and_given_back(
+    send: Send, receive: Callable[[bytes], None], connection: Connection, script: Script
+) -> None:
     send(b"park", b"x" * 100)
-    connection.data_received(b"\0\0\0\x09abc")
+    receive(b"\0\0\0\x09abc")
     assert script.held_bytes == connection.held_bytes == 111
     connection.answer(Answer(pieces=[]))
     assert script.held_bytes == 7
@@ -168,13 +205,15 @@ def test_what_waits_is_counted_and_given_back(send: Send, connection: Connection
     assert script.held_bytes == 0
 
 
-def test_a_turn_ends_after_a_hundred_requests_and_the_next_goes_on(send: Send, script: Script, link: Link) -> None:
+def test_a_turn_ends_after_a_hundred_requests_and_the_next_goes_on(
+    send: Send, connection: Connection, script: Script, link: Link
+) -> None:
     send(*([b"x"] * 250))
     assert [len(write) for write in link.writes] == [100]
-    send(b"y")
-    assert [len(write) for write in link.writes] == [100], "it has a turn coming and must wait for it"
+    connection.data_received(framed([b"y"]))
+    assert len(script.turns) == 1, "it has a turn coming and gets no other"
     while script.turns:
-        script.turns.pop()()
+        script.take_turns()
     assert [len(write) for write in link.writes] == [100, 100, 51]
 
 
@@ -182,14 +221,47 @@ def test_a_turn_ends_after_many_bytes_of_answers(connection: Connection, script:
     connection.data_received(b"".join(framed([b"x" * 1000]) for _ in range(90)))
     assert [len(write) for write in link.writes] == [66_000]
     connection.pause_writing()
-    script.turns.pop()()
+    script.take_turns()
     assert len(link.writes) == 1, "a client that does not read is not worked for"
     connection.resume_writing()
     assert sum(map(len, link.writes)) == 90_000
 
 
-def test_what_came_before_a_bad_length_is_answered_first(connection: Connection, link: Link) -> None:
-    connection.data_received(framed([b"a"]) + framed([b"park"]) + b"\xff\xff\xff\xff")
+def test_small_requests_and_answers_wait_for_the_others(connection: Connection, script: Script, link: Link) -> None:
+    connection.data_received(framed([b"a"]))
+    assert script.decided == [], "the others are read from first"
+    (turn,) = script.turns
+    turn()
+    assert (script.decided, link.writes) == ([b"a"], []), "the others have their turn first"
+    script.let_leave()
+    assert link.writes == [b"A"]
+
+
+def test_large_requests_and_answers_do_not_wait(connection: Connection, script: Script, link: Link) -> None:
+    connection.answer(Answer(pieces=[b"small "]))
+    connection.answer(Answer(pieces=[b"x" * 10_000]))
+    assert link.writes == [b"small " + b"x" * 10_000], "and take with them what was before them"
+    connection.data_received(framed([b"y" * 1000]) * 10)
+    assert len(script.decided) == 10
+    script.let_leave()
+    assert len(link.writes) == 2
+
+
+def test_what_is_left_to_send_to_a_client_that_has_gone_is_dropped(
+    send: Send, connection: Connection, script: Script, link: Link
+) -> None:
+    connection.data_received(framed([b"a"]))
+    (turn,) = script.turns
+    turn()
+    connection.connection_lost(None)
+    script.let_leave()
+    assert link.writes == []
+
+
+def test_what_came_before_a_bad_length_is_answered_first(
+    receive: Callable[[bytes], None], connection: Connection, link: Link
+) -> None:
+    receive(framed([b"a"]) + framed([b"park"]) + b"\xff\xff\xff\xff")
     assert (link.writes, link.is_closed) == ([b"A"], False)
     connection.answer(Answer(pieces=[b"parked"]))
     assert (link.writes, link.is_closed) == ([b"A", b"parked"], True)
@@ -213,10 +285,10 @@ def test_a_refused_connection_is_closed_with_the_reason(
 
 @pytest.mark.parametrize("sent", [b"\xff\xff\xff\xff", (1001).to_bytes(4)])
 def test_a_bad_length_closes_with_one_line(
-    connection: Connection, link: Link, caplog: pytest.LogCaptureFixture, sent: bytes
+    receive: Callable[[bytes], None], link: Link, caplog: pytest.LogCaptureFixture, sent: bytes
 ) -> None:
-    connection.data_received(sent)
-    connection.data_received(b"more")
+    receive(sent)
+    receive(b"more")
     assert link.is_closed
     assert len(caplog.messages) == 1
 
@@ -255,7 +327,7 @@ def test_a_turn_that_comes_after_the_client_has_gone_leaves_nothing_held(
 ) -> None:
     send(*([b"x"] * 250))
     connection.connection_lost(None)
-    script.turns.pop()()
+    script.take_turns()
     assert script.held_bytes == connection.held_bytes == 0
 
 
