@@ -1,38 +1,37 @@
 """OffsetCommit: by topic name up to version 9, by id from 10 on; up to 4 a client may say how long to keep it."""
 
+from itertools import islice
 from typing import Any
 
 from kcoord.api.caller import Caller
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.records import Committed
-from kcoord.groups.replies import CommitReply, TopicErrors
+from kcoord.groups.replies import NO_EPOCH, CommitReply, TopicErrors
 from kcoord.groups.requests import Commit, CommittedTopic
 
 decide = Coordinator.commit
+NUMBERS = "committed_offset"  # the field that is new each time, where a client asks the same again
 
 
 def to_request(entity: Any, caller: Caller) -> Commit:
     version = entity.__version__
-    has_epoch = version >= 6
-    is_by_id = version >= 10
     return Commit(
         group_id=entity.group_id,
         member_id=entity.member_id,
         instance_id=entity.group_instance_id if version >= 7 else None,
         generation=entity.generation_id_or_member_epoch,
         retention=_retention(entity) if version <= 4 else None,
-        topics=tuple(
-            [
-                CommittedTopic(
-                    name=None if is_by_id else topic.name,
-                    topic_id=topic.topic_id if is_by_id else None,
-                    partitions=topic.partitions if has_epoch else tuple(map(_without_epoch, topic.partitions)),
-                )
-                for topic in entity.topics
-            ]
-        ),
+        topics=tuple([_topic(topic, version) for topic in entity.topics]),
+        offsets=tuple([tuple([line.committed_offset for line in topic.partitions]) for topic in entity.topics]),
     )
+
+
+def with_numbers(request: Commit, offsets: tuple[int, ...]) -> Commit:
+    """The same commit again but for its offsets, which are given in their order."""
+    if len(request.topics) == 1:
+        return Commit(*request[:-1], (offsets,))
+    left = iter(offsets)
+    return Commit(*request[:-1], tuple([tuple(islice(left, len(topic.partitions))) for topic in request.topics]))
 
 
 def to_response(reply: CommitReply, version: int) -> CommitReply:
@@ -54,14 +53,19 @@ def _in_old_words(topic: TopicErrors) -> TopicErrors:
     return topic._replace(partitions=tuple(lines))
 
 
+def _topic(topic: Any, version: int) -> CommittedTopic:
+    lines, is_by_id = topic.partitions, version >= 10
+    return CommittedTopic(
+        name=None if is_by_id else topic.name,
+        topic_id=topic.topic_id if is_by_id else None,
+        partitions=tuple([line.partition_index for line in lines]),
+        leader_epochs=tuple([line.committed_leader_epoch for line in lines])
+        if version >= 6
+        else (NO_EPOCH,) * len(lines),
+        metadata=tuple([line.committed_metadata for line in lines]),
+    )
+
+
 def _retention(entity: Any) -> float | None:
     seconds: float = entity.retention_time.total_seconds()
     return None if seconds == -0.001 else seconds
-
-
-def _without_epoch(line: Any) -> Committed:
-    return Committed(
-        partition_index=line.partition_index,
-        committed_offset=line.committed_offset,
-        committed_metadata=line.committed_metadata,
-    )

@@ -6,14 +6,16 @@ is otherwise sound. A request without a sound partition asks nothing of the grou
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import compress
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.fencing import fence
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
-from kcoord.groups.records import Commitment, OffsetsStored
+from kcoord.groups.records import OffsetsStored
 from kcoord.groups.replies import CommitReply, PartitionError
 from kcoord.groups.requests import Commit, CommittedTopic
 from kcoord.groups.state import State
@@ -21,21 +23,37 @@ from kcoord.groups.topics import Topics
 from kcoord.groups.verdicts import Verdicts, in_order, same_for
 
 _USUAL_PARTITIONS: Final = 1000
-"""The most that a reply may have lines for to be kept: what is kept of a member is to be little, whatever it sends."""
+"""The most that a commit may have to be remembered: what is kept of a member is to be little, whatever it sends."""
 
 
 @dataclass(slots=True, kw_only=True)
 class CommitVerdicts(Verdicts):
-    """A topic of a commit: what is to be said of it, and the partitions that there are."""
+    """A topic of a commit: what is to be said of it, and what is asked of the partitions that it has, in columns."""
 
-    sound: Sequence[Commitment]
-    partitions: list[int]  # of those
-    is_kept: bool = False  # every one of those
+    partitions: Sequence[int] = ()
+    offsets: Sequence[int] = ()
+    leader_epochs: Sequence[int] = ()
+    metadata: Sequence[str | None] = ()
+    is_kept: bool = False  # all that was asked of them
+
+    def keep_only(self, wanted: Sequence[bool]) -> None:
+        self.partitions = tuple(compress(self.partitions, wanted))
+        self.offsets = tuple(compress(self.offsets, wanted))
+        self.leader_epochs = tuple(compress(self.leader_epochs, wanted))
+        self.metadata = tuple(compress(self.metadata, wanted))
 
 
-def sort_out(topics: tuple[CommittedTopic, ...], known: Topics) -> list[CommitVerdicts]:
+class UsualCommit(NamedTuple):
+    """What a member commits to again and again, of which all was kept the last time, and the reply that it got."""
+
+    topics: tuple[CommittedTopic, ...]
+    places: tuple[tuple[str, UUID, int], ...]  # name, id and highest partition of each
+    reply: CommitReply
+
+
+def sort_out(request: Commit, known: Topics) -> list[CommitVerdicts]:
     """Which partitions of a commit exist."""
-    return [_sorted(topic, known) for topic in topics]
+    return [_sorted(topic, offsets, known) for topic, offsets in zip(request.topics, request.offsets, strict=True)]
 
 
 def fence_commit(group: Group, request: Commit) -> ErrorCode | None:
@@ -55,24 +73,57 @@ def fence_commit(group: Group, request: Commit) -> ErrorCode | None:
 
 def records_of(request: Commit, topics: list[CommitVerdicts], max_metadata: int, at: Instant) -> list[OffsetsStored]:
     """The records of the commit; what is said of each topic is noted in it."""
-    expires_at_ms = None if request.retention is None else at.wall_ms + round(request.retention * 1000)
+    expires_at_ms = _expires_at_ms(request, at)
     records = []
     for topic in topics:
-        kept = _judge_metadata(topic, max_metadata)
-        if not kept:
+        _judge_metadata(topic, max_metadata)
+        if not topic.partitions:
             continue
         assert topic.name is not None
         records.append(
             OffsetsStored(
-                group_id=request.group_id,
-                topic=topic.name,
-                lines=kept,
-                committed_at_ms=at.wall_ms,
-                expires_at_ms=expires_at_ms,
-                topic_id=topic.topic_id,
+                request.group_id,
+                topic.name,
+                topic.partitions,
+                topic.offsets,
+                topic.leader_epochs,
+                topic.metadata,
+                at.wall_ms,
+                expires_at_ms,
+                topic.topic_id,
             )
         )
     return records
+
+
+def is_usual(member: Member, request: Commit, known: Topics) -> bool:
+    """Whether the member asks what it asked before, and the answer is still true."""
+    usual = member.usual_commit
+    if usual is None or usual.topics != request.topics:
+        return False
+    for name, topic_id, highest in usual.places:
+        if known.topic_id(name) != topic_id or known.partitions_of(name) <= highest:
+            return False
+    return True
+
+
+def usual_records(usual: UsualCommit, request: Commit, at: Instant) -> list[OffsetsStored]:
+    """The records of such a commit."""
+    group_id, at_ms, expires_at_ms = request.group_id, at.wall_ms, _expires_at_ms(request, at)
+    return [
+        OffsetsStored(
+            group_id,
+            name,
+            topic.partitions,
+            offsets,
+            topic.leader_epochs,
+            topic.metadata,
+            at_ms,
+            expires_at_ms,
+            topic_id,
+        )
+        for (name, topic_id, _), topic, offsets in zip(usual.places, request.topics, request.offsets, strict=True)
+    ]
 
 
 def refuse(topics: list[CommitVerdicts], error: ErrorCode) -> CommitReply:
@@ -82,16 +133,13 @@ def refuse(topics: list[CommitVerdicts], error: ErrorCode) -> CommitReply:
     return reply(topics)
 
 
-def usual_reply(member: Member, topics: list[CommitVerdicts]) -> CommitReply:
-    """The reply; a member commits to the same partitions again and again, and is then given the very same one."""
-    asked = [(topic.name, topic.topic_id, topic.partitions) for topic in topics if topic.is_kept]
-    if len(asked) < len(topics) or [topic for topic in topics if topic.missing is not None]:
-        return reply(topics)
-    if member.usual_commit is None or member.usual_commit[0] != asked:
-        if sum(len(topic.partitions) for topic in topics) > _USUAL_PARTITIONS:
-            return reply(topics)
-        member.usual_commit = (asked, reply(topics))
-    return member.usual_commit[1]
+def note_usual(member: Member, request: Commit, topics: list[CommitVerdicts], reply: CommitReply) -> None:
+    """Remember the commit if all of it was kept, and it is no more than may be remembered of a member."""
+    is_whole = all(topic.is_kept and topic.missing is None and topic.partitions for topic in topics)
+    if not is_whole or sum(len(topic.partitions) for topic in topics) > _USUAL_PARTITIONS:
+        return
+    places = tuple(_place(topic) for topic in topics)
+    member.usual_commit = UsualCommit(request.topics, places, reply)
 
 
 def reply(topics: list[CommitVerdicts]) -> CommitReply:
@@ -101,39 +149,54 @@ def reply(topics: list[CommitVerdicts]) -> CommitReply:
     return CommitReply(topics=in_order(topics))
 
 
-def _sorted(topic: CommittedTopic, known: Topics) -> CommitVerdicts:
+def _sorted(topic: CommittedTopic, offsets: tuple[int, ...], known: Topics) -> CommitVerdicts:
     if topic.name is None:
         name = known.topic_name(topic.topic_id) if topic.topic_id else None
         topic_id, unknown = topic.topic_id, ErrorCode.unknown_topic_id
     else:
         name, topic_id = topic.name, known.topic_id(topic.name)
         unknown = ErrorCode.unknown_topic_or_partition
-    partitions = [line.partition_index for line in topic.partitions]
     if name is None or topic_id is None:
-        missing = same_for(partitions, unknown)
-        return CommitVerdicts(name=topic.name, topic_id=topic.topic_id, sound=(), partitions=[], missing=missing)
-    existing = range(known.partitions_of(name))
-    if not partitions or (min(partitions) in existing and max(partitions) in existing):
-        return CommitVerdicts(name=name, topic_id=topic_id, sound=topic.partitions, partitions=partitions, missing=None)
-    sound = [line for line in topic.partitions if line.partition_index in existing]
-    absent = [partition for partition in partitions if partition not in existing]
-    present = [partition for partition in partitions if partition in existing]
-    missing = same_for(absent, ErrorCode.unknown_topic_or_partition)
-    return CommitVerdicts(name=name, topic_id=topic_id, sound=sound, partitions=present, missing=missing)
-
-
-def _judge_metadata(topic: CommitVerdicts, limit: int) -> Sequence[Commitment]:
-    """Those lines whose text is not too long; what is said of each is noted in their order. Most have none."""
-    texts = [line.committed_metadata for line in topic.sound]
-    if not any(texts):
-        topic.is_kept = True
-        return topic.sound
-    are_too_long = [text is not None and _is_longer(text, limit) for text in texts]
-    topic.lines = tuple(
-        PartitionError(partition, ErrorCode.offset_metadata_too_large if is_too_long else ErrorCode.none)
-        for partition, is_too_long in zip(topic.partitions, are_too_long, strict=True)
+        missing = same_for(topic.partitions, unknown)
+        return CommitVerdicts(name=topic.name, topic_id=topic.topic_id, missing=missing)
+    verdicts = CommitVerdicts(
+        name=name,
+        topic_id=topic_id,
+        missing=None,
+        partitions=topic.partitions,
+        offsets=offsets,
+        leader_epochs=topic.leader_epochs,
+        metadata=topic.metadata,
     )
-    return [line for line, is_too_long in zip(topic.sound, are_too_long, strict=True) if not is_too_long]
+    existing = range(known.partitions_of(name))
+    absent = [partition for partition in topic.partitions if partition not in existing]
+    if absent:
+        verdicts.missing = same_for(absent, ErrorCode.unknown_topic_or_partition)
+        verdicts.keep_only([partition in existing for partition in topic.partitions])
+    return verdicts
+
+
+def _judge_metadata(topic: CommitVerdicts, limit: int) -> None:
+    """Keep only those whose text is not too long; what is said of each is noted in their order. Most have none."""
+    if not any(topic.metadata):
+        topic.is_kept = True
+        return
+    are_fine = [text is None or not _is_longer(text, limit) for text in topic.metadata]
+    topic.lines = tuple(
+        PartitionError(partition, ErrorCode.none if is_fine else ErrorCode.offset_metadata_too_large)
+        for partition, is_fine in zip(topic.partitions, are_fine, strict=True)
+    )
+    topic.keep_only(are_fine)
+
+
+def _place(topic: CommitVerdicts) -> tuple[str, UUID, int]:
+    assert topic.name is not None
+    assert topic.topic_id is not None
+    return topic.name, topic.topic_id, max(topic.partitions)
+
+
+def _expires_at_ms(request: Commit, at: Instant) -> int | None:
+    return None if request.retention is None else at.wall_ms + round(request.retention * 1000)
 
 
 def _is_longer(text: str, limit: int) -> bool:

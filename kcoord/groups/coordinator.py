@@ -24,6 +24,7 @@ from kcoord.groups.group import Census, Group, replayed
 from kcoord.groups.instant import Instant
 from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, OffsetsStored, Record
 from kcoord.groups.replies import (
+    CommitReply,
     DeletedGroup,
     DeleteGroupsReply,
     DeleteOffsetsReply,
@@ -117,25 +118,24 @@ class Coordinator:
     # Offsets.
 
     def commit(self, request: Commit, ticket: Ticket, at: Instant) -> Effects:
-        topics = committing.sort_out(request.topics, self._topics)
-        if not [topic for topic in topics if topic.sound]:
+        known = self.groups.get(request.group_id)
+        if known is not None and (usual := self._usual_commit(known, request)):
+            return self._keep(known, request, committing.usual_records(usual, request, at), usual.reply, ticket, at)
+        topics = committing.sort_out(request, self._topics)
+        if not [topic for topic in topics if topic.partitions]:
             return answer(ticket, committing.reply(topics))
         group = self._group_of_commit(request, at)
         if not isinstance(group, Group):
             return answer(ticket, committing.refuse(topics, group))
         if error := committing.fence_commit(group, request):
             return answer(ticket, committing.refuse(topics, error))
-        member = group.members.get(request.member_id)
-        if member is not None:
-            group.renew_session(member, at.now)
-        most = self._settings.offset_metadata_max_bytes
-        records = committing.records_of(request, topics, most, at)
-        for record in records:
-            group.keep(record)
+        records = committing.records_of(request, topics, self._settings.offset_metadata_max_bytes, at)
+        reply = committing.reply(topics)
+        if member := group.members.get(request.member_id):
+            committing.note_usual(member, request, topics, reply)
         if records:  # a commit of which nothing is kept makes no group: there is no record of it either
             self.groups.setdefault(group.group_id, group)
-        reply = committing.reply(topics) if member is None else committing.usual_reply(member, topics)
-        return Effects(((ticket, reply),), tuple(records))
+        return self._keep(group, request, records, reply, ticket, at)
 
     def fetch_offsets(self, request: FetchOffsets, ticket: Ticket, at: Instant) -> FetchOffsetsReply:
         return FetchOffsetsReply(groups=tuple(self._offsets_of(asked, request.is_by_id) for asked in request.groups))
@@ -231,6 +231,29 @@ class Coordinator:
         if not self._owns(group_id):
             return ErrorCode.not_coordinator
         return self.groups.get(group_id) or ErrorCode.unknown_member_id
+
+    def _usual_commit(self, group: Group, request: Commit) -> committing.UsualCommit | None:
+        """What the member commits to as always, if all that is to be said of it was said before."""
+        member = group.members.get(request.member_id)
+        if member is None or not committing.is_usual(member, request, self._topics) or not self._owns(group.group_id):
+            return None
+        return None if committing.fence_commit(group, request) else member.usual_commit
+
+    def _keep(
+        self,
+        group: Group,
+        request: Commit,
+        records: list[OffsetsStored],
+        reply: CommitReply,
+        ticket: Ticket,
+        at: Instant,
+    ) -> Effects:
+        member = group.members.get(request.member_id)
+        if member is not None:
+            group.renew_session(member, at.now)
+        for record in records:
+            group.keep(record)
+        return Effects(((ticket, reply),), tuple(records))
 
     def _group_of_commit(self, request: Commit, at: Instant) -> Group | ErrorCode:
         if not self._owns(request.group_id):

@@ -12,11 +12,11 @@ from kcoord.groups import protocols
 from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member, Protocols
-from kcoord.groups.records import Commitment, GroupStored, OffsetDeleted, OffsetsStored, Stamp, StoredMember
+from kcoord.groups.records import GroupStored, OffsetDeleted, OffsetsStored, Stamp, StoredMember
 from kcoord.groups.state import MAY_FOLLOW, State
 from kcoord.tickets import Ticket
 
-Kept = tuple[Commitment, Stamp]
+Kept = tuple[int, int, str | None, Stamp]  # offset, leader epoch, metadata
 """An offset, and when and how it came. Not its record, which holds all that was committed with it."""
 
 
@@ -227,8 +227,8 @@ class Group:
             partitions = self.offsets[record.topic] = {}
         stamp = Stamp(record.committed_at_ms, record.expires_at_ms, record.topic_id)
         # By zip rather than by a loop of our own, which is slower: a hundred partitions at once are common.
-        indexes = [line.partition_index for line in record.lines]
-        partitions.update(zip(indexes, zip(record.lines, repeat(stamp), strict=False), strict=False))
+        kept = zip(record.offsets, record.leader_epochs, record.metadata, repeat(stamp), strict=False)
+        partitions.update(zip(record.partitions, kept, strict=False))
 
     def forget(self, record: OffsetDeleted) -> None:
         partitions = self.offsets.get(record.topic, {})

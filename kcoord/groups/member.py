@@ -1,10 +1,13 @@
 """One member of a classic group."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kcoord.groups.deadlines import Deadline
-from kcoord.groups.replies import CommitReply
 from kcoord.tickets import Ticket
+
+if TYPE_CHECKING:
+    from kcoord.groups.committing import UsualCommit
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Names in the order of preference, each with the subscription that belongs to it."""
@@ -24,7 +27,7 @@ class Member:
     is_new: bool = False  # it has not yet been told its id by a finished join
     join_ticket: Ticket | None = None
     sync_ticket: Ticket | None = None
-    usual_commit: tuple[object, CommitReply] | None = None  # the partitions that it commits to, and the reply
+    usual_commit: "UsualCommit | None" = None
 
     @property
     def is_static(self) -> bool:
@@ -42,4 +45,7 @@ class Member:
 
     def subscription(self, protocol: str | None) -> bytes:
         """The bytes that belong to the protocol; none if it is not one of the member's."""
-        return next((subscription for name, subscription in self.protocols if name == protocol), b"")
+        for name, subscription in self.protocols:
+            if name == protocol:
+                return subscription
+        return b""

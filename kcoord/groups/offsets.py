@@ -6,7 +6,7 @@ from uuid import UUID
 from kcoord.errors import ErrorCode
 from kcoord.groups.group import Group, Kept
 from kcoord.groups.protocols import CONSUMER
-from kcoord.groups.records import Commitment, OffsetDeleted
+from kcoord.groups.records import OffsetDeleted
 from kcoord.groups.replies import OffsetGroup, OffsetLine, OffsetTopic, TopicErrors
 from kcoord.groups.requests import AskedGroup, AskedTopic
 from kcoord.groups.state import State
@@ -74,7 +74,7 @@ def of_deleted_topic(group: Group, topic: str, topic_id: UUID) -> list[OffsetDel
     """Offsets mean nothing once their topic is gone; those of a namesake with another id stay."""
     return [
         OffsetDeleted(group_id=group.group_id, topic=topic, partition=partition)
-        for partition, (_, stored) in group.offsets.get(topic, {}).items()
+        for partition, (*_, stored) in group.offsets.get(topic, {}).items()
         if stored.topic_id is None or stored.topic_id == topic_id
     ]
 
@@ -96,7 +96,7 @@ def _all(offsets: Offsets, topics: Topics, is_by_id: bool) -> list[OffsetTopic]:
         topic_id = topics.topic_id(name)
         if is_by_id and topic_id is None:
             continue
-        known = [_line(line) for line, _ in partitions.values()]
+        known = [_line(partition, kept) for partition, kept in partitions.items()]
         lines.append(OffsetTopic(name=name, topic_id=topic_id, partitions=tuple(known)))
     return lines
 
@@ -112,8 +112,8 @@ def _some(offsets: Offsets, topic: AskedTopic, topics: Topics) -> OffsetTopic:
     lines = []
     for partition in topic.partitions:
         kept = known.get(partition)
-        is_meant = kept is not None and not _is_other(kept[1].topic_id, topic.topic_id)
-        lines.append(_line(kept[0]) if kept is not None and is_meant else OffsetLine(partition_index=partition))
+        is_meant = kept is not None and not _is_other(kept[-1].topic_id, topic.topic_id)
+        lines.append(_line(partition, kept) if kept is not None and is_meant else OffsetLine(partition_index=partition))
     return OffsetTopic(name=name, topic_id=topic.topic_id, partitions=tuple(lines))
 
 
@@ -122,12 +122,13 @@ def _is_other(stored: UUID | None, asked: UUID | None) -> bool:
     return stored is not None and asked is not None and stored != asked
 
 
-def _line(line: Commitment) -> OffsetLine:
+def _line(partition: int, kept: Kept) -> OffsetLine:
+    offset, leader_epoch, metadata, _ = kept
     return OffsetLine(
-        partition_index=line.partition_index,
-        committed_offset=line.committed_offset,
-        committed_leader_epoch=line.committed_leader_epoch,
-        metadata=line.committed_metadata or "",
+        partition_index=partition,
+        committed_offset=offset,
+        committed_leader_epoch=leader_epoch,
+        metadata=metadata or "",
     )
 
 

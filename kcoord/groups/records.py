@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from uuid import UUID
 
 
@@ -35,36 +35,6 @@ class GroupDeleted:
     group_id: str
 
 
-class Commitment(Protocol):
-    """An offset that a member commits to a partition, under the names that it has on the wire.
-
-    A protocol, so that what was read off the wire is kept as it is: of all that is asked of a coordinator commits are
-    the most, a hundred offsets in one request are common, and making one more object of each took as long as all else.
-    """
-
-    @property
-    def partition_index(self) -> int: ...
-
-    @property
-    def committed_offset(self) -> int: ...
-
-    @property
-    def committed_leader_epoch(self) -> int: ...
-
-    @property
-    def committed_metadata(self) -> str | None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
-    """A commitment that did not come off the wire as it is."""
-
-    partition_index: int
-    committed_offset: int
-    committed_leader_epoch: int = -1
-    committed_metadata: str | None = ""
-
-
 class Stamp(NamedTuple):
     """What all that was committed at once to a topic has in common."""
 
@@ -74,11 +44,17 @@ class Stamp(NamedTuple):
 
 
 class OffsetsStored(NamedTuple):
-    """What was committed at once to partitions of one topic. In Kafka's log each partition is a record of its own."""
+    """What was committed at once to partitions of one topic, in columns. In Kafka's log each partition is a record.
+
+    Columns, as a hundred offsets in one commit are common, and an object for each took longer than all else.
+    """
 
     group_id: str
     topic: str
-    lines: Sequence[Commitment]
+    partitions: Sequence[int]
+    offsets: Sequence[int]
+    leader_epochs: Sequence[int]
+    metadata: Sequence[str | None]
     committed_at_ms: int
     expires_at_ms: int | None = None  # only where a client of old said so
     topic_id: UUID | None = None

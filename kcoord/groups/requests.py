@@ -3,13 +3,11 @@
 What is asked often is a named tuple: a frozen dataclass takes three times as long to make.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
 from kcoord.groups.member import Protocols
-from kcoord.groups.records import Commitment
 
 
 class Join(NamedTuple):
@@ -61,11 +59,13 @@ class Leave:
 
 
 class CommittedTopic(NamedTuple):
-    """By name, or by id with the name still to be found."""
+    """By name, or by id with the name still to be found. All but the offsets, which are new with each commit."""
 
     name: str | None
     topic_id: UUID | None
-    partitions: Sequence[Commitment]
+    partitions: tuple[int, ...]
+    leader_epochs: tuple[int, ...]  # of each of these
+    metadata: tuple[str | None, ...]
 
 
 class Commit(NamedTuple):
@@ -74,7 +74,8 @@ class Commit(NamedTuple):
     instance_id: str | None
     generation: int
     retention: float | None  # of the offsets, by clients of old; None: as set
-    topics: tuple[CommittedTopic, ...]
+    topics: tuple[CommittedTopic, ...]  # the very same where the client asks the same again
+    offsets: tuple[tuple[int, ...], ...]  # of each topic's partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

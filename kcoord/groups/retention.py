@@ -24,7 +24,7 @@ def expired(group: Group, wall_ms: int, retention_ms: int) -> list[OffsetDeleted
         OffsetDeleted(group_id=group.group_id, topic=topic, partition=partition)
         for topic, partitions in group.offsets.items()
         if not group.subscribes_to(topic)
-        for partition, (_, stamp) in partitions.items()
+        for partition, (*_, stamp) in partitions.items()
         if _is_expired(group, stamp, wall_ms, retention_ms)
     ]
 

@@ -14,7 +14,7 @@ from kcoord.api.caller import Caller
 from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, SERVED
 from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.groups.instant import Instant
-from kcoord.server.routes import REST, START, Asker, Route, route
+from kcoord.server.routes import START, Asker, Route, route
 from kcoord.tickets import Ticket
 from kcoord.wire.headers import RequestHeader, read_request_start
 
@@ -67,10 +67,12 @@ class Dispatch:
 
     def decide(self, frame: bytes, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
         """What becomes of a request. Raises BadBody or Unserved."""
-        repeated = asker.repeated
-        if repeated is not None and frame[REST] == repeated.rest and frame[START] == repeated.start:
-            return self._coordinate(frame, repeated.route, repeated.header, repeated.request, asker, ticket, at)
-        found = self._routes.get(frame[START]) or self._find_route(frame)
+        start = frame[START]
+        repeated = asker.repeated.get(start)
+        if repeated is not None and repeated.matches(frame):
+            request = repeated.request_of(frame)
+            return self._coordinate(frame, repeated.route, repeated.header, request, asker, ticket, at)
+        found = self._routes.get(start) or self._find_route(frame)
         if not isinstance(found, Route):
             return found
         header, entity = found.read(frame)
@@ -107,7 +109,7 @@ class Dispatch:
         reply = self._groups.decide(self._node.node_id, by.module.decide, request, ticket, at)
         if reply is None:
             return Park(header, ticket)
-        if by.has_few_answers:
+        if by.is_repeated:
             return Answer(asker.answer(frame, by, header, reply))
         return Answer(by.answer(header, reply))
 

@@ -1,10 +1,20 @@
 """How one version of one API is served, put together when it is first asked for; and what clients ask again and again.
 
 A frame begins with its API's key and version, so that four bytes are enough to find the route.
+
+Theory of operation. A member sends the same heartbeat again and again, and commits to the same partitions: what it asks
+differs from what it asked before in the correlation id and, of a commit, in the offsets. Both are numbers of a fixed
+size, so that where they are follows from all the other bytes. A frame whose other bytes are those of one that was read
+is known without being read: as one large number, with a mask over what may differ.
+
+    frame   0008 0009 00000f21 ...group, member, topic, partition...  00000000000004d2 ...
+    mask    ffff ffff 00000000 fff                               fff  0000000000000000 fff
 """
 
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
+from struct import Struct
 from typing import Any, Final
 
 from kcoord.api.table import HEARTBEAT, OFFSET_COMMIT, SERVED
@@ -15,6 +25,7 @@ START: Final = slice(0, 4)  # of a request: key and version
 CORRELATION: Final = slice(4, 8)
 REST: Final = slice(8, None)
 
+_UNKNOWN_PER_TRY: Final = 4
 _WORTH_KEEPING: Final = 4096
 """Bytes of a frame: what is kept of a client is to be little, whatever it sends."""
 
@@ -22,13 +33,12 @@ _WORTH_KEEPING: Final = 4096
 class Route:
     """From a frame to an entity, from a reply to the pieces of a frame."""
 
-    __slots__ = ("_codec", "_to_response", "api", "has_few_answers", "is_repeated", "module")
+    __slots__ = ("_codec", "_to_response", "api", "is_repeated", "module")
 
     def __init__(self, api_key: int, api_version: int) -> None:
         self.api = SERVED[api_key]
         self.module: Any = self.api.module
-        self.is_repeated = api_key == HEARTBEAT
-        self.has_few_answers = api_key in (HEARTBEAT, OFFSET_COMMIT)
+        self.is_repeated = api_key in (HEARTBEAT, OFFSET_COMMIT)
         self._codec = codec(api_key, api_version)
         self._to_response: Callable[[Any, int], Any] | None = getattr(self.module, "to_response", None)
 
@@ -36,6 +46,14 @@ class Route:
         """The header and the entity. Raises BadBody."""
         header, position = read_request_header(frame, self._codec.request_header_version)
         return header, self._codec.read_request(frame, position)
+
+    def numbers_in(self, frame: bytes) -> list[int]:
+        """Where in a frame the numbers are that are new each time its client asks the same again."""
+        field: str | None = getattr(self.module, "NUMBERS", None)
+        if field is None:
+            return []
+        _, position = read_request_header(frame, self._codec.request_header_version)
+        return self._codec.find_in_request(field)(frame, position)
 
     def answer(self, header: RequestHeader, reply: Any) -> list[bytes]:
         """The pieces of the frame that answers."""
@@ -50,15 +68,32 @@ def route(api_key: int, api_version: int) -> Route:
 
 
 class Repeated:
-    """A request that a client sends again and again, the same but for its correlation id, as members do heartbeats."""
+    """A request that a client may send again, the same but for its correlation id and some numbers."""
 
-    __slots__ = ("header", "request", "rest", "route", "start")
+    __slots__ = ("_known", "_mask", "_numbers", "_size", "header", "request", "route")
 
     def __init__(self, frame: bytes, route: Route, header: RequestHeader, request: Any) -> None:
-        self.start, self.rest = frame[START], frame[REST]
         self.route = route
         self.header = header
         self.request = request
+        numbers = route.numbers_in(frame)
+        mask = bytearray(b"\xff" * len(frame))
+        mask[CORRELATION] = bytes(4)
+        for position in numbers:
+            mask[position : position + 8] = bytes(8)
+        self._size = len(frame)
+        self._mask = int.from_bytes(mask)
+        self._known = int.from_bytes(frame) & self._mask
+        self._numbers = _unpack(numbers) if numbers else None
+
+    def matches(self, frame: bytes) -> bool:
+        return len(frame) == self._size and int.from_bytes(frame) & self._mask == self._known
+
+    def request_of(self, frame: bytes) -> Any:
+        """What a frame that matches asks."""
+        if self._numbers is None:
+            return self.request
+        return self.route.module.with_numbers(self.request, self._numbers(frame))
 
 
 class Asker:
@@ -67,16 +102,19 @@ class Asker:
     What it repeats is read once. As long as it gets the same reply, it gets the same bytes but for the correlation id.
     """
 
-    __slots__ = ("_answers", "host", "repeated")
+    __slots__ = ("_answers", "_unknown", "host", "repeated")
 
     def __init__(self, address: str) -> None:
         self.host = f"/{address}"
-        self.repeated: Repeated | None = None
+        self.repeated: dict[bytes, Repeated] = {}  # by the first bytes of a frame
         self._answers: dict[Route, tuple[object, bytes, bytes]] = {}
+        self._unknown = 0
 
     def remember(self, frame: bytes, route: Route, header: RequestHeader, request: Any) -> None:
-        if len(frame) <= _WORTH_KEEPING:
-            self.repeated = Repeated(frame, route, header, request)
+        """It may ask that again. One that asks something else each time is not to pay for it each time."""
+        self._unknown += 1
+        if len(frame) <= _WORTH_KEEPING and self._unknown % _UNKNOWN_PER_TRY == 1:
+            self.repeated[frame[START]] = Repeated(frame, route, header, request)
 
     def answer(self, frame: bytes, route: Route, header: RequestHeader, reply: object) -> list[bytes]:
         """The pieces of the answer to this frame; the header may be that of another but for its correlation id."""
@@ -89,3 +127,9 @@ class Asker:
         if len(whole) <= _WORTH_KEEPING:
             self._answers[route] = (reply, start, rest)
         return [start + frame[CORRELATION] + rest]
+
+
+def _unpack(positions: list[int]) -> Callable[[bytes], tuple[int, ...]]:
+    """How to take numbers of 8 bytes at these positions out of a frame."""
+    gaps = [end - start - 8 for start, end in pairwise([-8, *positions])]
+    return Struct(">" + "".join(f"{gap}xq" for gap in gaps)).unpack_from

@@ -18,12 +18,14 @@ What is left to kio: other nulls where none may be, and text that is not UTF-8. 
 from collections.abc import Callable
 from functools import cache
 from struct import Struct, error
+from typing import Any
 
 from kcoord.wire.schema import Field, Shape, least_element_size, shape_of
 from kcoord.wire.varint import BadVarint, read_uvarint, uvarint
 
 Cut = tuple[int, int, bytes]
 Check = Callable[[bytes, int], list[Cut] | None]
+Search = Callable[[bytes, int], list[int]]
 
 
 class BadBody(ValueError):
@@ -43,7 +45,20 @@ def compiled_check(entity_type: type, max_elements: int) -> Check:
     source.add(1, "except BadVarint as bad: raise BadBody(str(bad)) from None")
     source.add(1, "if p > end: raise BadBody('the body ends too early')")
     source.add(1, "return cuts")
-    return source.compile("check")
+    check: Check = source.compile("check")
+    return check
+
+
+@cache
+def compiled_search(entity_type: type, field_name: str) -> Search:
+    """Where in a body that passed its check the numbers of this field are, one of fixed size, in their order."""
+    source = _Source(wanted=field_name)
+    source.add(0, "def search(b, p):")
+    source.add(1, "end = len(b); budget = end; cuts = None; found = []")
+    _entity(source, 1, shape_of(entity_type))
+    source.add(1, "return found")
+    search: Search = source.compile("search")
+    return search
 
 
 def without(body: bytes, cuts: list[Cut]) -> bytes:
@@ -58,7 +73,8 @@ def without(body: bytes, cuts: list[Cut]) -> bytes:
 class _Source:
     """Lines of generated code, and names that do not clash."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: str = "") -> None:
+        self.wanted = wanted  # a field to be found
         self.lines: list[str] = []
         self.names = 0
 
@@ -69,7 +85,7 @@ class _Source:
         self.names += 1
         return f"{stem}{self.names}"
 
-    def compile(self, function: str) -> Callable[[bytes, int], list[Cut] | None]:
+    def compile(self, function: str) -> Any:
         scope: dict[str, object] = {
             "BadBody": BadBody,
             "BadVarint": BadVarint,
@@ -80,7 +96,7 @@ class _Source:
             "uvarint": uvarint,
         }
         exec("\n".join(self.lines), scope)  # noqa: S102 - the code is made from kio's classes alone
-        return scope[function]  # type: ignore[return-value]
+        return scope[function]
 
 
 def _entity(source: _Source, depth: int, shape: Shape) -> None:
@@ -89,6 +105,8 @@ def _entity(source: _Source, depth: int, shape: Shape) -> None:
         if field.size is not None and not field.is_array:
             if field.kafka_type == "bool":
                 _boolean(source, depth, fixed)
+            if field.name == source.wanted:
+                source.add(depth, f"found.append(p + {fixed})")
             fixed += field.size
             continue
         if fixed:

@@ -8,7 +8,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
-from kcoord.wire.check import BadBody, compiled_check, without
+from kcoord.wire.check import BadBody, Search, compiled_check, compiled_search, without
 from kcoord.wire.frames import frame_pieces, framed
 from kcoord.wire.headers import (
     RequestHeader,
@@ -42,6 +42,9 @@ class Codec:
     @cached_property
     def read_request(self) -> Read:
         return checked_reader(self._request_type, MAX_REQUEST_ELEMENTS)
+
+    def find_in_request(self, field_name: str) -> Search:
+        return compiled_search(self._request_type, field_name)
 
     @cached_property
     def read_response(self) -> Read:

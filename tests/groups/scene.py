@@ -13,7 +13,7 @@ from uuid import UUID, uuid5
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import Effects, Event, answer
 from kcoord.groups.instant import Instant
-from kcoord.groups.records import Committed, Record
+from kcoord.groups.records import Record
 from kcoord.groups.replies import (
     CommitReply,
     DeleteGroupsReply,
@@ -32,8 +32,6 @@ from kcoord.groups.replies import (
 from kcoord.groups.requests import (
     AskedGroup,
     AskedTopic,
-    Commit,
-    CommittedTopic,
     DeleteGroups,
     DeleteOffsets,
     DescribeGroups,
@@ -47,6 +45,7 @@ from kcoord.groups.requests import (
 )
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
+from tests.groups.commits import CommittedTopic, Line, commit_of
 
 START = 1_000.0
 WALL_START_MS = 1_700_000_000_000
@@ -228,39 +227,27 @@ class Scene:
         leader_epoch: int = -1,
         retention: float | None = None,
     ) -> CommitReply:
-        topics = tuple(
-            CommittedTopic(
-                name=topic if isinstance(topic, str) else None,
-                topic_id=None if isinstance(topic, str) else topic,
-                partitions=tuple(
-                    Committed(
-                        partition_index=number,
-                        committed_offset=offset,
-                        committed_leader_epoch=leader_epoch,
-                        committed_metadata=metadata,
-                    )
-                    for (of, number), offset in offsets.items()
-                    if of == topic
-                ),
+        topics = [
+            (
+                topic,
+                [Line(index, offset, metadata, leader_epoch) for (of, index), offset in offsets.items() if of == topic],
             )
             for topic in dict.fromkeys(topic for topic, _ in offsets)
-        )
-        request = Commit(
+        ]
+        request = commit_of(
+            list(topics.items()),
             group_id=group_id,
             member_id=member_id,
             instance_id=instance_id,
             generation=generation,
             retention=retention,
-            topics=topics,
         )
         asking: Asking[CommitReply] = self._ask(self.coordinator.commit, request)
         return asking.reply
 
     def commit_topics(self, *topics: CommittedTopic, generation: int = -1, group_id: str = "g") -> CommitReply:
         """A commit of nobody, topic by topic as given."""
-        request = Commit(
-            group_id=group_id, member_id="", instance_id=None, generation=generation, retention=None, topics=topics
-        )
+        request = commit_of(topics, group_id=group_id, generation=generation)
         asking: Asking[CommitReply] = self._ask(self.coordinator.commit, request)
         return asking.reply
 

@@ -5,9 +5,9 @@ from uuid import UUID
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.records import Committed, GroupStored, OffsetsStored
+from kcoord.groups.records import GroupStored, OffsetsStored
 from kcoord.groups.replies import CommitReply
-from kcoord.groups.requests import CommittedTopic
+from tests.groups.commits import CommittedTopic, Line
 from tests.groups.scene import WALL_START_MS, Joined, Scene
 
 NONE = ErrorCode.none
@@ -47,15 +47,8 @@ def commit_as(
     )
 
 
-def topic(name: str | UUID, *partitions: int, metadata: str | None = "") -> CommittedTopic:
-    return CommittedTopic(
-        name=name if isinstance(name, str) else None,
-        topic_id=None if isinstance(name, str) else name,
-        partitions=tuple(
-            Committed(partition_index=partition, committed_offset=5, committed_metadata=metadata)
-            for partition in partitions
-        ),
-    )
+def topic(name: str | UUID, *partitions: int) -> CommittedTopic:
+    return name, [Line(partition, 5) for partition in partitions]
 
 
 def group_ids(scene: Scene) -> list[str]:
@@ -273,11 +266,8 @@ def test_of_topics_without_partitions_only_the_unknown_are_answered(scene: Scene
 
 @pytest.mark.fact("O-014")
 def test_a_text_that_is_too_long_is_refused_and_the_other_partitions_are_kept(scene: Scene) -> None:
-    partitions = tuple(
-        Committed(partition_index=partition, committed_offset=partition + 1, committed_metadata=metadata)
-        for partition, metadata in enumerate(("x" * 4096, "x" * 4097, "", None))
-    )
-    reply = scene.commit_topics(CommittedTopic(name="t", topic_id=None, partitions=partitions))
+    texts = ("x" * 4096, "x" * 4097, "", None)
+    reply = scene.commit_topics(("t", [Line(partition, partition + 1, text) for partition, text in enumerate(texts)]))
     too_large = ErrorCode.offset_metadata_too_large
     assert lines(reply) == [("t", [(0, NONE), (1, too_large), (2, NONE), (3, NONE)])]
     assert [scene.offset("t", partition).committed_offset for partition in range(4)] == [1, -1, 3, 4]
@@ -333,8 +323,7 @@ def test_any_offset_is_kept(scene: Scene, offset: int) -> None:
 
 
 def test_of_a_partition_that_is_named_twice_the_last_offset_counts(scene: Scene) -> None:
-    partitions = tuple(Committed(partition_index=0, committed_offset=offset) for offset in (3, 1, 2))
-    reply = scene.commit_topics(CommittedTopic(name="t", topic_id=None, partitions=partitions))
+    reply = scene.commit_topics(("t", [Line(0, offset) for offset in (3, 1, 2)]))
     assert lines(reply) == [("t", [(0, NONE)] * 3)]
     assert scene.offset().committed_offset == 2
 

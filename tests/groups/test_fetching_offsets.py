@@ -5,9 +5,9 @@ from uuid import UUID
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.records import Committed, OffsetsStored
 from kcoord.groups.replies import OffsetGroup, OffsetLine
 from kcoord.groups.requests import AskedGroup, AskedTopic
+from tests.groups.commits import Line, stored
 from tests.groups.scene import WALL_START_MS, Scene
 
 UNKNOWN_ID = UUID(int=99)
@@ -171,8 +171,7 @@ def test_an_offset_of_an_earlier_topic_of_the_same_name_is_not_one_of_this(scene
 
 
 def test_an_offset_of_old_that_came_without_a_topic_id_is_one_of_this_topic(scene: Scene) -> None:
-    lines = (Committed(partition_index=0, committed_offset=7),)
-    scene.coordinator.replay(OffsetsStored(group_id="g", topic="t", lines=lines, committed_at_ms=WALL_START_MS))
+    scene.coordinator.replay(stored("g", "t", [Line(0, 7)], WALL_START_MS))
     [group] = scene.fetch({topic_id(scene, "t"): [0]}, is_by_id=True).groups
     assert group.topics[0].partitions[0].committed_offset == 7
 
@@ -222,7 +221,6 @@ def test_offsets_of_a_topic_that_was_made_anew_stay_when_the_earlier_one_is_gone
 
 @pytest.mark.fact("T-028")
 def test_offsets_of_old_that_came_without_a_topic_id_go_with_the_name(scene: Scene) -> None:
-    lines = (Committed(partition_index=0, committed_offset=7),)
-    scene.coordinator.replay(OffsetsStored(group_id="g", topic="t", lines=lines, committed_at_ms=WALL_START_MS))
+    scene.coordinator.replay(stored("g", "t", [Line(0, 7)], WALL_START_MS))
     scene.delete_topic("t")
     assert scene.offset() == nothing(0)

@@ -351,7 +351,7 @@ class GroupLife(RuleBasedStateMachine):
         """The commit that the offset came with."""
         group = self.scene.coordinator.groups.get(group_id)
         kept = group.offsets.get(topic, {}).get(partition) if group else None
-        return kept[1] if kept else None
+        return kept[-1] if kept else None
 
 
 GroupLife.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)

@@ -3,8 +3,8 @@
 import gc
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.records import Committed
-from kcoord.groups.requests import CommittedTopic
+from kcoord.tickets import Ticket
+from tests.groups.commits import Line, commit_of
 from tests.groups.scene import Scene
 
 LIMIT = ErrorCode.policy_violation
@@ -109,10 +109,11 @@ def test_an_unknown_member_is_told_so_whatever_it_plans() -> None:
 
 def test_of_a_commit_only_the_offsets_that_count_are_held() -> None:
     scene = Scene()
-    again = Committed(partition_index=0, committed_offset=1)
-    lines = [*[again] * 1000, Committed(partition_index=0, committed_offset=7)]
-    scene.commit_topics(CommittedTopic(name="t", topic_id=None, partitions=lines))
+    request = commit_of([("t", [*[Line(0, 1)] * 1000, Line(0, 7)])])
+    scene.take(scene.coordinator.commit(request, Ticket(1000), scene.at()))
     assert scene.offset().committed_offset == 7
-    line, stamp = scene.coordinator.groups["g"].offsets["t"][0]
-    assert line.committed_offset == 7
-    assert not any(held is lines for held in gc.get_referents(stamp))
+    kept = scene.coordinator.groups["g"].offsets["t"][0]
+    columns = [*request.topics[0], *request.offsets]
+    assert not any(
+        held is column for held in gc.get_referents(*kept) for column in columns if isinstance(column, tuple)
+    )

@@ -116,10 +116,10 @@ class Witness:
 
     def _check_offsets(self) -> None:
         stored = {
-            (group_id, topic, partition): line.committed_offset
+            (group_id, topic, partition): offset
             for group_id, group in self._scene.coordinator.groups.items()
             for topic, partitions in group.offsets.items()
-            for partition, (line, _) in partitions.items()
+            for partition, (offset, *_) in partitions.items()
         }
         assert stored == self.offsets, "offsets are those that were acknowledged"
 

@@ -8,17 +8,17 @@ from uuid import UUID
 import pytest
 
 from kcoord.broker.cluster import Cluster, Node, NodeId
-from kcoord.broker.store import MemoryStore
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.instant import Instant
-from kcoord.groups.records import Committed, OffsetsStored, Record
-from kcoord.groups.requests import AskedGroup, Commit, CommittedTopic, FetchOffsets, Join, Sync
+from kcoord.groups.records import OffsetsStored, Record
+from kcoord.groups.requests import AskedGroup, FetchOffsets, Join, Sync
 from kcoord.journal.journal import CannotAppend
 from kcoord.journal.memory import MemoryJournal
 from kcoord.server.group_runtime import GroupRuntime
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
+from tests.groups.commits import Line, commit_of
 
 NODE = NodeId(1)
 AT = Instant(1000.0, 1_700_000_000_000)
@@ -49,7 +49,6 @@ class Stage:
             nodes=[Node(node_id=NODE, host="host", port=1)],
             settings=settings,
             fresh_id=lambda: UUID(int=next(ids)),
-            make_store=MemoryStore,
         )
         cluster.create_topic("t", [(NODE,)] * 4, {}, AT.wall_ms)
         self.runtime = GroupRuntime(cluster, lambda: str(next(ids)), lambda node_id: self.journal)
@@ -61,11 +60,7 @@ class Stage:
         return ticket, self.runtime.decide(NODE, decide, request, ticket, AT)
 
     def commit(self, *partitions: int, offset: int = 7, group_id: str = "g") -> list[ErrorCode]:
-        lines = [Committed(partition_index=partition, committed_offset=offset) for partition in partitions]
-        topics = (CommittedTopic(name="t", topic_id=None, partitions=lines),)
-        request = Commit(
-            group_id=group_id, member_id="", instance_id=None, generation=-1, retention=None, topics=topics
-        )
+        request = commit_of([("t", [Line(partition, offset) for partition in partitions])], group_id=group_id)
         _, reply = self.ask(Coordinator.commit, request)
         return [line.error_code for topic in reply.topics for line in topic.partitions]
 
@@ -123,8 +118,7 @@ def stage() -> Stage:
 def test_all_offsets_of_a_commit_are_kept_at_once(stage: Stage) -> None:
     assert stage.commit(0, 1, 2, 3) == [ErrorCode.none] * 4
     [records] = stage.journal.appended
-    lines = [line for record in records if isinstance(record, OffsetsStored) for line in record.lines]
-    kept = [line.partition_index for line in lines]
+    kept = [partition for record in records if isinstance(record, OffsetsStored) for partition in record.partitions]
     assert kept == [0, 1, 2, 3]
 
 

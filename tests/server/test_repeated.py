@@ -1,19 +1,38 @@
 """What a client asks again and again: read once, answered in the same bytes, and never mistaken for something else."""
 
 import time
+from collections.abc import Iterator
+from random import Random
 from typing import Any
+from uuid import UUID
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcoord.api.caller import Caller
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import CommitReply, HeartbeatReply, PartitionError, TopicErrors
-from kcoord.server.routes import Asker, route
+from kcoord.groups.requests import Commit
+from kcoord.server.routes import Asker, Repeated, route
 from kcoord.wire.client import Client, build
 from kcoord.wire.codec import decode_response, encode_request, request_type
 from kcoord.wire.headers import RequestHeader
 from tests.server.conftest import Serve
-from tests.server.test_serving_groups import HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, SESSION, SYNC_GROUP, join, quick
+from tests.server.test_serving_groups import (
+    HEARTBEAT,
+    JOIN_GROUP,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    SESSION,
+    SYNC_GROUP,
+    join,
+    quick,
+)
 
 NONE = ErrorCode.none
 VERSION = 4
+
+Shape = list[tuple[str, list[int]]]  # topics and partitions of a commit
 
 
 def heartbeat(joined: Any, correlation_id: int, **values: Any) -> bytes:
@@ -99,6 +118,98 @@ def test_the_same_reply_is_written_once_and_another_anew() -> None:
         assert [line.partition_index for line in lines] == [line.partition_index for line in reply.topics[0].partitions]
 
 
+def a_commit(version: int, correlation_id: int, shape: Shape, offsets: Iterator[int]) -> bytes:
+    """As a frame without its length."""
+    named = {"topic_id": UUID(int=7)} if version >= 10 else {}
+    topics = [
+        {
+            **(named or {"name": name}),
+            "partitions": [_line(version, partition, next(offsets)) for partition in partitions],
+        }
+        for name, partitions in shape
+    ]
+    values = {"group_id": "g", "generation_id_or_member_epoch": 3, "member_id": "m", "topics": topics}
+    entity = build(request_type(OFFSET_COMMIT, version), values)
+    return encode_request(RequestHeader(OFFSET_COMMIT, version, correlation_id, "c"), entity)[4:]
+
+
+def _line(version: int, partition: int, offset: int) -> dict[str, Any]:
+    epoch = {"committed_leader_epoch": partition % 3} if version >= 6 else {}
+    return {"partition_index": partition, "committed_offset": offset, "committed_metadata": "", **epoch}
+
+
+shapes = st.lists(st.tuples(st.sampled_from(["t", "another"]), st.lists(st.integers(0, 200), max_size=5)), max_size=3)
+
+
+@given(st.sampled_from(range(2, 11)), shapes, shapes, st.randoms(use_true_random=False))
+def test_a_commit_that_is_known_asks_what_it_would_ask_if_it_were_read(
+    version: int, shape: Shape, other: Shape, random: Random
+) -> None:
+    by = route(OFFSET_COMMIT, version)
+
+    def frame(shape: Shape) -> bytes:
+        offsets = iter([random.randint(-(2**63), 2**63 - 1) for _, partitions in shape for _ in partitions])
+        return a_commit(version, random.randint(0, 2**31 - 1), shape, offsets)
+
+    def read(frame: bytes) -> Commit:
+        request = by.module.to_request(by.read(frame)[1], Caller("c", "h"))
+        assert isinstance(request, Commit)
+        return request
+
+    first, again, different = frame(shape), frame(shape), frame(other)
+    known = Repeated(first, by, RequestHeader(OFFSET_COMMIT, version, 1, "c"), read(first))
+    assert known.matches(again)
+    assert known.request_of(again) == read(again)
+    assert known.matches(different) == (read(different).topics == read(first).topics)
+
+
+def test_a_commit_in_which_anything_else_differs_is_not_known() -> None:
+    by, header = route(OFFSET_COMMIT, 9), RequestHeader(OFFSET_COMMIT, 9, 1, "c")
+    first = a_commit(9, 1, [("t", [1, 2])], iter([10, 20]))
+    known = Repeated(first, by, header, None)
+    free = {*range(4, 8), *(position + byte for position in by.numbers_in(first) for byte in range(8))}
+    for position in range(len(first)):
+        changed = bytearray(first)
+        changed[position] ^= 0x01
+        assert known.matches(bytes(changed)) == (position in free)
+    assert not known.matches(first + b"\0")
+    assert not known.matches(first[:-1])
+
+
+def test_a_client_that_asks_something_new_each_time_is_remembered_now_and_then_only() -> None:
+    asker, by, header = Asker("10.0.0.1"), route(OFFSET_COMMIT, 9), RequestHeader(OFFSET_COMMIT, 9, 1, "c")
+    seen = set()
+    for partition in range(100):
+        asker.remember(a_commit(9, 1, [("t", [partition])], iter([1])), by, header, partition)
+        seen.add(asker.repeated[by_version(9)].request)
+    assert len(seen) <= 25
+
+
+def by_version(version: int) -> bytes:
+    return OFFSET_COMMIT.to_bytes(2) + version.to_bytes(2)
+
+
+def test_a_member_that_commits_again_and_again_is_kept_to_its_word(serve: Serve) -> None:
+    with serve(topics=(("t", 3), ("another", 2))).client() as client:
+        for round_ in range(20):
+            shape: Shape = [("t", [0, 2]), ("another", [1])] if round_ % 7 else [("t", [1])]
+            frame = a_commit(9, round_, shape, iter([round_, round_ + 1, round_ + 2]))
+            alone = frame.replace(b"\x00\x00\x00\x03\x02m", b"\xff\xff\xff\xff\x01", 1)
+            client.send_bytes(len(alone).to_bytes(4) + alone)
+            correlation_id, said = decode_response(client.receive_frame(), OFFSET_COMMIT, 9)
+            assert correlation_id == round_
+            assert [[line.error_code for line in topic.partitions] for topic in said.topics] == [
+                [NONE] * len(partitions) for _, partitions in shape
+            ]
+        fetched = client.ask(OFFSET_FETCH, 7, group_id="g", topics=None, require_stable=False)
+        offsets = {
+            (topic.name, line.partition_index): line.committed_offset
+            for topic in fetched.topics
+            for line in topic.partitions
+        }
+        assert offsets == {("t", 0): 19, ("t", 2): 20, ("another", 1): 21, ("t", 1): 14}
+
+
 def test_replies_to_different_apis_are_not_mixed_up() -> None:
     asker, frame = Asker("10.0.0.1"), bytes(4) + (5).to_bytes(4)
     committed, well = _kept(0), HeartbeatReply()
@@ -112,9 +223,10 @@ def test_replies_to_different_apis_are_not_mixed_up() -> None:
 def test_little_is_kept_of_a_client_whatever_it_sends() -> None:
     asker, by = Asker("10.0.0.1"), route(HEARTBEAT, 4)
     header = RequestHeader(HEARTBEAT, 4, 1)
-    for size in (5000, 50, 5000):
+    for size in (50, *[5000] * 20):
         asker.remember(bytes(size), by, header, None)
-    assert [len(kept.rest) for kept in [asker.repeated] if kept] == [50 - 8]
+    (kept,) = asker.repeated.values()
+    assert kept.matches(bytes(50))
     large = _kept(*range(1000))
     commits = route(OFFSET_COMMIT, 9)
     for _ in range(2):

@@ -14,13 +14,10 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.member import Protocols
 from kcoord.groups.protocols import topics_of
-from kcoord.groups.records import Committed
 from kcoord.groups.replies import CommitReply, FetchOffsetsReply, HeartbeatReply, JoinedMember, JoinReply, SyncReply
 from kcoord.groups.requests import (
     AskedGroup,
     AskedTopic,
-    Commit,
-    CommittedTopic,
     FetchOffsets,
     Heartbeat,
     Join,
@@ -28,6 +25,7 @@ from kcoord.groups.requests import (
     Leaving,
     Sync,
 )
+from tests.groups.commits import Line, commit_of
 from tests.groups.subscriptions import subscription_to
 from tests.simulation.link import Call, Link
 from tests.simulation.server import TOPICS, Server
@@ -253,24 +251,15 @@ class Consumer:
 
     def _send_commit(self) -> None:
         topics = [
-            CommittedTopic(
-                name=topic,
-                topic_id=None,
-                partitions=[
-                    Committed(partition_index=partition, committed_offset=offset)
-                    for (of, partition), offset in self.owned.items()
-                    if of == topic
-                ],
-            )
+            (topic, [Line(partition, offset) for (of, partition), offset in self.owned.items() if of == topic])
             for topic in TOPICS
         ]
-        request = Commit(
+        request = commit_of(
+            topics,
             group_id=self.traits.group_id,
             member_id=self.member_id,
             instance_id=self.traits.instance_id,
             generation=self.generation,
-            retention=None,
-            topics=tuple(topics),
         )
         self._ask(Coordinator.commit, request, self._committed, self._commit_link)
 

@@ -116,9 +116,9 @@ class Ledger:
             if line.error_code is ErrorCode.none
         ]
         asked = {
-            (topic.name or "", line.partition_index): line.committed_offset
-            for topic in request.topics
-            for line in topic.partitions
+            (topic.name or "", partition): offset
+            for topic, offsets in zip(request.topics, request.offsets, strict=True)
+            for partition, offset in zip(topic.partitions, offsets, strict=True)
         }
         for topic, partition in promised:
             place = (request.group_id, topic, partition)
@@ -164,13 +164,13 @@ class Ledger:
         assert asking is not None, "offsets come from commits only"
         assert isinstance(asking.request, Commit), "offsets come from commits only"
         committer = INTRUDER if asking.who == INTRUDER else asking.request.member_id
-        for line in record.lines:
-            place = (record.group_id, record.topic, line.partition_index)
+        for partition, offset in zip(record.partitions, record.offsets, strict=True):
+            place = (record.group_id, record.topic, partition)
             before, last = self.kept.get(place, -1), self._committers.get(place)
             # Intruders may guess an id and a generation, and then commit to partitions that they do not own.
-            goes_on = line.committed_offset >= before or last == committer or INTRUDER in (last, committer)
+            goes_on = offset >= before or last == committer or INTRUDER in (last, committer)
             assert goes_on, f"{committer} takes {place} back from {before}: {last} committed although it was fenced"
-            self.kept[place] = line.committed_offset
+            self.kept[place] = offset
             self._committers[place] = committer
 
     # Steps.
@@ -214,9 +214,9 @@ class Ledger:
 
     def _check_offsets(self, live: Mapping[str, Group]) -> None:
         offsets = {
-            (group_id, topic, partition): line.committed_offset
+            (group_id, topic, partition): offset
             for group_id, group in live.items()
             for topic, partitions in group.offsets.items()
-            for partition, (line, _) in partitions.items()
+            for partition, (offset, *_) in partitions.items()
         }
         assert offsets == self.kept, "offsets are those that the journals took"

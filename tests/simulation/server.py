@@ -9,7 +9,6 @@ from uuid import UUID
 from kcoord.broker import cluster as embedded
 from kcoord.broker.cluster import Cluster, NodeId
 from kcoord.broker.describing import coordinator_of
-from kcoord.broker.store import MemoryStore
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.group import Group
 from kcoord.groups.records import Record
@@ -58,7 +57,6 @@ class Server:
             nodes=[embedded.Node(node_id=NodeId(number), host="host", port=number) for number in range(1, nodes + 1)],
             settings=settings,
             fresh_id=lambda: UUID(int=next(self._topics_made)),
-            make_store=MemoryStore,
         )
         for name in TOPICS:
             self._create_topic(name)

@@ -4,11 +4,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.records import Committed
 from kcoord.groups.requests import (
     AskedTopic,
     Commit,
-    CommittedTopic,
     DeleteGroups,
     DeleteOffsets,
     DescribeGroups,
@@ -19,6 +17,7 @@ from kcoord.groups.requests import (
     ListGroups,
     Sync,
 )
+from tests.groups.commits import Line, commit_of
 from tests.simulation.crowd import Crowd
 from tests.simulation.ledger import INTRUDER
 from tests.simulation.link import Call
@@ -149,11 +148,8 @@ def _sync(group_id: str, member_id: str, generation: int) -> Sync:
 
 
 def _commit(group_id: str, member_id: str, generation: int) -> Commit:
-    lines = [Committed(partition_index=partition, committed_offset=7) for partition in (0, 99)]
-    topics = (CommittedTopic(name="orders", topic_id=None, partitions=lines),)
-    return Commit(
-        group_id=group_id, member_id=member_id, instance_id=None, generation=generation, retention=None, topics=topics
-    )
+    lines = [Line(partition, 7) for partition in (0, 99)]
+    return commit_of([("orders", lines)], group_id=group_id, member_id=member_id, generation=generation)
 
 
 def _join(group_id: str, member_id: str, protocol_type: str, session_timeout: float) -> Join:
