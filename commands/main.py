@@ -8,6 +8,7 @@ import click
 
 _verbs: Final = {
     "demo": ("demo", "The tour: what works, shown on an embedded cluster."),
+    "log": ("log", "What is in the files of a log: batches, records, groups and their offsets."),
     "serve": ("serve", "A local cluster that Kafka's clients use as if it were Kafka."),
 }
 
@@ -40,6 +41,7 @@ def cli() -> None:
     kcoord demo                                    the tour
     kcoord serve --topic orders:3                  a cluster on 127.0.0.1:9092
     kcoord serve --listen 127.0.0.1:0 --brokers 3  three brokers on free ports
+    kcoord log dump data/__consumer_offsets-7      what is in the files of a broker
     """
 
 

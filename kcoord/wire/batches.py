@@ -37,10 +37,10 @@ _MAX_TIMESTAMP = struct.Struct(">q")
 _LENGTH_AT = 8
 _LEADER_EPOCH_AT = 12
 _CRC_AT = 17
-_CHECKED_FROM = 21
+CHECKED_FROM = 21
 _MAX_TIMESTAMP_AT = 35
 
-_LENGTH_COUNTS_FROM = 12
+LENGTH_COUNTS_FROM = 12
 _SMALLEST_LENGTH = 14  # of a record of format v0: LegacyRecord.RECORD_OVERHEAD_V0
 _LARGEST_SEQUENCE = 2**31 - 1
 
@@ -82,7 +82,7 @@ class BatchHeader(NamedTuple):
     @property
     def size(self) -> int:
         """The bytes of the whole batch."""
-        return self.length + _LENGTH_COUNTS_FROM
+        return self.length + LENGTH_COUNTS_FROM
 
     @property
     def codec(self) -> int:
@@ -99,6 +99,11 @@ class BatchHeader(NamedTuple):
     @property
     def is_control(self) -> bool:
         return self.attributes & _CONTROL != 0
+
+    @property
+    def delete_horizon(self) -> int | None:
+        """From when on its tombstones may go, where a compaction has said so: in place of the base timestamp."""
+        return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
 
     @property
     def has_producer_id(self) -> bool:
@@ -159,7 +164,7 @@ def produced_batch(buffer: Buffer | None) -> Batch:
 def assemble(header: BatchHeader, packed: bytes) -> bytes:
     """The batch's bytes, with the length and the checksum that its records give it."""
     out = bytearray(_HEADER.pack(*header)) + packed
-    _LENGTH.pack_into(out, _LENGTH_AT, len(out) - _LENGTH_COUNTS_FROM)
+    _LENGTH.pack_into(out, _LENGTH_AT, len(out) - LENGTH_COUNTS_FROM)
     _stamp_crc(out, 0, len(out))
     return bytes(out)
 
@@ -168,8 +173,19 @@ def attributes_of(codec: int, *, is_transactional: bool = False, is_control: boo
     return codec | (_TRANSACTIONAL if is_transactional else 0) | (_CONTROL if is_control else 0)
 
 
+def with_delete_horizon(header: BatchHeader, horizon: int) -> BatchHeader:
+    """The header with that horizon; the records' timestamps count from it."""
+    return header._replace(attributes=header.attributes | _DELETE_HORIZON, base_timestamp=horizon)
+
+
+def without_records(header: BatchHeader) -> BatchHeader:
+    """The header of a batch of which nothing is left but its offsets (DefaultRecordBatch.writeEmptyHeader)."""
+    attributes = header.attributes & (_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
+    return header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0)
+
+
 def has_valid_crc(batch: Batch) -> bool:
-    return batch.header.crc == _checksum(batch.data[_CHECKED_FROM:])
+    return batch.header.crc == _checksum(batch.data[CHECKED_FROM:])
 
 
 def stamp_offsets(buffer: bytearray, position: int, *, base_offset: int, leader_epoch: int) -> None:
@@ -180,16 +196,16 @@ def stamp_offsets(buffer: bytearray, position: int, *, base_offset: int, leader_
 
 def stamp_timestamp(buffer: bytearray, position: int, size: int, *, max_timestamp: int, uses_append_time: bool) -> None:
     """Set the largest timestamp and whose clock it is from, and the checksum anew."""
-    (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + _CHECKED_FROM)
+    (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + CHECKED_FROM)
     # DefaultRecordBatch.setMaxTimestamp too drops the bits that have no meaning.
     kept = attributes & (_CODEC | _TRANSACTIONAL | _CONTROL | _DELETE_HORIZON)
-    _ATTRIBUTES.pack_into(buffer, position + _CHECKED_FROM, kept | (_APPEND_TIME if uses_append_time else 0))
+    _ATTRIBUTES.pack_into(buffer, position + CHECKED_FROM, kept | (_APPEND_TIME if uses_append_time else 0))
     _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_AT, max_timestamp)
     _stamp_crc(buffer, position, size)
 
 
 def _stamp_crc(buffer: bytearray, position: int, size: int) -> None:
-    with memoryview(buffer) as view, view[position + _CHECKED_FROM : position + size] as checked:
+    with memoryview(buffer) as view, view[position + CHECKED_FROM : position + size] as checked:
         crc = _checksum(checked)
     _CRC.pack_into(buffer, position + _CRC_AT, crc)
 
@@ -213,7 +229,7 @@ def _next_size(view: memoryview, position: int) -> int:
         )
     if not 0 <= magic <= MAGIC:
         raise BadBatch(ErrorCode.corrupt_message, f"No format has the magic {magic}")
-    size: int = length + _LENGTH_COUNTS_FROM
+    size: int = length + LENGTH_COUNTS_FROM
     if left < size:
         return 0
     if magic != MAGIC:

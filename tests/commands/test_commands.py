@@ -65,6 +65,7 @@ def test_the_short_help_of_every_command_is_shown_without_loading_it() -> None:
         (["serve", "--advertise", "0.0.0.0"], "clients cannot connect"),
         (["serve", "--config", sys.executable], "is not a text file"),
         (["serve", "--brokers", "0"], "is not in the range"),
+        (["serve", "--fsync"], "--fsync is about the files of --data-dir DIR"),
         (["serve", "--config", "missing.properties"], "does not exist"),
         (["fly"], "No such command 'fly'"),
     ],
@@ -89,6 +90,7 @@ def _serve(*arguments: str) -> subprocess.Popen[str]:
     [
         (["--listen", "127.0.0.1:0", "--topic", "a b"], "cannot make the topic 'a b'"),
         (["--listen", "127.0.0.1:0", "--topic", "t", "--topic", "t"], "Duplicate topic name"),
+        (["--listen", "127.0.0.1:0", "--data-dir", sys.executable], f"{sys.executable} is not a folder"),
         (["--listen", "203.0.113.1:9092"], "cannot listen on 203.0.113.1:9092"),
     ],
 )

@@ -1,0 +1,148 @@
+"""`kcoord log`: what is in the files of a log."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+
+from kcoord.journal.dump import Dumped, Problem, Wanted, batch_json, dump_segment, segments_in
+
+from .log_table import batch_line, line, printable, record_line
+
+FORMAT: Final = {"kcoord": "log-dump/v1"}
+
+
+@click.group()
+def log() -> None:
+    """What is in the files of a log: a broker's, or those of kcoord serve.
+
+    \b
+    kcoord log dump data/__consumer_offsets-7
+    """
+
+
+@log.command(short_help="The batches and records of segments.")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="FILE|FOLDER…")
+@click.option(
+    "--offsets/--plain",
+    "as_offsets",
+    default=None,
+    help="Read records as those of __consumer_offsets, or as they are. Without it, the folder's name decides.",
+)
+@click.option("--from", "first", type=click.IntRange(min=0), metavar="OFFSET", help="The first offset.")
+@click.option("--to", "last", type=click.IntRange(min=0), metavar="OFFSET", help="The last offset, included.")
+@click.option("--batches", "only_batches", is_flag=True, help="Batches only, without their records.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "jsonl"]),
+    default="table",
+    help="json is one document, jsonl one line for each batch.",
+)
+def dump(
+    paths: tuple[Path, ...],
+    as_offsets: bool | None,
+    first: int | None,
+    last: int | None,
+    only_batches: bool,
+    output: str,
+) -> None:
+    """Print the batches and records of segments: of a file, of a partition's folder, or of a folder of partitions.
+
+    \b
+    kcoord log dump data/orders-0/00000000000000000000.log
+    kcoord log dump data/__consumer_offsets-7 --from 1200 --to 1300
+    kcoord log dump data/__consumer_offsets-7 -o jsonl | jq 'select(.isTransactional)'
+
+    It shows what kafka-dump-log shows, with --offsets what that shows with --offsets-decoder. A segment that is torn or
+    corrupt is read as far as possible; what is wrong is told, and the exit code is 1.
+    """
+    wanted = Wanted(first=first, last=last, records=not only_batches, as_offsets=as_offsets)
+    segments = [segment for path in paths for segment in _segments(path)]
+    show = {"table": _show_table, "json": _show_json, "jsonl": _show_lines}[output]
+    if show((segment, dump_segment(segment, wanted)) for segment in segments):
+        sys.exit(1)
+
+
+Dumps = Iterable[tuple[Path, Iterator[Dumped]]]
+
+
+def _segments(path: Path) -> list[Path]:
+    segments = segments_in(path)
+    if not segments:
+        raise click.BadParameter(f"there are no segments in {path}", param_hint="FILE|FOLDER…")
+    return segments
+
+
+def _complain(segment: Path, problem: Problem) -> None:
+    click.echo(
+        f"kcoord: {printable(str(segment))}: position {problem.position}: {printable(problem.message)}", err=True
+    )
+
+
+# JSON. Both forms are written while the segment is read.
+
+
+def _show_lines(dumps: Dumps) -> int:
+    problems = 0
+    for segment, dumped in dumps:
+        for each in dumped:
+            if isinstance(each, Problem):
+                problems += 1
+                _complain(segment, each)
+            click.echo(_json({**FORMAT, "file": str(segment), **_each_json(each)}))
+    return problems
+
+
+def _show_json(dumps: Dumps) -> int:
+    problems = 0
+    click.echo(_json(FORMAT)[:-1] + ', "segments": [', nl=False)
+    for count, (segment, dumped) in enumerate(dumps):
+        click.echo(f"{',' * (count > 0)}\n" + _json({"file": str(segment)})[:-1] + ', "batches": [', nl=False)
+        found: list[Problem] = []
+        comma = ""
+        for each in dumped:
+            if isinstance(each, Problem):
+                found.append(each)
+                _complain(segment, each)
+                continue
+            click.echo(f"{comma}\n{_json(batch_json(each))}", nl=False)
+            comma = ","
+        click.echo(f'],\n"problems": {_json([_each_json(problem) for problem in found])}}}', nl=False)
+        problems += len(found)
+    click.echo("]}")
+    return problems
+
+
+def _each_json(each: Dumped) -> dict[str, Any]:
+    if isinstance(each, Problem):
+        return {"position": each.position, "problem": each.message}
+    return batch_json(each)
+
+
+def _json(content: object) -> str:
+    return json.dumps(content).replace("\x7f", "\\u007f")  # the one control character that json lets be
+
+
+# The table: a line for each batch and each record, so that it too is written while the segment is read.
+
+
+def _show_table(dumps: Dumps) -> int:
+    console = Console()
+    problems = 0
+    for segment, dumped in dumps:
+        console.out(printable(str(segment)), style="bold", highlight=False)
+        console.out(line("OFFSET", "TIME", "KEY", "VALUE"), style="bold", highlight=False)
+        for each in dumped:
+            if isinstance(each, Problem):
+                problems += 1
+                _complain(segment, each)
+                continue
+            console.out(batch_line(each), style="dim" if each.is_valid else "red", highlight=False)
+            if each.records:
+                console.out("\n".join(map(record_line, each.records)), highlight=False)
+    return problems
