@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 @click.option("--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="Port 0: free ports.")
 @click.option("--advertise", metavar="HOST", help="The host that clients are told, if it is another.")
 @click.option("--brokers", default=1, show_default=True, type=click.IntRange(1, 100), help="On consecutive ports.")
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Keep topics and groups in this folder: kcoord's own, or a copy of a broker's log.dirs.",
+)
+@click.option("--fsync", is_flag=True, help="With --data-dir: answer only when the disk has it.")
 @click.option("--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Make a topic. May be repeated.")
 @click.option(
     "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting, by Kafka's name. May be repeated."
@@ -35,6 +42,8 @@ def serve(
     listen: str,
     advertise: str | None,
     brokers: int,
+    data_dir: Path | None,
+    fsync: bool,
     topics: tuple[str, ...],
     pairs: tuple[str, ...],
     config: Path | None,
@@ -42,11 +51,14 @@ def serve(
     verbose: bool,
     shows_settings: bool,
 ) -> None:
-    """A local cluster in one process that Kafka's clients use as if it were Kafka. Records go when it ends.
+    """A local cluster in one process that Kafka's clients use as if it were Kafka.
+
+    Records and groups go when it ends, unless --data-dir says where to keep them.
 
     \b
     kcoord serve --topic orders:3
     kcoord serve --listen 127.0.0.1:0 --brokers 3 -o json
+    kcoord serve --data-dir data --topic orders:3
     kcoord serve --set auto.create.topics.enable=false --set num.partitions=6
 
     Ctrl-C stops it.
@@ -54,6 +66,8 @@ def serve(
     if shows_settings:
         _show_settings()
         return
+    if fsync and data_dir is None:
+        raise click.UsageError("--fsync is about the files of --data-dir DIR")
     gc.disable()  # until it serves (server/main.py): importing makes much and frees little
     from kcoord.server.main import run  # here, so that --help and usage errors need no server
     from kcoord.server.setup import Setup
@@ -66,6 +80,8 @@ def serve(
         brokers=brokers,
         topics=tuple(map(_new_topic, topics)),
         settings=_settings(pairs, config),
+        data_dir=data_dir,
+        fsync=fsync,
     )
 
     def ready(runtime: "Runtime") -> None:

@@ -43,6 +43,13 @@ class Settings:
     log_retention_ms: int = _setting(604_800_000, "How long records are kept; -1: for ever")
     log_retention_check_interval_ms: int = _setting(300_000, "How often old segments are looked for", least=1)
     log_segment_bytes: int = _setting(1_073_741_824, "When a segment is full; retention frees whole segments", least=1)
+    log_cleaner_backoff_ms: int = _setting(15_000, "How often logs that are worth compacting are looked for", least=1)
+    log_cleaner_delete_retention_ms: int = _setting(
+        86_400_000, "How long compaction keeps the records that tell of deletions", least=0
+    )
+    kcoord_compaction_bytes: int = _setting(
+        4_194_304, "Of __consumer_offsets, how much of a partition must be new to be worth compacting", least=1
+    )
     producer_id_expiration_ms: int = _setting(86_400_000, "When an idle producer is forgotten", least=1)
 
     fetch_max_bytes: int = _setting(57_671_680, "The most record bytes in one Fetch response", least=1024)

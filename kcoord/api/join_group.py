@@ -9,6 +9,8 @@ from kcoord.groups.replies import JoinReply
 from kcoord.groups.requests import Join
 
 decide = Coordinator.join
+VARYING = "metadata"  # the field that is new each time, where a member asks the same again
+OWN_FIELD = "member_id"  # in which the answers to the members of a group differ
 
 
 def to_request(entity: Any, caller: Caller) -> Join:
@@ -27,6 +29,26 @@ def to_request(entity: Any, caller: Caller) -> Join:
         reason=entity.reason if version >= 8 else None,
         needs_known_id=version >= 4,
         can_skip_assignment=version >= 9,
+    )
+
+
+def with_varying(request: Join, subscriptions: tuple[bytes, ...]) -> Join | None:
+    """The same join again but for its subscriptions; None if that cannot be told, since some count and others not."""
+    if len(request.protocols) != len(subscriptions):
+        return None
+    return Join(
+        request.group_id,
+        request.member_id,
+        request.instance_id,
+        request.client_id,
+        request.client_host,
+        request.session_timeout,
+        request.rebalance_timeout,
+        request.protocol_type,
+        tuple([(name, new) for (name, _), new in zip(request.protocols, subscriptions, strict=True)]),
+        request.reason,
+        request.needs_known_id,
+        request.can_skip_assignment,
     )
 
 

@@ -10,7 +10,7 @@ from kcoord.groups.replies import NO_EPOCH, CommitReply, TopicErrors
 from kcoord.groups.requests import Commit, CommittedTopic
 
 decide = Coordinator.commit
-NUMBERS = "committed_offset"  # the field that is new each time, where a client asks the same again
+VARYING = "committed_offset"  # the field that is new each time, where a client asks the same again
 
 
 def to_request(entity: Any, caller: Caller) -> Commit:
@@ -26,7 +26,7 @@ def to_request(entity: Any, caller: Caller) -> Commit:
     )
 
 
-def with_numbers(request: Commit, offsets: tuple[int, ...]) -> Commit:
+def with_varying(request: Commit, offsets: tuple[int, ...]) -> Commit:
     """The same commit again but for its offsets, which are given in their order."""
     if len(request.topics) == 1:
         return Commit(*request[:-1], (offsets,))
@@ -62,7 +62,7 @@ def _topic(topic: Any, version: int) -> CommittedTopic:
         leader_epochs=tuple([line.committed_leader_epoch for line in lines])
         if version >= 6
         else (NO_EPOCH,) * len(lines),
-        metadata=tuple([line.committed_metadata for line in lines]),
+        metadata=tuple([line.committed_metadata or "" for line in lines]),
     )
 
 

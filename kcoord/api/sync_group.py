@@ -7,6 +7,8 @@ from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.requests import Sync
 
 decide = Coordinator.sync
+VARYING = "generation_id"  # the field that is new each time, where a member asks the same again
+OWN_FIELD = "assignment"  # in which the answers to the members of a group differ
 
 
 def to_request(entity: Any, caller: Caller) -> Sync:
@@ -20,4 +22,18 @@ def to_request(entity: Any, caller: Caller) -> Sync:
         protocol=entity.protocol_name if version >= 5 else None,
         lacks_protocol=version >= 5 and None in (entity.protocol_type, entity.protocol_name),
         plan={line.member_id: line.assignment for line in entity.assignments},
+    )
+
+
+def with_varying(request: Sync, generation: tuple[int]) -> Sync:
+    """The same sync again but for its generation."""
+    return Sync(
+        request.group_id,
+        request.member_id,
+        request.instance_id,
+        generation[0],
+        request.protocol_type,
+        request.protocol,
+        request.plan,
+        request.lacks_protocol,
     )

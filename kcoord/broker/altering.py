@@ -108,8 +108,11 @@ def _alter_topic(cluster: Cluster, resource: AlteredResource, validate_only: boo
         return ErrorCode.invalid_config, str(bad)
     if topic is None:
         return ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist."
-    if not validate_only:
-        cluster.configure(topic, overrides)
+    try:
+        if not validate_only:
+            cluster.configure(topic, overrides)
+    except OSError as failed:
+        return ErrorCode.kafka_storage_error, f"The change cannot be kept: {failed.strerror or failed}"
     return ErrorCode.none, None
 
 

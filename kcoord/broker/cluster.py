@@ -5,12 +5,12 @@ may be spread over as many nodes as there are, all of them in sync.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NewType
 from uuid import UUID
 
 from kcoord.broker.names import unified
-from kcoord.broker.store import MakeStore
+from kcoord.broker.store import KeptTopic, PassingStorage, Storage
 from kcoord.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 NodeId = NewType("NodeId", int)
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+PRODUCER_IDS_AT_ONCE: Final = 1000  # ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,10 @@ class Topic:
 
 
 class Cluster:
-    """The one place where topics change. `fresh_id` gives the ids of new topics, `make_store` the room for records."""
+    """The one place where topics change. `fresh_id` gives the ids of new topics, `storage` the room for records.
+
+    What must be found again is kept before it is so: an OSError means that nothing has changed.
+    """
 
     def __init__(
         self,
@@ -75,7 +80,7 @@ class Cluster:
         nodes: Sequence[Node],
         settings: Settings,
         fresh_id: Callable[[], UUID],
-        make_store: MakeStore,
+        storage: Storage | None = None,
     ) -> None:
         self.cluster_id = cluster_id
         self.nodes = {node.node_id: node for node in nodes}
@@ -83,8 +88,8 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         self._fresh_id = fresh_id
-        self._make_store = make_store
-        self._next_producer_id = 0
+        self.storage = storage or PassingStorage()
+        self._next_producer_id = self._producer_ids_end = 0
         self._by_unified_name: dict[str, dict[str, None]] = {}
         self.partition_count = 0
         self.held_bytes = 0
@@ -126,28 +131,39 @@ class Cluster:
     def create_topic(
         self, name: str, replicas: Sequence[Sequence[NodeId]], overrides: dict[str, str], now_ms: int
     ) -> Topic:
-        """A new topic with one partition per list of replicas; the name is free and valid."""
+        """A new topic with one partition per list of replicas; the name is free and valid. Raises OSError."""
         assert name not in self.topics
         topic = Topic(name=name, topic_id=self._fresh_id(), partitions=[], overrides=overrides)
-        self.topics[name] = topic
-        self._by_id[topic.topic_id] = topic
-        self._by_unified_name.setdefault(unified(name), {})[name] = None
-        self.add_partitions(topic, replicas, now_ms)
+        self.storage.keep_topic(_kept(topic, more=replicas))
+        try:
+            self._make_partitions(topic, replicas, now_ms)
+        except OSError:
+            self.storage.take_back()
+            raise
+        self.add_topic(topic)
         return topic
 
-    def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:
-        # Imported with the first topic: a cluster without one is there 30 ms sooner.
-        from kcoord.broker.partition_log import PartitionLog
-        from kcoord.broker.topic_settings import log_settings
+    def add_topic(self, topic: Topic) -> None:
+        """A topic that is there, as its logs are."""
+        self.topics[topic.name] = topic
+        self._by_id[topic.topic_id] = topic
+        self._by_unified_name.setdefault(unified(topic.name), {})[topic.name] = None
+        self.partition_count += len(topic.partitions)
+        self.held_bytes += sum(partition.log.size for partition in topic.partitions)
 
-        settings = log_settings(topic.overrides, self.settings)
-        for nodes in replicas:
-            index = len(topic.partitions)
-            log = PartitionLog(f"{topic.name}-{index}", settings, now_ms=now_ms, make_store=self._make_store)
-            topic.partitions.append(Partition(topic=topic.name, index=index, replicas=tuple(nodes), log=log))
+    def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:
+        """Raises OSError."""
+        self.storage.keep_topic(_kept(topic, more=replicas))
+        try:
+            self._make_partitions(topic, replicas, now_ms)
+        except OSError:
+            self.storage.take_back()
+            raise
         self.partition_count += len(replicas)
 
     def delete_topic(self, topic: Topic) -> None:
+        """Raises OSError."""
+        self.storage.forget_topic(topic.topic_id)
         del self.topics[topic.name]
         del self._by_id[topic.topic_id]
         alike = self._by_unified_name[unified(topic.name)]
@@ -158,17 +174,19 @@ class Cluster:
         self.freed(sum(partition.log.size for partition in topic.partitions))
         self.on_delete(topic)
         for partition in topic.partitions:
-            partition.log.close()
+            partition.log.delete()
 
     def close(self) -> None:
         """Let go of all records."""
         for partition in self.partitions():
             partition.log.close()
+        self.storage.close()
 
     def configure(self, topic: Topic, overrides: dict[str, str]) -> None:
-        """Let the topic go by these settings from now on."""
+        """Let the topic go by these settings from now on. Raises OSError."""
         from kcoord.broker.topic_settings import log_settings
 
+        self.storage.keep_topic(replace(_kept(topic), overrides=overrides))
         topic.overrides = overrides
         settings = log_settings(overrides, self.settings)
         for partition in topic.partitions:
@@ -183,5 +201,44 @@ class Cluster:
         ]
 
     def next_producer_id(self) -> int:
+        """An id that was never given before. Raises OSError."""
+        if self._next_producer_id == self._producer_ids_end:
+            end = self._producer_ids_end + PRODUCER_IDS_AT_ONCE
+            self.storage.keep_producer_ids(end)
+            self._producer_ids_end = end
         self._next_producer_id += 1
         return self._next_producer_id - 1
+
+    def begin_producer_ids(self, first: int) -> None:
+        """Those below may be in use."""
+        self._next_producer_id = self._producer_ids_end = first
+
+    def _make_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:
+        """All of them or, if OSError is raised, none."""
+        # Imported with the first topic: a cluster without one is there 30 ms sooner.
+        from kcoord.broker.partition_log import PartitionLog
+        from kcoord.broker.topic_settings import log_settings
+
+        settings = log_settings(topic.overrides, self.settings)
+        present, made = len(topic.partitions), []
+        try:
+            for index, nodes in enumerate(replicas, start=present):
+                name = f"{topic.name}-{index}"
+                made.append(self.storage.make_log(name, topic.topic_id))
+                log = PartitionLog(name, settings, now_ms=now_ms, storage=made[-1])
+                topic.partitions.append(Partition(topic=topic.name, index=index, replicas=tuple(nodes), log=log))
+        except OSError:
+            for partition in topic.partitions[present:]:
+                partition.log.close()
+            for storage in made:
+                storage.delete()
+            del topic.partitions[present:]
+            raise
+
+
+def _kept(topic: Topic, more: Sequence[Sequence[NodeId]] = ()) -> KeptTopic:
+    """What is to be found again of it, with these partitions more."""
+    replicas = [*(partition.replicas for partition in topic.partitions), *map(tuple, more)]
+    return KeptTopic(
+        name=topic.name, topic_id=topic.topic_id, replicas=tuple(replicas), overrides=dict(topic.overrides)
+    )

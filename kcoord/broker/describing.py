@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
-from kcoord.broker.cluster import Asked, Cluster, Node
+from kcoord.broker.cluster import OFFSETS_TOPIC, Asked, Cluster, Node
 from kcoord.broker.metadata import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED_FOR, BrokerLine, broker_lines
 from kcoord.errors import ErrorCode
 
@@ -100,10 +100,13 @@ def _coordinator(cluster: Cluster, request: FindCoordinator, key: str) -> Coordi
 
 
 def coordinator_of(cluster: Cluster, group_id: str) -> Node:
-    """The node that leads the group's partition of __consumer_offsets."""
-    partition = offsets_partition(group_id, cluster.settings.offsets_topic_num_partitions)
-    nodes = list(cluster.nodes.values())
-    return nodes[partition % len(nodes)]
+    """The node that leads the group's partition of __consumer_offsets, also before that topic is there."""
+    topic = cluster.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        partition = offsets_partition(group_id, cluster.settings.offsets_topic_num_partitions)
+        nodes = list(cluster.nodes.values())
+        return nodes[partition % len(nodes)]
+    return cluster.nodes[topic.partitions[offsets_partition(group_id, len(topic.partitions))].leader]
 
 
 @lru_cache(maxsize=10_000)

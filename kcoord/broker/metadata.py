@@ -1,5 +1,6 @@
 """Metadata: the brokers and the topics, and the topics that come to be by being asked for."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -145,7 +146,8 @@ def _auto_create(cluster: Cluster, name: str, now_ms: int) -> ErrorCode:
     if name == METADATA_TOPIC or cluster.has_topic_named_alike(name) or not cluster.has_room_for(num_partitions):
         return ErrorCode.unknown_topic_or_partition  # Kafka's controller refuses it, of which the client is not told
     replicas = cluster.spread(0, num_partitions, replication_factor)
-    cluster.create_topic(name, replicas, {}, now_ms)
+    with suppress(OSError):  # it is asked for again, and maybe there is room then
+        cluster.create_topic(name, replicas, {}, now_ms)
     return ErrorCode.unknown_topic_or_partition
 
 
@@ -165,6 +167,7 @@ def _partition_line(partition: Partition) -> PartitionLine:
         leader_id=partition.leader,
         replica_nodes=partition.replicas,
         isr_nodes=partition.replicas,
+        leader_epoch=partition.log.leader_epoch,
     )
 
 

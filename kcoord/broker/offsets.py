@@ -108,7 +108,7 @@ def _offset(partition: Partition | None, line: OffsetAsked, oldest_special: int,
         case Special.LATEST:
             return OffsetLine(partition_index=index, offset=log.end_offset, leader_epoch=log.leader_epoch)
         case Special.EARLIEST | Special.EARLIEST_LOCAL:
-            return OffsetLine(partition_index=index, offset=log.start_offset, leader_epoch=log.leader_epoch)
+            return OffsetLine(partition_index=index, offset=log.start_offset, leader_epoch=log.start_epoch)
         case Special.LATEST_TIERED | Special.EARLIEST_PENDING_UPLOAD:
             return OffsetLine(partition_index=index)
     try:
@@ -126,6 +126,8 @@ def _offset(partition: Partition | None, line: OffsetAsked, oldest_special: int,
 def _fence(partition: Partition, claimed_epoch: int, asked: Asked) -> ErrorCode | None:
     if partition.leader != asked.node.node_id:
         return ErrorCode.not_leader_or_follower
+    if partition.log.is_failed:
+        return ErrorCode.kafka_storage_error
     if claimed_epoch < _NO_EPOCH:  # which Fetch takes for no epoch at all
         return ErrorCode.fenced_leader_epoch
     return fence_epoch(partition, claimed_epoch)

@@ -3,18 +3,24 @@
 One replica in one process: what is appended is committed, so the end offset is the high watermark and, there being no
 transactions, the last stable offset. The last segment is the active one; there is always one, maybe empty. A store that
 fails (kcoord.broker.store) is answered with KAFKA_STORAGE_ERROR, and the log is as it was.
+
+A log that was there before the process is made from what was `Recovered` of it. Offsets may be left out then, within a
+segment as between two: those of records that compaction has dropped.
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import UUID
 
 from kcoord.broker.admission import Allowance, LogSettings, RecordError, Refused, admit
+from kcoord.broker.leader_epochs import EpochEnd, LeaderEpochs
 from kcoord.broker.producers import AppendedBatch, Fenced, Producers
-from kcoord.broker.segment import Segment
-from kcoord.broker.store import MakeStore, MemoryStore
+from kcoord.broker.segment import Damaged, Segment
+from kcoord.broker.store import LogStorage, PassingStorage, Store
 from kcoord.errors import ErrorCode
-from kcoord.wire.batches import NO_TIMESTAMP, Batch, BatchHeader
-from kcoord.wire.records import read_records
+from kcoord.wire.batches import NO_TIMESTAMP, BadBatch, Batch, BatchHeader
+from kcoord.wire.records import Record, read_records
 
 __all__ = [
     "HIGH_WATERMARK",
@@ -23,6 +29,7 @@ __all__ = [
     "LogSettings",
     "PartitionLog",
     "RecordError",
+    "Recovered",
     "Refused",
     "TimestampOffset",
 ]
@@ -53,14 +60,18 @@ class TimestampOffset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EpochEnd:
-    """What OffsetForLeaderEpoch answers; -1 and -1 for an epoch that the log does not know."""
+class Recovered:
+    """A log as it was found. `epochs` are leader epochs and their first offsets, the current one last."""
 
-    leader_epoch: int
-    end_offset: int
+    segments: Sequence[Segment]
+    start_offset: int
+    producers: Producers = field(default_factory=Producers)
+    epochs: Sequence[tuple[int, int]] = ()
 
 
 class PartitionLog:
+    is_failed = False
+
     def __init__(
         self,
         name: str,
@@ -68,21 +79,30 @@ class PartitionLog:
         *,
         now_ms: int,
         start_offset: int = 0,
-        make_store: MakeStore = MemoryStore,
+        storage: LogStorage | None = None,
+        recovered: Recovered | None = None,
     ) -> None:
+        """A log that begins at this offset, or as it was recovered. Raises OSError."""
         self.name = name
         self.settings = settings  # may be replaced at any time
-        self.leader_epoch = 0
-        self.start_offset = start_offset
-        self.producers = Producers()
-        self._make_store = make_store
-        self._segments: list[Segment] = []
-        self._base_offsets: list[int] = []
-        self._add_segment(start_offset, 0, now_ms)
+        self._storage = storage or PassingStorage().make_log(name, UUID(int=0))
+        found = recovered or Recovered(segments=(), start_offset=start_offset)
+        self.start_offset = found.start_offset
+        self.producers = found.producers
+        self._epochs = LeaderEpochs(found.epochs or [(0, start_offset)])
+        self._segments = list(found.segments)
+        self._base_offsets = [segment.base_offset for segment in found.segments]
+        if not self._segments:
+            self._add_segment(self.start_offset, 0, now_ms)
 
     @property
     def end_offset(self) -> int:
         return self._segments[-1].next_offset
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The oldest first; all but the last are closed."""
+        return self._segments
 
     @property
     def size(self) -> int:
@@ -99,9 +119,17 @@ class PartitionLog:
                 return refused
             case AppendedBatch() as original:
                 return self._repeat(original)
-        self._roll_if_full(batch.header.size, max_timestamp, now_ms)
         try:
+            self._roll_if_full(batch.header.size, max_timestamp, now_ms)
             return self._append(batch, max_timestamp, now_ms)
+        except OSError as error:
+            return _storage_error("written", error)
+
+    def append_own(self, batch: Batch, now_ms: int) -> Appended | Refused:
+        """Take in a batch that this process made, and need not check."""
+        try:
+            self._roll_if_full(batch.header.size, batch.header.max_timestamp, now_ms)
+            return self._append(batch, batch.header.max_timestamp, now_ms)
         except OSError as error:
             return _storage_error("written", error)
 
@@ -134,10 +162,17 @@ class PartitionLog:
         newest = max(self._max_timestamp_of(segment) for segment in self._segments)
         return self.offset_for_timestamp(newest)
 
+    @property
+    def leader_epoch(self) -> int:
+        return self._epochs.current
+
+    @property
+    def start_epoch(self) -> int:
+        """The leader epoch that the log begins with; -1 if that is not known."""
+        return self._epochs.at(self.start_offset)
+
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEnd:
-        if leader_epoch != self.leader_epoch:
-            return EpochEnd(leader_epoch=-1, end_offset=-1)
-        return EpochEnd(leader_epoch=leader_epoch, end_offset=self.end_offset)
+        return self._epochs.end_of(leader_epoch, start_offset=self.start_offset, end_offset=self.end_offset)
 
     def delete_records(self, before_offset: int, now_ms: int) -> int | Refused:
         """Let the log begin at this offset, or at its end; the start offset that it has then."""
@@ -150,12 +185,19 @@ class PartitionLog:
                 error=ErrorCode.offset_out_of_range, message=f"{before_offset} is not within 0 and {self.end_offset}"
             )
         if before_offset > self.start_offset:
-            self.start_offset = before_offset
-            self._delete_segments(self._count_before_start(), now_ms)
+            try:
+                self._storage.keep_start_offset(before_offset)
+                self.start_offset = before_offset
+                self._delete_segments(self._count_before_start(), now_ms)
+            except OSError as error:
+                return _storage_error("deleted", error)
         return self.start_offset
 
     def enforce_retention(self, now_ms: int) -> int:
-        """Delete the oldest segments that are too much or too old (UnifiedLog.deleteOldSegments); how many."""
+        """Delete the oldest segments that are too much or too old (UnifiedLog.deleteOldSegments); how many.
+
+        Raises OSError if records cannot be read, or no new segment begun.
+        """
         if not self.settings.is_deletable:
             return 0
         oversize = self._delete_segments(self._count_oversize(), now_ms)
@@ -165,10 +207,42 @@ class PartitionLog:
         """Forget the producers that were silent for so long; how many."""
         return self.producers.expire(now_ms, expiration_ms)
 
+    def close_active(self, now_ms: int) -> None:
+        """Begin a new segment, so that all that is there is closed. Raises OSError."""
+        if self._segments[-1].size:
+            self._roll(now_ms)
+
+    def make_replacement(self) -> Store:
+        """A store for batches that are to take the place of the oldest segments. Raises OSError."""
+        return self._storage.make_replacement(self._base_offsets[0])
+
+    def replace_segments(self, count: int, replacement: Store, now_ms: int) -> None:
+        """Let the replacement be there instead of the oldest so many segments, all of them closed.
+
+        It holds batches with offsets of theirs, in order, maybe not all. If OSError is raised, the log is as it was.
+        """
+        replaced = self._segments[:count]
+        assert 0 < count < len(self._segments), "the active segment is not replaced"
+        self._storage.replace([segment.store for segment in replaced], replacement)
+        segment = Segment.closed(
+            replaced[0].base_offset,
+            next_offset=replaced[-1].next_offset,
+            log_position=self._segments[count].log_position - replacement.size,
+            modified_ms=now_ms,
+            store=replacement,
+        )
+        self._segments[:count] = [segment]
+        self._base_offsets[:count] = [segment.base_offset]
+
     def close(self) -> None:
-        """Let go of all records; the log is not used again."""
+        """Give back what was taken from the system; the log is not used again."""
         for segment in self._segments:
             segment.close()
+
+    def delete(self) -> None:
+        """Let go of all records; the log is not used again."""
+        self.close()
+        self._storage.delete()
 
     @property
     def _end_position(self) -> int:
@@ -222,6 +296,10 @@ class PartitionLog:
     def _read(self, offset: int, max_bytes: int, min_one_batch: bool) -> bytes:
         index = self._index_of(offset)
         position = self._segments[index].position_of(offset)
+        while position == self._segments[index].size:  # what was there is compacted away: the next batch is meant
+            index, position = index + 1, 0
+            if index == len(self._segments):
+                return b""
         if min_one_batch and max_bytes < self._segments[index].size - position:
             max_bytes = max(max_bytes, self._segments[index].batch_size(position))
         parts: list[bytes] = []
@@ -258,7 +336,7 @@ class PartitionLog:
         self._add_segment(self.end_offset, self._end_position, now_ms)
 
     def _add_segment(self, base_offset: int, log_position: int, now_ms: int) -> None:
-        store = self._make_store()
+        store = self._storage.make_segment(base_offset, self.producers)
         self._segments.append(Segment(base_offset, log_position=log_position, created_ms=now_ms, store=store))
         self._base_offsets.append(base_offset)
 
@@ -267,7 +345,7 @@ class PartitionLog:
         if count == len(self._segments):
             self._roll(now_ms)
         for segment in self._segments[:count]:
-            segment.close()
+            segment.delete()
         del self._segments[:count]
         del self._base_offsets[:count]
         self.start_offset = max(self.start_offset, self._base_offsets[0])
@@ -302,7 +380,7 @@ class PartitionLog:
         return count
 
     def _find_record(self, batch: Batch, timestamp: int) -> TimestampOffset | None:
-        for record in read_records(batch):
+        for record in _records_of(batch):
             if record.timestamp >= timestamp and record.offset >= self.start_offset:
                 return TimestampOffset(
                     timestamp=record.timestamp, offset=record.offset, leader_epoch=batch.header.leader_epoch
@@ -314,8 +392,18 @@ class PartitionLog:
         if segment.base_offset >= self.start_offset:
             return segment.max_timestamp
         cut = segment.batch_holding(self.start_offset)
-        left = [record.timestamp for record in read_records(cut) if record.offset >= self.start_offset]
+        if cut is None:
+            return NO_TIMESTAMP
+        left = [record.timestamp for record in _records_of(cut) if record.offset >= self.start_offset]
         return max([*left, segment.max_timestamp_from(cut.header.last_offset + 1)])
+
+
+def _records_of(batch: Batch) -> Iterator[Record]:
+    """What was taken from a client was checked then; what was found on a disk was not."""
+    try:
+        yield from read_records(batch)
+    except BadBatch as bad:
+        raise Damaged(f"the batch of offset {batch.header.base_offset} cannot be read: {bad.message}") from bad
 
 
 def _storage_error(done: str, error: OSError) -> Refused:

@@ -15,10 +15,11 @@ As Kafka's ProducerStateManager, ProducerStateEntry and ProducerAppendInfo:
 """
 
 from collections import deque
+from collections.abc import ItemsView
 from dataclasses import dataclass, field
 
 from kcoord.errors import ErrorCode
-from kcoord.wire.batches import BatchHeader, step_sequence
+from kcoord.wire.batches import NO_SEQUENCE, BatchHeader, step_sequence
 
 BATCHES_KEPT = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as an idempotent producer has in flight
 NO_EPOCH = -1
@@ -48,6 +49,10 @@ class Producer:
     last_timestamp: int
     batches: deque[AppendedBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
 
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
 
 class Producers:
     """The producers of one partition, the longest silent first; memory is bounded by `producers_kept`."""
@@ -58,6 +63,14 @@ class Producers:
 
     def __len__(self) -> int:
         return len(self._by_id)
+
+    def items(self) -> ItemsView[int, Producer]:
+        """All of them, by id."""
+        return self._by_id.items()
+
+    def restore(self, producer_id: int, producer: Producer) -> None:
+        """Remember what was known of a producer."""
+        self._by_id[producer_id] = producer
 
     def check(self, header: BatchHeader) -> AppendedBatch | Fenced | None:
         """The batch that this one repeats, why it is refused, or None if it may be appended."""
@@ -125,7 +138,7 @@ def _check_new_epoch(header: BatchHeader) -> Fenced | None:
 
 
 def _check_sequence(header: BatchHeader, producer: Producer) -> Fenced | None:
-    last = producer.batches[-1].last_sequence
+    last = producer.last_sequence
     if header.base_sequence == step_sequence(last, 1):
         return None
     return Fenced(

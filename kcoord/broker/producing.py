@@ -257,4 +257,8 @@ def init_producer_id(cluster: Cluster, request: InitProducerId, asked: Asked) ->
         return InitProducerIdReply(error_code=ErrorCode.invalid_request)
     if request.transactional_id is not None:
         return InitProducerIdReply(error_code=ErrorCode.transactional_id_authorization_failed)
-    return InitProducerIdReply(producer_id=cluster.next_producer_id(), producer_epoch=0)
+    try:
+        return InitProducerIdReply(producer_id=cluster.next_producer_id(), producer_epoch=0)
+    except OSError:
+        # What Kafka says while it has no ids left to give (RPCProducerIdManager): the client asks again.
+        return InitProducerIdReply(error_code=ErrorCode.coordinator_load_in_progress)

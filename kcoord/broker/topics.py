@@ -96,9 +96,11 @@ def _create(
         _refuse_name(cluster, new.name, present)
         overrides = _valid_overrides(new.configs)
         replicas = _replicas_of_new(cluster, new)
+        topic = None if validate_only else cluster.create_topic(new.name, replicas, overrides, now_ms)
     except Refusal as refusal:
         return CreatedTopic(name=new.name, error_code=refusal.error, error_message=refusal.message)
-    topic = None if validate_only else cluster.create_topic(new.name, replicas, overrides, now_ms)
+    except OSError as error:
+        return CreatedTopic(name=new.name, error_code=ErrorCode.kafka_storage_error, error_message=_not_kept(error))
     return CreatedTopic(
         name=new.name,
         topic_id=topic.topic_id if topic else None,
@@ -241,10 +243,12 @@ def _grow(cluster: Cluster, growth: Growth, validate_only: bool, now_ms: int) ->
         if topic is None:
             raise Refusal(ErrorCode.unknown_topic_or_partition, None)
         replicas = _replicas_of_growth(cluster, topic, growth)
+        if not validate_only:
+            cluster.add_partitions(topic, replicas, now_ms)
     except Refusal as refusal:
         return GrownTopic(name=growth.name, error_code=refusal.error, error_message=refusal.message)
-    if not validate_only:
-        cluster.add_partitions(topic, replicas, now_ms)
+    except OSError as error:
+        return GrownTopic(name=growth.name, error_code=ErrorCode.kafka_storage_error, error_message=_not_kept(error))
     return GrownTopic(name=growth.name)
 
 
@@ -335,12 +339,19 @@ def _delete(cluster: Cluster, doomed: DoomedTopic) -> DeletedTopic:
     if topic is None:
         error = ErrorCode.unknown_topic_id if doomed.name is None else ErrorCode.unknown_topic_or_partition
         return _undeleted(doomed, "There is no such topic.", error)
-    cluster.delete_topic(topic)
+    try:
+        cluster.delete_topic(topic)
+    except OSError as error:
+        return _undeleted(doomed, _not_kept(error), ErrorCode.kafka_storage_error)
     return DeletedTopic(name=topic.name, topic_id=topic.topic_id)
 
 
 def _undeleted(doomed: DoomedTopic, message: str, error: ErrorCode = ErrorCode.invalid_request) -> DeletedTopic:
     return DeletedTopic(name=doomed.name, topic_id=doomed.topic_id, error_code=error, error_message=message)
+
+
+def _not_kept(error: OSError) -> str:
+    return f"The change cannot be kept: {error.strerror or error}"
 
 
 def _repeated(items: Sequence[Item]) -> KeysView[Item]:

@@ -33,7 +33,7 @@ class CommitVerdicts(Verdicts):
     partitions: Sequence[int] = ()
     offsets: Sequence[int] = ()
     leader_epochs: Sequence[int] = ()
-    metadata: Sequence[str | None] = ()
+    metadata: Sequence[str] = ()
     is_kept: bool = False  # all that was asked of them
 
     def keep_only(self, wanted: Sequence[bool]) -> None:
@@ -101,10 +101,8 @@ def is_usual(member: Member, request: Commit, known: Topics) -> bool:
     usual = member.usual_commit
     if usual is None or usual.topics != request.topics:
         return False
-    for name, topic_id, highest in usual.places:
-        if known.topic_id(name) != topic_id or known.partitions_of(name) <= highest:
-            return False
-    return True
+    lost = [place for place in usual.places if not known.has(*place)]
+    return not lost
 
 
 def usual_records(usual: UsualCommit, request: Commit, at: Instant) -> list[OffsetsStored]:
@@ -181,7 +179,7 @@ def _judge_metadata(topic: CommitVerdicts, limit: int) -> None:
     if not any(topic.metadata):
         topic.is_kept = True
         return
-    are_fine = [text is None or not _is_longer(text, limit) for text in topic.metadata]
+    are_fine = [not _is_longer(text, limit) for text in topic.metadata]
     topic.lines = tuple(
         PartitionError(partition, ErrorCode.none if is_fine else ErrorCode.offset_metadata_too_large)
         for partition, is_fine in zip(topic.partitions, are_fine, strict=True)

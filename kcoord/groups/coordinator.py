@@ -22,7 +22,16 @@ from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
 from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, gathered, told
 from kcoord.groups.group import Census, Group, replayed
 from kcoord.groups.instant import Instant
-from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, OffsetsStored, Record
+from kcoord.groups.others import OtherGroup
+from kcoord.groups.records import (
+    GroupDeleted,
+    GroupStored,
+    OffsetDeleted,
+    OffsetsStored,
+    OtherDeleted,
+    OtherStored,
+    Record,
+)
 from kcoord.groups.replies import (
     CommitReply,
     DeletedGroup,
@@ -58,7 +67,7 @@ _HEARTBEATS = {error: HeartbeatReply(error_code=error) for error in ErrorCode}  
 
 
 class Coordinator:
-    """`owns` tells the groups of this node from those of others; `fresh_id` gives the end of each new member id."""
+    """`refusal` says why a group cannot be asked for here or now; `fresh_id` gives the end of each new member id."""
 
     def __init__(
         self,
@@ -66,13 +75,14 @@ class Coordinator:
         settings: Settings,
         topics: Topics,
         fresh_id: Callable[[], str],
-        owns: Callable[[str], bool] = lambda group_id: True,
+        refusal: Callable[[str], ErrorCode | None] = lambda group_id: None,
     ) -> None:
         self.groups: dict[str, Group] = {}
+        self.others: dict[str, OtherGroup] = {}  # of kinds that are not coordinated here
         self._settings = settings
         self._topics = topics
         self._fresh_id = fresh_id
-        self._owns = owns
+        self._refusal = refusal
         self._deadlines = Deadlines()
         self._census = Census()
         self._initial_delay = settings.group_initial_rebalance_delay_ms / 1000
@@ -82,9 +92,11 @@ class Coordinator:
     def join(self, request: Join, ticket: Ticket, at: Instant) -> Effects:
         if error := joining.refusal(request, self._settings):
             return joining.refuse(ticket, error, request.member_id)
-        if not self._owns(request.group_id):
-            return joining.refuse(ticket, ErrorCode.not_coordinator, "")
+        if error := self._refusal(request.group_id):
+            return joining.refuse(ticket, error, "")
         group, made = self.groups.get(request.group_id), NOTHING
+        if request.group_id in self.others:
+            return joining.refuse(ticket, ErrorCode.inconsistent_group_protocol, request.member_id)
         if group is None and request.member_id:
             return joining.refuse(ticket, ErrorCode.unknown_member_id, request.member_id)
         if self._is_full_for(request, group):
@@ -100,12 +112,13 @@ class Coordinator:
         group = self._group_of_member(request.group_id)
         if not isinstance(group, Group):
             return syncing.refuse(ticket, group)
-        return syncing.sync(group, request, ticket, at, self._settings.kcoord_member_max_bytes)
+        return syncing.sync(group, request, ticket, at, self._settings)
 
     def heartbeat(self, request: Heartbeat, ticket: Ticket, at: Instant) -> HeartbeatReply:
         group = self._group_of_member(request.group_id)
         error = sessions.heartbeat(group, request, at) if isinstance(group, Group) else group
-        return _HEARTBEATS[error]
+        # While its group is read, a member has nothing to fear (GroupCoordinatorService.heartbeat).
+        return _HEARTBEATS[ErrorCode.none if error is ErrorCode.coordinator_load_in_progress else error]
 
     def leave(self, request: Leave, ticket: Ticket, at: Instant) -> Effects:
         group = self._group_of_member(request.group_id)
@@ -143,10 +156,11 @@ class Coordinator:
     def delete_offsets(self, request: DeleteOffsets, ticket: Ticket, at: Instant) -> Effects:
         if not request.group_id:
             return answer(ticket, DeleteOffsetsReply(error_code=ErrorCode.invalid_group_id))
-        if not self._owns(request.group_id):
-            return answer(ticket, DeleteOffsetsReply(error_code=ErrorCode.not_coordinator))
+        if refused := self._refusal(request.group_id):
+            return answer(ticket, DeleteOffsetsReply(error_code=refused))
         group = self.groups.get(request.group_id)
-        error = offsets.fence_delete(group)
+        is_in_use = self._is_in_use_elsewhere(request.group_id)
+        error = ErrorCode.non_empty_group if is_in_use else offsets.fence_delete(group)
         if group is None or error:
             return answer(ticket, DeleteOffsetsReply(error_code=error or ErrorCode.group_id_not_found))
         lines, records = offsets.delete(group, request.topics, self._topics)
@@ -156,7 +170,8 @@ class Coordinator:
     # Operators.
 
     def list_groups(self, request: ListGroups, ticket: Ticket, at: Instant) -> ListGroupsReply:
-        return describing.list_groups(self.groups.values(), request)
+        groups = [group for group in self.groups.values() if group.group_id not in self.others]
+        return describing.list_groups(groups, self.others.values(), request)
 
     def describe_groups(self, request: DescribeGroups, ticket: Ticket, at: Instant) -> DescribeGroupsReply:
         groups = tuple(self._described(group_id, request.include_operations) for group_id in request.group_ids)
@@ -166,7 +181,7 @@ class Coordinator:
         group_ids = list(dict.fromkeys(request.group_ids))
         errors = [self._fence_delete(group_id) for group_id in group_ids]
         good = [group_id for group_id, error in zip(group_ids, errors, strict=True) if not error]
-        deleted = gathered(self._delete(self.groups[group_id]) for group_id in good)
+        deleted = gathered(self._delete(group_id) for group_id in good)
         results = tuple(
             DeletedGroup(group_id=group_id, error_code=error or ErrorCode.none)
             for group_id, error in zip(group_ids, errors, strict=True)
@@ -204,38 +219,50 @@ class Coordinator:
                 self.groups[record.group_id] = group = replayed(record, self._deadlines, self._census)
                 group.offsets = known.offsets if known else {}
             case GroupDeleted():
-                self.groups.pop(record.group_id, None)
+                known = self.groups.pop(record.group_id, None)
+                if known and known.offsets:  # the group goes on as one of another kind
+                    self._known_or_simple(record.group_id).offsets = known.offsets
             case OffsetsStored():
                 self._known_or_simple(record.group_id).keep(record)
             case OffsetDeleted():
                 known = self.groups.get(record.group_id)
                 if known:
                     known.forget(record)
+            case OtherStored():
+                other = self.others.setdefault(record.group_id, OtherGroup(record.group_id, record.kind))
+                other.keep(record)
+            case OtherDeleted():
+                self._forget_other(record)
             case _:
                 assert_never(record)
 
-    def resume(self, at: Instant) -> Effects:
-        """All is replayed: sessions begin now. Groups that are larger than allowed meanwhile shrink."""
-        self._census.members = sum(len(group.members) for group in self.groups.values())
-        return gathered(self._resume(group, at) for group in self.groups.values())
+    def resume(self, at: Instant, is_back: Callable[[str], bool] = lambda group_id: True) -> Effects:
+        """All of such groups is replayed: sessions begin now. Those that are larger than allowed meanwhile shrink."""
+        self._census.members = sum(len(group.members) + len(group.pending) for group in self.groups.values())
+        back = [group for group_id, group in self.groups.items() if is_back(group_id)]
+        return gathered(self._resume(group, at) for group in back)
 
-    def unload(self, at: Instant) -> Effects:
-        """Let go of every group: whoever waits is told to look for the coordinator again."""
-        effects = gathered(_let_go(group, at) for group in self.groups.values())
-        self.groups = {}
+    def unload(self, at: Instant, is_lost: Callable[[str], bool] = lambda group_id: True) -> Effects:
+        """Let go of such groups: whoever waits is told to look for the coordinator again."""
+        lost = [group for group_id, group in self.groups.items() if is_lost(group_id)]
+        effects = gathered(_let_go(group, at) for group in lost)
+        for group in lost:
+            del self.groups[group.group_id]
+            self._census.members -= len(group.members) + len(group.pending)
+        self.others = {group_id: other for group_id, other in self.others.items() if not is_lost(group_id)}
         return effects
 
     def _group_of_member(self, group_id: str) -> Group | ErrorCode:
         if not group_id:
             return ErrorCode.invalid_group_id
-        if not self._owns(group_id):
-            return ErrorCode.not_coordinator
+        if error := self._refusal(group_id):
+            return error
         return self.groups.get(group_id) or ErrorCode.unknown_member_id
 
     def _usual_commit(self, group: Group, request: Commit) -> committing.UsualCommit | None:
         """What the member commits to as always, if all that is to be said of it was said before."""
         member = group.members.get(request.member_id)
-        if member is None or not committing.is_usual(member, request, self._topics) or not self._owns(group.group_id):
+        if member is None or not committing.is_usual(member, request, self._topics) or self._refusal(group.group_id):
             return None
         return None if committing.fence_commit(group, request) else member.usual_commit
 
@@ -256,8 +283,10 @@ class Coordinator:
         return Effects(((ticket, reply),), tuple(records))
 
     def _group_of_commit(self, request: Commit, at: Instant) -> Group | ErrorCode:
-        if not self._owns(request.group_id):
-            return ErrorCode.not_coordinator
+        if error := self._refusal(request.group_id):
+            return error
+        if self._is_in_use_elsewhere(request.group_id):
+            return ErrorCode.unknown_member_id
         group = self.groups.get(request.group_id)
         if group is None and request.generation >= 0:
             return ErrorCode.group_id_not_found
@@ -288,31 +317,48 @@ class Coordinator:
         return group, Effects((), (group.stored(),), (made,))
 
     def _offsets_of(self, asked: AskedGroup, is_by_id: bool) -> OffsetGroup:
-        if not self._owns(asked.group_id):
-            return offsets.refuse(asked, ErrorCode.not_coordinator)
+        if error := self._refusal(asked.group_id):
+            return offsets.refuse(asked, error)
         return offsets.fetch(self.groups.get(asked.group_id), asked, self._topics, is_by_id=is_by_id)
 
     def _described(self, group_id: str, include_operations: bool) -> DescribedGroup:
-        if not self._owns(group_id):
-            return DescribedGroup(group_id=group_id, error_code=ErrorCode.not_coordinator)
+        if error := self._refusal(group_id):
+            return DescribedGroup(group_id=group_id, error_code=error)
         group = self.groups.get(group_id)
+        if group_id in self.others:
+            return describing.not_classic(group_id, include_operations=include_operations)
         if group is None:
             return describing.not_found(group_id, include_operations=include_operations)
         return describing.describe(group, include_operations=include_operations)
 
     def _fence_delete(self, group_id: str) -> ErrorCode | None:
-        if not self._owns(group_id):
-            return ErrorCode.not_coordinator
-        group = self.groups.get(group_id)
+        if error := self._refusal(group_id):
+            return error
+        group = self.groups.get(group_id) or self.others.get(group_id)
         if group is None:
             return ErrorCode.group_id_not_found
-        return None if group.is_empty else ErrorCode.non_empty_group
+        is_free = group.is_empty and not self._is_in_use_elsewhere(group_id)
+        return None if is_free else ErrorCode.non_empty_group
+
+    def _is_in_use_elsewhere(self, group_id: str) -> bool:
+        """Whether it is of another kind, and has members."""
+        other = self.others.get(group_id)
+        return other is not None and not other.is_empty
+
+    def _forget_other(self, record: OtherDeleted) -> None:
+        other = self.others.get(record.group_id)
+        if other is not None:
+            other.forget(record)
+            if other.is_gone:
+                del self.others[record.group_id]
 
     def _expire_offsets_of(self, group: Group, at: Instant) -> Effects:
+        if self._is_in_use_elsewhere(group.group_id):
+            return NOTHING
         records = retention.expired(group, at.wall_ms, self._settings.offsets_retention_minutes * 60_000)
         self._replay_all(records)
         is_over = group.is_empty and not group.offsets
-        return Effects((), tuple(records)) + (self._delete(group) if is_over else NOTHING)
+        return Effects((), tuple(records)) + (self._delete(group.group_id) if is_over else NOTHING)
 
     def _resume(self, group: Group, at: Instant) -> Effects:
         for member in group.members.values():
@@ -321,13 +367,18 @@ class Coordinator:
             return NOTHING
         return rebalancing.prepare(group, "group.max.size is exceeded", at, self._initial_delay)
 
-    def _delete(self, group: Group) -> Effects:
-        records: tuple[Record, ...] = (*offsets.all_of(group), GroupDeleted(group_id=group.group_id))
-        for member_id in list(group.pending):
-            group.forget_pending(member_id)
+    def _delete(self, group_id: str) -> Effects:
+        group, other = self.groups.get(group_id), self.others.get(group_id)
+        records: list[Record] = []
+        if group is not None:
+            records += [*offsets.all_of(group), GroupDeleted(group_id=group_id)]
+            for member_id in list(group.pending):
+                group.forget_pending(member_id)
+        if other is not None:
+            records += other.deleted()
         self._replay_all(records)
-        deleted = Event(what=Happening.DELETED, group_id=group.group_id, generation=group.generation)
-        return Effects((), records) + told(deleted)
+        deleted = Event(what=Happening.DELETED, group_id=group_id, generation=group.generation if group else 0)
+        return Effects((), tuple(records)) + told(deleted)
 
     def _replay_all(self, records: Iterable[Record]) -> None:
         for record in records:

@@ -1,11 +1,13 @@
 """ListGroups and DescribeGroups: groups as operators see them."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.group import Group
 from kcoord.groups.member import Member
+from kcoord.groups.others import OtherGroup
 from kcoord.groups.replies import (
     OPERATIONS_NOT_ASKED_FOR,
     DescribedGroup,
@@ -22,15 +24,17 @@ GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 ALTER_CONFIGS. Nobody is forbidden anything here."""
 
 
-def list_groups(groups: Iterable[Group], request: ListGroups) -> ListGroupsReply:
+def list_groups(groups: Iterable[Group], others: Iterable[OtherGroup], request: ListGroups) -> ListGroupsReply:
     """Names are compared without regard to case, those of states also to blanks; an unknown one matches nothing."""
     states = {name.strip().lower() for name in request.states}
     types = {name.lower() for name in request.types}
-    if types and CLASSIC not in types:
-        return ListGroupsReply(groups=())
-    return ListGroupsReply(
-        groups=tuple(_listed(group) for group in groups if not states or group.state.lower() in states)
-    )
+    lines = [*map(_listed, groups), *map(_listed_other, others)]
+    wanted = [
+        line
+        for line in lines
+        if (not states or line.group_state.lower() in states) and (not types or line.group_type in types)
+    ]
+    return ListGroupsReply(groups=tuple(wanted))
 
 
 def describe(group: Group, *, include_operations: bool) -> DescribedGroup:
@@ -56,9 +60,21 @@ def not_found(group_id: str, *, include_operations: bool) -> DescribedGroup:
     )
 
 
+def not_classic(group_id: str, *, include_operations: bool) -> DescribedGroup:
+    """DescribeGroups is for classic groups; of others it says so."""
+    found = not_found(group_id, include_operations=include_operations)
+    return replace(found, error_message=f"Group {group_id} is not a classic group.")
+
+
 def _listed(group: Group) -> ListedGroup:
     return ListedGroup(
         group_id=group.group_id, protocol_type=group.protocol_type or "", group_state=group.state, group_type=CLASSIC
+    )
+
+
+def _listed_other(other: OtherGroup) -> ListedGroup:
+    return ListedGroup(
+        group_id=other.group_id, protocol_type=other.kind, group_state=other.state, group_type=other.kind
     )
 
 

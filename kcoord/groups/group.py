@@ -5,8 +5,10 @@ How members and offsets come and go, and what is counted of them, is written her
 What is decided of it is in joining, syncing and the other files named after a request.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import repeat
+from typing import Final
 
 from kcoord.groups import protocols
 from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
@@ -16,8 +18,10 @@ from kcoord.groups.records import GroupStored, OffsetDeleted, OffsetsStored, Sta
 from kcoord.groups.state import MAY_FOLLOW, State
 from kcoord.tickets import Ticket
 
-Kept = tuple[int, int, str | None, Stamp]  # offset, leader epoch, metadata
+Kept = tuple[int, int, str, Stamp]  # offset, leader epoch, metadata
 """An offset, and when and how it came. Not its record, which holds all that was committed with it."""
+
+_MEMBER_BYTES: Final = 24  # in a record, beside names, subscription and assignment: lengths and times
 
 
 @dataclass(slots=True)
@@ -40,6 +44,8 @@ class Group:
     __slots__ = (
         "_census",
         "_deadlines",
+        "_subscribed_topics",
+        "_subscriptions",
         "awaiting_sync",
         "generation",
         "group_id",
@@ -55,7 +61,6 @@ class Group:
         "protocol_type",
         "since_ms",
         "state",
-        "subscribed_topics",
         "supporters",
         "sync_phase",
     )
@@ -76,7 +81,8 @@ class Group:
         self.parked_joins = 0
         self.supporters: dict[str, int] = {}  # of each protocol: how many members
         self.awaiting_sync: set[str] = set()
-        self.subscribed_topics: set[str] | None = None
+        self._subscriptions: list[bytes] | None = None  # of a generation, as long as its topics are not asked for
+        self._subscribed_topics: set[str] | None = None
         self.initial_delay: InitialDelay | None = None
         self.join_phase = Deadline(Purpose.JOIN, group_id)
         self.sync_phase = Deadline(Purpose.SYNC, group_id)
@@ -105,12 +111,27 @@ class Group:
         """The join phase is over: with members there is a plan to be made, without the group is empty."""
         self.generation += 1
         self.awaiting_sync.clear()
-        self.protocol = protocols.chosen(self.members.values()) if self.members else None
+        self.protocol = self.favourite_protocol() if self.members else None
         self.note_subscriptions()
         self.move_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, wall_ms)
 
+    def favourite_protocol(self) -> str:
+        """What the members vote for."""
+        return protocols.chosen(self.members.values(), self.supporters)
+
     def note_subscriptions(self) -> None:
-        self.subscribed_topics = protocols.subscribed_topics(self.protocol_type, self.protocol, self.members.values())
+        """The topics of this generation are these, whatever members bring to the next one."""
+        is_read = self.protocol_type == protocols.CONSUMER
+        self._subscriptions = [m.subscription(self.protocol) for m in self.members.values()] if is_read else None
+        self._subscribed_topics = None
+
+    @property
+    def subscribed_topics(self) -> set[str] | None:
+        """None if that is not known. Read when it is asked for: that is seldom, and generations may be many."""
+        if self._subscriptions is not None:
+            self._subscribed_topics = protocols.subscribed_topics(self._subscriptions)
+            self._subscriptions = None
+        return self._subscribed_topics
 
     def subscribes_to(self, topic: str) -> bool:
         """Topics that are not known count as subscribed to: what may be in use is not deleted."""
@@ -129,7 +150,10 @@ class Group:
             return bool(protocol_type) and bool(offered)
         if protocol_type != self.protocol_type:
             return False
-        return any(self.supporters.get(name, 0) == len(self.members) for name, _ in offered)
+        for name, _ in offered:  # noqa: SIM110 - all joins of a rebalance pass here, and `any` takes three times as long
+            if self.supporters.get(name, 0) == len(self.members):
+                return True
+        return False
 
     def add(self, member: Member, protocol_type: str) -> None:
         assert member.member_id not in self.members
@@ -188,9 +212,10 @@ class Group:
 
     def offer(self, member: Member, offered: Protocols) -> None:
         """The member comes with these protocols from now on."""
-        self._count(member.protocols, -1)
+        if protocols.names(offered) != protocols.names(member.protocols):
+            self._count(member.protocols, -1)
+            self._count(offered, 1)
         member.protocols = offered
-        self._count(offered, 1)
 
     def await_use_of(self, member_id: str, deadline: float) -> None:
         """An id was given out; it is forgotten if nobody has joined with it by then."""
@@ -219,6 +244,14 @@ class Group:
         self.parked_joins -= ticket is not None
         return ticket
 
+    def take_joins(self) -> list[tuple[Ticket, Member]]:
+        """Every join that waits, to be answered now."""
+        waiting = [(member.join_ticket, member) for member in self.members.values() if member.join_ticket is not None]
+        for _, member in waiting:
+            member.join_ticket = None
+        self.parked_joins = 0
+        return waiting
+
     # Offsets.
 
     def keep(self, record: OffsetsStored) -> None:
@@ -226,6 +259,10 @@ class Group:
         if partitions is None:
             partitions = self.offsets[record.topic] = {}
         stamp = Stamp(record.committed_at_ms, record.expires_at_ms, record.topic_id)
+        if len(record.partitions) == 1:
+            kept_alone = (record.offsets[0], record.leader_epochs[0], record.metadata[0], stamp)
+            partitions[record.partitions[0]] = kept_alone
+            return
         # By zip rather than by a loop of our own, which is slower: a hundred partitions at once are common.
         kept = zip(record.offsets, record.leader_epochs, record.metadata, repeat(stamp), strict=False)
         partitions.update(zip(record.partitions, kept, strict=False))
@@ -276,11 +313,19 @@ class Group:
             protocol=self.protocol,
             leader_id=self.leader_id,
             since_ms=self.since_ms,
-            members=tuple(_stored(member, self.protocol) for member in self.members.values()),
+            members=tuple([_stored(member, self.protocol) for member in self.members.values()]),
         )
 
+    def record_size(self, plan: Mapping[str, bytes]) -> int:
+        """About the bytes of its record with these assignments."""
+        size = _MEMBER_BYTES * len(self.members)
+        for member_id, member in self.members.items():
+            size += len(member_id) + len(member.instance_id or "") + len(member.client_id) + len(member.client_host)
+            size += len(member.subscription(self.protocol)) + len(plan.get(member_id, b""))
+        return size
+
     def _count(self, offered: Protocols, change: int) -> None:
-        for name in protocols.names(offered):
+        for name in set(protocols.names(offered)):
             count = self.supporters.get(name, 0) + change
             if count:
                 self.supporters[name] = count
@@ -289,15 +334,15 @@ class Group:
 
 
 def _stored(member: Member, protocol: str | None) -> StoredMember:
-    return StoredMember(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        session_timeout=member.session_timeout,
-        rebalance_timeout=member.rebalance_timeout,
-        subscription=member.subscription(protocol),
-        assignment=member.assignment,
+    return StoredMember(  # by place: a large group has thousands made at once
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.session_timeout,
+        member.rebalance_timeout,
+        member.subscription(protocol),
+        member.assignment,
     )
 
 

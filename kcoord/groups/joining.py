@@ -9,6 +9,7 @@
 | given     | any         | a static member; fenced if another has taken its place                         |
 """
 
+from itertools import chain
 from typing import Final
 
 from kcoord.errors import ErrorCode
@@ -18,7 +19,6 @@ from kcoord.groups.fencing import fence_identity
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
-from kcoord.groups.protocols import chosen
 from kcoord.groups.rebalancing import (
     complete_if_all_joined,
     joined,
@@ -74,17 +74,17 @@ def join(group: Group, request: Join, ticket: Ticket, at: Instant, settings: Set
 def _size(request: Join) -> int:
     """How much of the request is kept, roughly."""
     names = len(request.client_id) + len(request.instance_id or "") + len(request.protocol_type)
-    return names + sum(len(name) + len(subscription) for name, subscription in request.protocols)
+    return names + sum(map(len, chain.from_iterable(request.protocols)))
 
 
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     match group.state:
-        case State.EMPTY | State.DEAD:
-            return True
         case State.PREPARING_REBALANCE:
             # Those who wait are counted, so that a group that is larger than allowed shrinks to those first to return.
             known = group.members.get(member_id)
-            return (known is not None and known.join_ticket is not None) or group.parked_joins < max_size
+            return group.parked_joins < max_size or (known is not None and known.join_ticket is not None)
+        case State.EMPTY | State.DEAD:
+            return True
         case State.COMPLETING_REBALANCE | State.STABLE:
             return member_id in group.members or len(group.members) < max_size
 
@@ -190,7 +190,7 @@ def _come_back(
     effects += _wait_again(group, member, request, ticket)
     why = _because(f"{request.instance_id} came back", request)
     match group.state:
-        case State.STABLE if group.protocol == chosen(group.members.values()):
+        case State.STABLE if group.protocol == group.favourite_protocol():
             return effects + _go_on_without_rebalance(group, member, request, old_leader)
         case State.STABLE:
             return effects + rebalance(group, why, at, delay)

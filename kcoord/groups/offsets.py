@@ -128,7 +128,7 @@ def _line(partition: int, kept: Kept) -> OffsetLine:
         partition_index=partition,
         committed_offset=offset,
         committed_leader_epoch=leader_epoch,
-        metadata=metadata or "",
+        metadata=metadata,
     )
 
 

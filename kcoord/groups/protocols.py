@@ -5,8 +5,8 @@ keep offsets of topics in use from being deleted (as ClassicGroup.computeSubscri
 are no error: the topics are then unknown, and all count as in use.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from operator import itemgetter
 from struct import Struct, error
 from typing import Final
 
@@ -14,34 +14,33 @@ from kcoord.groups.member import Member, Protocols
 
 CONSUMER: Final = "consumer"
 
+_NAME: Final = itemgetter(0)
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 
 
-def names(protocols: Protocols) -> set[str]:
-    return {name for name, _ in protocols}
+def names(protocols: Protocols) -> list[str]:
+    return list(map(_NAME, protocols))
 
 
-def supported_by_all(members: Collection[Member]) -> set[str]:
-    counts = Counter(name for member in members for name in names(member.protocols))
-    return {name for name, count in counts.items() if count == len(members)}
-
-
-def chosen(members: Collection[Member]) -> str:
+def chosen(members: Collection[Member], supporters: Mapping[str, int]) -> str:
     """Of the protocols that all support the one with most votes, each member voting for its first."""
-    candidates = supported_by_all(members)
+    candidates = {name for name, count in supporters.items() if count == len(members)}
     assert candidates, "a member that shares no protocol with the others is never let in"
-    votes = Counter(next(name for name, _ in member.protocols if name in candidates) for member in members)
-    return votes.most_common(1)[0][0]
-
-
-def subscribed_topics(protocol_type: str | None, protocol: str | None, members: Iterable[Member]) -> set[str] | None:
-    """The topics of all members together; None if that is not known."""
-    if protocol_type != CONSUMER:
-        return None
-    topics: set[str] = set()
+    votes: dict[str, int] = {}
     for member in members:
-        of_member = topics_of(member.subscription(protocol))
+        for name, _ in member.protocols:
+            if name in candidates:
+                votes[name] = votes.get(name, 0) + 1
+                break
+    return max(votes, key=votes.__getitem__)
+
+
+def subscribed_topics(subscriptions: Iterable[bytes]) -> set[str] | None:
+    """The topics of all of them together; None if that is not known."""
+    topics: set[str] = set()
+    for subscription in subscriptions:
+        of_member = topics_of(subscription)
         if of_member is None:
             return None
         topics |= of_member

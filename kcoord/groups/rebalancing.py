@@ -96,26 +96,23 @@ def take_sync_ticket(member: Member, reply: SyncReply) -> Effects:
 
 
 def joined(group: Group, member: Member, members: tuple[JoinedMember, ...]) -> JoinReply:
-    return JoinReply(
-        member_id=member.member_id,
-        generation_id=group.generation,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol,
-        leader=group.leader_id or "",
-        members=members,
+    return JoinReply(  # by place: a large group has thousands made at once
+        member.member_id,
+        ErrorCode.none,
+        group.generation,
+        group.protocol_type,
+        group.protocol,
+        group.leader_id or "",
+        False,
+        members,
     )
 
 
 def subscriptions(group: Group) -> tuple[JoinedMember, ...]:
     """What a leader plans with."""
-    return tuple(
-        JoinedMember(
-            member_id=member.member_id,
-            group_instance_id=member.instance_id,
-            metadata=member.subscription(group.protocol),
-        )
-        for member in group.members.values()
-    )
+    protocol = group.protocol
+    members = group.members.values()
+    return tuple([JoinedMember(each.member_id, each.instance_id, each.subscription(protocol)) for each in members])
 
 
 def _complete_or_wait(group: Group, at: Instant) -> Effects:
@@ -168,15 +165,14 @@ def _elect_joined_leader(group: Group) -> bool:
 
 
 def _hand_out_generation(group: Group, at: Instant) -> Effects:
-    replies = []
+    replies = [
+        (ticket, joined(group, member, subscriptions(group) if group.is_leader(member.member_id) else ()))
+        for ticket, member in group.take_joins()
+    ]
     for member in group.members.values():
-        ticket = group.take_join(member)
-        if ticket is not None:
-            members = subscriptions(group) if group.is_leader(member.member_id) else ()
-            replies.append((ticket, joined(group, member, members)))
         member.is_new = False
         group.renew_session(member, at.now)
-        group.awaiting_sync.add(member.member_id)
+    group.awaiting_sync.update(group.members)
     group.limit_sync_phase(at.now + group.rebalance_timeout)
     begun = Event(
         what=Happening.GENERATION,

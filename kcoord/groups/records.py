@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
@@ -54,7 +55,7 @@ class OffsetsStored(NamedTuple):
     partitions: Sequence[int]
     offsets: Sequence[int]
     leader_epochs: Sequence[int]
-    metadata: Sequence[str | None]
+    metadata: Sequence[str]
     committed_at_ms: int
     expires_at_ms: int | None = None  # only where a client of old said so
     topic_id: UUID | None = None
@@ -67,4 +68,44 @@ class OffsetDeleted:
     partition: int
 
 
-Record = GroupStored | GroupDeleted | OffsetsStored | OffsetDeleted
+class Kind(StrEnum):
+    """Kinds of groups that are not coordinated here."""
+
+    CONSUMER = "consumer"  # KIP-848
+    SHARE = "share"  # KIP-932
+    STREAMS = "streams"  # KIP-1071
+
+
+class Part(StrEnum):
+    """What of such a group a record is about."""
+
+    GROUP = "group"
+    MEMBER = "member"
+    TARGET = "target"
+    """The assignment that members are to come to."""
+    CURRENT = "current"
+    """The assignment that a member has."""
+    ELSE = "else"
+
+
+class OtherStored(NamedTuple):
+    """A record of a group of another kind, as its coordinator wrote it. The key names it; it is not looked into."""
+
+    group_id: str
+    kind: Kind
+    key: bytes
+    part: Part
+    member_id: str = ""
+    epoch: int = 0  # of the group, of the target, or that the member has come to
+    is_settled: bool = True  # of a member: it has let go of all that it was to let go of
+
+
+class OtherDeleted(NamedTuple):
+    group_id: str
+    kind: Kind
+    key: bytes
+    part: Part = Part.ELSE
+    member_id: str = ""
+
+
+Record = GroupStored | GroupDeleted | OffsetsStored | OffsetDeleted | OtherStored | OtherDeleted

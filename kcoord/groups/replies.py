@@ -1,6 +1,7 @@
 """What the coordinator answers, free of versions. Fields are named as kio names them: each version takes its own.
 
-What there may be thousands of in a second is a NamedTuple: it is made in a third of the time.
+What there may be thousands of in a second is a NamedTuple: it is made in a third of the time. Of what all members of a
+group get at once the first field is their own, the others are those that they share.
 """
 
 from dataclasses import dataclass
@@ -34,10 +35,10 @@ class JoinReply(NamedTuple):
 
 
 class SyncReply(NamedTuple):
+    assignment: bytes = b""
     error_code: ErrorCode = ErrorCode.none
     protocol_type: str | None = None
     protocol_name: str | None = None
-    assignment: bytes = b""
     throttle_time: float = 0.0
 
 

@@ -65,7 +65,7 @@ class CommittedTopic(NamedTuple):
     topic_id: UUID | None
     partitions: tuple[int, ...]
     leader_epochs: tuple[int, ...]  # of each of these
-    metadata: tuple[str | None, ...]
+    metadata: tuple[str, ...]
 
 
 class Commit(NamedTuple):

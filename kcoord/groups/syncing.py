@@ -3,7 +3,7 @@
 from typing import Final
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, told
+from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, gathered, told
 from kcoord.groups.fencing import fence
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
@@ -12,6 +12,7 @@ from kcoord.groups.rebalancing import prepare, take_sync_ticket
 from kcoord.groups.replies import SyncReply
 from kcoord.groups.requests import Sync
 from kcoord.groups.state import State
+from kcoord.settings import Settings
 from kcoord.tickets import Ticket
 
 _SUPERSEDED: Final = SyncReply(error_code=ErrorCode.rebalance_in_progress)
@@ -21,14 +22,15 @@ def refuse(ticket: Ticket, error: ErrorCode) -> Effects:
     return answer(ticket, SyncReply(error_code=error))
 
 
-def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, max_assignment: int) -> Effects:
+def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Settings) -> Effects:
     if error := fence(group, request.member_id, request.instance_id, request.generation):
         return refuse(ticket, error)
     if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol, group.protocol):
         return refuse(ticket, ErrorCode.inconsistent_group_protocol)
     if group.state is State.PREPARING_REBALANCE:
         return refuse(ticket, ErrorCode.rebalance_in_progress)
-    if _plans(group, request) and any(len(assignment) > max_assignment for assignment in request.plan.values()):
+    is_plan = group.state is State.COMPLETING_REBALANCE and group.is_leader(request.member_id)
+    if is_plan and any(len(each) > settings.kcoord_member_max_bytes for each in request.plan.values()):
         return refuse(ticket, ErrorCode.policy_violation)
     member = group.members[request.member_id]
     group.awaiting_sync.discard(member.member_id)
@@ -38,7 +40,11 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, max_assignmen
         return answer(ticket, _assigned(group, member))
     superseded = take_sync_ticket(member, _SUPERSEDED)
     member.sync_ticket = ticket
-    return superseded + _hand_out(group, request.plan, at) if _plans(group, request) else superseded
+    if not is_plan:
+        return superseded
+    if group.record_size(request.plan) > settings.message_max_bytes:
+        return superseded + _plan_anew(group, at, settings.group_initial_rebalance_delay_ms / 1000)
+    return superseded + _hand_out(group, request.plan, at)
 
 
 def drop_silent(group: Group, at: Instant, initial_delay: float) -> Effects:
@@ -63,11 +69,6 @@ def drop_silent(group: Group, at: Instant, initial_delay: float) -> Effects:
     return dropped + prepare(group, f"{len(silent)} members did not sync in time", at, initial_delay)
 
 
-def _plans(group: Group, request: Sync) -> bool:
-    """Whether this is the leader's plan, and not one that comes too late."""
-    return group.state is State.COMPLETING_REBALANCE and group.is_leader(request.member_id)
-
-
 def _differs(asked: str | None, actual: str | None) -> bool:
     """Clients before version 5 do not say."""
     return asked is not None and asked != actual
@@ -88,5 +89,14 @@ def _hand_out(group: Group, plan: dict[str, bytes], at: Instant) -> Effects:
     return Effects(tuple(replies), (group.stored(),), (stable,))
 
 
+def _plan_anew(group: Group, at: Instant, initial_delay: float) -> Effects:
+    """The plan is too large to be kept: who waits for it hears that, and all are to join again."""
+    error = SyncReply(error_code=ErrorCode.unknown_server_error)
+    refused = gathered(take_sync_ticket(member, error) for member in group.members.values())
+    for member in group.members.values():
+        member.assignment = b""
+    return refused + prepare(group, "a plan larger than message.max.bytes", at, initial_delay)
+
+
 def _assigned(group: Group, member: Member) -> SyncReply:
-    return SyncReply(protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment)
+    return SyncReply(member.assignment, ErrorCode.none, group.protocol_type, group.protocol)

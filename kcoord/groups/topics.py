@@ -11,5 +11,8 @@ class Topics(Protocol):
     def topic_name(self, topic_id: UUID) -> str | None:
         """The name of a topic; None if there is no such topic."""
 
+    def has(self, name: str, topic_id: UUID, partition: int) -> bool:
+        """Whether the topic of that name is the one of that id, and has such a partition. Asked with each commit."""
+
     def partitions_of(self, name: str) -> int:
         """How many a topic has; 0 if there is no such topic."""

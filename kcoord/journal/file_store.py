@@ -111,6 +111,9 @@ class FileStore:
         self._file = None
         self._written = 0
 
+    def delete(self) -> None:
+        self.close()
+
     def _has_room_for(self, content: bytearray) -> bool:
         """Whether the tail may take it; where no file is to be had, it must."""
         stores, size = self._stores, len(content)

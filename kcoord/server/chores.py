@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -17,6 +18,7 @@ log = logging.getLogger("kcoord.server")
 
 _LONGEST_NAP: Final = 30.0
 _REST: Final = 1.0
+_LONGEST_STEP: Final = 0.01
 
 
 class Household(Protocol):
@@ -41,6 +43,7 @@ class Chores:
         self.is_busy = self.has_slack = False
         self._household = household
         self._tasks: list[asyncio.Task[None]] = []
+        self._rereading: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         settings = self._household.cluster.settings
@@ -52,6 +55,38 @@ class Chores:
             (self._warn_if_full, _REST),
         ]
         self._tasks = [asyncio.create_task(_repeat(chore, every)) for chore, every in chores]
+        self._tasks.append(asyncio.create_task(self._compact()))
+
+    def read_groups(self) -> None:
+        """Read what is kept of groups, while others are served."""
+        self._tasks.append(asyncio.create_task(self._read_groups(pause=0.0)))
+
+    def read_groups_later(self) -> None:
+        """The same after a while, as a disk that has just failed may fail again."""
+        if self._rereading is None or self._rereading.done():
+            self._rereading = asyncio.create_task(self._read_groups(pause=_REST))
+            self._tasks.append(self._rereading)
+
+    async def _read_groups(self, pause: float) -> None:
+        await asyncio.sleep(pause)
+        groups = self._household.groups
+        if groups is None:
+            return
+        until = time.monotonic() + _LONGEST_STEP
+        for _ in groups.read(self._household.now):
+            if time.monotonic() > until:
+                await asyncio.sleep(0)
+                until = time.monotonic() + _LONGEST_STEP
+        self._household.settle()
+
+    async def _compact(self) -> None:
+        settings = self._household.cluster.settings
+        while True:
+            await asyncio.sleep(settings.log_cleaner_backoff_ms / 1000)
+            if self._household.groups is not None:
+                from kcoord.server.compactor import compact_what_is_worth_it  # with the first group
+
+                await compact_what_is_worth_it(self._household.cluster, self._household.groups)
 
     async def end(self) -> None:
         for task in self._tasks:
@@ -84,7 +119,11 @@ class Chores:
         cluster = self._household.cluster
         for partition in cluster.partitions():
             before = partition.log.size
-            deleted = partition.log.enforce_retention(now_ms())
+            try:
+                deleted = partition.log.enforce_retention(now_ms())
+            except OSError as error:
+                log.warning("retention failed log=%s error=%r", partition.log.name, str(error))
+                continue
             partition.log.expire_producers(now_ms(), cluster.settings.producer_id_expiration_ms)
             if deleted:
                 self.has_slack = True

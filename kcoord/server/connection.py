@@ -49,6 +49,9 @@ class Owner(Protocol):
     def soon(self, turn: Callable[[], None]) -> None:
         """Have this called when the others have been read from, or had their turn."""
 
+    def keep(self) -> None:
+        """Make safe what was decided: answers may leave then, but of connections that are closed instead."""
+
     def leave(self, send: Callable[[], None]) -> None:
         """Have this called when the others have had their turn, for answers to leave together."""
 
@@ -137,11 +140,18 @@ class Connection(asyncio.Protocol):
         """The answer to the request that was parked."""
         self.ticket = None
         self._parked_bytes = 0
-        self._work(list(answer.pieces))
+        if self._frames or self._is_full or self._splitter.is_amidst:
+            self._work(list(answer.pieces))
+            return
+        self.last_active = self._owner.now().now
+        if answer.pieces:
+            self._put_aside(answer.pieces, sum(map(len, answer.pieces)))
+        self._hold(-self.held_bytes)
 
     def refuse(self, reason: str) -> None:
         """Hang up on the client once it has its answers, saying why in one line of the log."""
         self._log_closing(reason)
+        self._owner.keep()
         self._send()
         self._is_closed = True
         assert self._transport is not None
@@ -150,7 +160,13 @@ class Connection(asyncio.Protocol):
     def close(self, reason: str) -> None:
         """Hang up at once, saying why in one line of the log; what is unsent is dropped."""
         self._log_closing(reason)
+        self._outgoing.clear()
         self.hang_up()
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether answers wait to be sent."""
+        return bool(self._outgoing)
 
     def hang_up(self) -> None:
         self._is_closed = True
@@ -215,9 +231,13 @@ class Connection(asyncio.Protocol):
 
     def _bytes_in_flight(self) -> int:
         """What this client makes us hold: requests that wait, a part of one, and answers that it does not read."""
-        assert self._transport is not None
-        unread = self._transport.get_write_buffer_size() if self._is_full else 0
-        return self._waiting_bytes + self._parked_bytes + self._splitter.held_bytes + unread
+        held = self._waiting_bytes + self._parked_bytes
+        if self._splitter.is_amidst:
+            held += self._splitter.held_bytes
+        if self._is_full:
+            assert self._transport is not None
+            held += self._transport.get_write_buffer_size()
+        return held
 
     def _decide(self, frame: bytes, at: Instant) -> Outcome:
         try:
@@ -235,6 +255,7 @@ class Connection(asyncio.Protocol):
         is_first = not self._outgoing
         self._outgoing += pieces
         if size > _LARGE_BYTES:
+            self._owner.keep()
             self._send()
         elif is_first:
             self._owner.leave(self._send)

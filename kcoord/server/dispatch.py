@@ -14,9 +14,9 @@ from kcoord.api.caller import Caller
 from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, SERVED
 from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.groups.instant import Instant
-from kcoord.server.routes import START, Asker, Route, route
+from kcoord.server.routes import CORRELATION, START, Asker, Route, route
 from kcoord.tickets import Ticket
-from kcoord.wire.headers import RequestHeader, read_request_start
+from kcoord.wire.headers import CORRELATION_ID, RequestHeader, read_request_start
 
 if TYPE_CHECKING:
     from kcoord.broker.fetch_sessions import FetchSessions
@@ -38,7 +38,8 @@ class Answer(NamedTuple):
 class Park(NamedTuple):
     """Answer later, when what it waits for has come: records, or what other members of a group do."""
 
-    header: RequestHeader
+    route: Route
+    correlation_id: int
     ticket: Ticket
     waiting: "Waiting | None" = None  # of a Fetch
 
@@ -71,7 +72,8 @@ class Dispatch:
         repeated = asker.repeated.get(start)
         if repeated is not None and repeated.matches(frame):
             request = repeated.request_of(frame)
-            return self._coordinate(frame, repeated.route, repeated.header, request, asker, ticket, at)
+            if request is not None:
+                return self._coordinate(frame, repeated.route, request, asker, ticket, at)
         found = self._routes.get(start) or self._find_route(frame)
         if not isinstance(found, Route):
             return found
@@ -79,19 +81,20 @@ class Dispatch:
         if found.api.is_of_groups:
             request = found.module.to_request(entity, Caller(header.client_id or "", asker.host))
             if found.is_repeated:
-                asker.remember(frame, found, header, request)
-            return self._coordinate(frame, found, header, request, asker, ticket, at)
+                asker.remember(frame, found, request)
+            return self._coordinate(frame, found, request, asker, ticket, at)
         asked = Asked(node=self._node, now_ms=at.wall_ms)
         return self._decide(header, found.module.to_request(entity), asked, ticket)
 
     def finish(self, park: Park, now_ms: int) -> Answer:
         """The answer to a Fetch that was parked."""
         asked = Asked(node=self._node, now_ms=now_ms)
-        return _answer(park.header, _module(FETCH).finish(self._cluster, park.waiting, asked))
+        reply = park.route.module.finish(self._cluster, park.waiting, asked)
+        return Answer(park.route.answer(park.correlation_id, reply))
 
     def answer(self, park: Park, reply: object) -> Answer:
         """The answer to a request of a group that was parked, now that there is a reply."""
-        return _answer(park.header, reply)
+        return Answer(park.route.answer(park.correlation_id, reply))
 
     def _find_route(self, frame: bytes) -> Route | Answer:
         start = read_request_start(frame)
@@ -103,15 +106,12 @@ class Dispatch:
         found = self._routes[frame[START]] = route(start.api_key, start.api_version)
         return found
 
-    def _coordinate(
-        self, frame: bytes, by: Route, header: RequestHeader, request: Any, asker: Asker, ticket: Ticket, at: Instant
-    ) -> Outcome:
+    def _coordinate(self, frame: bytes, by: Route, request: Any, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
         reply = self._groups.decide(self._node.node_id, by.module.decide, request, ticket, at)
-        if reply is None:
-            return Park(header, ticket)
-        if by.is_repeated:
-            return Answer(asker.answer(frame, by, header, reply))
-        return Answer(by.answer(header, reply))
+        if by.has_few_answers and reply is not None:
+            return Answer(asker.answer(frame, by, reply))
+        (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION.start)
+        return Park(by, correlation_id, ticket) if reply is None else Answer(by.answer(correlation_id, reply))
 
     def _decide(self, header: RequestHeader, request: Any, asked: Asked, ticket: Ticket) -> Outcome:
         if header.api_key == PRODUCE:
@@ -132,7 +132,7 @@ class Dispatch:
     def _fetch(self, header: RequestHeader, request: "Fetch", asked: Asked, ticket: Ticket) -> Outcome:
         reply = _module(FETCH).decide(self._cluster, self._fetch_sessions, request, asked)
         if isinstance(reply, _module(FETCH).Waiting):
-            return Park(header, ticket, waiting=reply)
+            return Park(route(FETCH, header.api_version), header.correlation_id, ticket, waiting=reply)
         return _answer(header, reply)
 
     @cached_property
@@ -157,4 +157,4 @@ def _module(api_key: int) -> Any:
 
 
 def _answer(header: RequestHeader, reply: Any) -> Answer:
-    return Answer(route(header.api_key, header.api_version).answer(header, reply))
+    return Answer(route(header.api_key, header.api_version).answer(header.correlation_id, reply))

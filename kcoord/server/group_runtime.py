@@ -1,58 +1,80 @@
-"""The coordinators of a cluster's nodes, driven: records go to the journal before any reply that rests on them (D4).
+"""The coordinators of a cluster's nodes, driven: no reply leaves before the records that it rests on are kept (D4).
 
-The asker has its reply at once; those to requests that were parked leave in the order in which they were decided.
+    decide, tick, … ─► replies and records are put aside ─► flush ─► the records are kept ─► the replies may leave
 
-No asyncio and no clock here, so that a simulation can drive it as the server does. What could not be journalled was
-not decided: its replies are not sent, the coordinator lets go of its groups and reads them again from the journal (D5).
+The asker has its reply at once, but it is for nobody's eyes until the flush; those to requests that were parked are put
+aside in the order in which they were decided.
+
+What could not be kept was not decided: no reply since the last flush is sent, the groups of the partitions that failed
+are let go of, and read again from the log (D5). That is how they are read at the start, too: partition by partition,
+step by step, so that others are served meanwhile.
+
+No asyncio and no clock here, so that a simulation can drive it as the server does.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 from uuid import UUID
 
-from kcoord.broker.cluster import Cluster, NodeId
-from kcoord.broker.describing import coordinator_of
+from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import Effects, Event, Happening
 from kcoord.groups.instant import Instant
 from kcoord.groups.replies import JoinReply, Reply, SyncReply
-from kcoord.journal.journal import CannotAppend, Journal, NoJournal
+from kcoord.journal.decoding import FactReader, Unreadable
+from kcoord.journal.group_log import GroupLog, Unsound
 from kcoord.tickets import Ticket
 
 log = logging.getLogger("kcoord.groups")
 
 Decide = Callable[[Coordinator, object, Ticket, Instant], Effects | Reply]
 
+_OFFSETS_TOPIC_SETTINGS: Final = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": "104857600",
+}
 _LONGEST_SHOWN: Final = 200
 _ORDINARY: Final = frozenset({Happening.MADE, Happening.ID_GIVEN, Happening.JOINED, Happening.GENERATION})
 
 
+def make_offsets_topic(cluster: Cluster, now_ms: int) -> None:
+    """As a broker does when the first group is asked for. Raises OSError."""
+    if OFFSETS_TOPIC not in cluster.topics:
+        replicas = cluster.spread(0, cluster.settings.offsets_topic_num_partitions, 1)
+        cluster.create_topic(OFFSETS_TOPIC, replicas, dict(_OFFSETS_TOPIC_SETTINGS), now_ms)
+
+
 class GroupRuntime:
+    """The cluster has its offsets topic. What is in it is to be read first: see `unread` and `read`."""
+
     def __init__(
         self,
         cluster: Cluster,
         fresh_id: Callable[[], str],
-        journal_of: Callable[[NodeId], Journal] = lambda node_id: NoJournal(),
+        make_log: Callable[[Cluster], GroupLog] = GroupLog,
     ) -> None:
         self._cluster = cluster
         self._fresh_id = fresh_id
-        self._journals = {node_id: journal_of(node_id) for node_id in cluster.nodes}
-        self._coordinators = {node_id: self._coordinator(self._owner(node_id)) for node_id in cluster.nodes}
+        self._log = make_log(cluster)
+        self._coordinators = {node_id: self._coordinator(node_id) for node_id in cluster.nodes}
+        self._closed: dict[int, ErrorCode] = {}  # partitions whose groups cannot be asked for, and what is said instead
+        self._quarantined: dict[str, str] = {}  # groups that cannot be read, and why
+        self._is_alone = len(cluster.nodes) == 1
         self.outbox: list[tuple[Ticket, Reply]] = []  # for `take_replies`
+        self.unread: list[int] = []  # partitions that are to be read
+        for partition in self._log.partitions:
+            if partition.log.size or partition.log.is_failed:
+                self._close(partition.index)
 
     def decide(self, node_id: NodeId, decide: Decide, request: object, ticket: Ticket, at: Instant) -> Reply | None:
         """The reply to this request; None if it is parked. Replies to others wait in the outbox."""
         effects = decide(self._coordinators[node_id], request, ticket, at)
         if not isinstance(effects, Effects):
             return effects
-        if not self._append(node_id, effects, at):
-            # The coordinator knows none of its groups now, and says so in the words of this request.
-            effects = decide(self._coordinator(lambda group_id: False), request, ticket, at)
-            assert isinstance(effects, Effects)
-            self.outbox = [(to, reply) for to, reply in self.outbox if to != ticket]
-            self._recover(node_id, at)
+        self._take(effects, at)
         own = None
         for to, reply in effects.replies:
             if to == ticket:
@@ -65,6 +87,26 @@ class GroupRuntime:
         """Replies to requests that were parked, in the order in which they were decided."""
         replies, self.outbox = self.outbox, []
         return replies
+
+    def flush(self, at: Instant) -> bool:
+        """Whether all that was decided is kept. If not, no reply that was taken since the last flush may be sent."""
+        failed = self._log.flush(at.wall_ms)
+        if failed:
+            self._unload(failed, at)
+        return not failed
+
+    def flush_was_lost(self, why: str, at: Instant) -> None:
+        """What the last flush wrote may not be there."""
+        self._unload(dict.fromkeys(self._log.flushed, why), at)
+
+    def _unload(self, failed: Mapping[int, str], at: Instant) -> None:
+        """Let go of the groups of these partitions. Whoever waits hears of it; they are to be read again."""
+        for index, why in failed.items():
+            log.error("unloaded partition=%s why=%r", index, why)
+            self._close(index)
+        self.outbox = _not_coordinator(self.outbox)
+        for coordinator in self._coordinators.values():
+            self.outbox += coordinator.unload(at, self._is_in(failed.keys())).replies
 
     def deadline(self) -> float | None:
         """When to call `tick`."""
@@ -80,51 +122,90 @@ class GroupRuntime:
     def topic_deleted(self, name: str, topic_id: UUID, at: Instant) -> None:
         self._for_each(lambda coordinator: coordinator.topic_deleted(name, topic_id), at)
 
-    def recover(self, at: Instant) -> None:
-        """Begin with what the journals hold."""
-        for node_id in self._coordinators:
-            self._recover(node_id, at)
+    # Reading what was kept.
 
-    def _for_each(self, happen: Callable[[Coordinator], Effects], at: Instant) -> None:
-        for node_id, coordinator in list(self._coordinators.items()):
-            effects = happen(coordinator)
-            if self._append(node_id, effects, at):
-                self.outbox += effects.replies
-            else:
-                self._recover(node_id, at)
+    @property
+    def is_reading(self) -> bool:
+        return ErrorCode.coordinator_load_in_progress in self._closed.values()
 
-    def _append(self, node_id: NodeId, effects: Effects, at: Instant) -> bool:
-        """Whether the records are kept; if not, whoever waits for a reply that rests on them hears of it."""
-        if effects.records:
+    def read(self, now: Callable[[], Instant]) -> Iterator[None]:
+        """Read the partitions that are to be read, a step at a time; others are served in between."""
+        while self.unread:
+            index = self.unread.pop(0)
             try:
-                self._journals[node_id].append(effects.records)
-            except CannotAppend as error:
-                log.error("unloaded node=%s why=%r", node_id, str(error))
-                self.outbox += _not_coordinator(effects.replies)
-                self.outbox += self._coordinators[node_id].unload(at).replies
-                return False
-        if effects.events:
-            _log(effects.events)
-        return True
+                yield from self._read(index, now)
+            except Unsound as error:
+                log.error("partition=%s: its groups are not served, as it cannot be read why=%r", index, str(error))
+                self._coordinator_of(index).unload(now(), self._is_in({index}))
+                self._closed[index] = ErrorCode.coordinator_not_available
 
-    def _recover(self, node_id: NodeId, at: Instant) -> None:
-        coordinator = self._coordinators[node_id] = self._coordinator(self._owner(node_id))
-        for record in self._journals[node_id].recover():
-            coordinator.replay(record)
-        effects = coordinator.resume(at)
+    def _read(self, index: int, now: Callable[[], Instant]) -> Iterator[None]:
+        coordinator, reader, count = self._coordinator_of(index), FactReader(), 0
+        for facts in self._log.read(index, reader):
+            for fact in facts:
+                if isinstance(fact, Unreadable):
+                    self._quarantine(fact)
+                else:
+                    coordinator.replay(fact)
+            count += len(facts)
+            yield
+        is_in = self._is_in({index})
+        coordinator.unload(now(), self._quarantined.__contains__)
+        effects = coordinator.resume(now(), is_in)
         assert not effects.records
         assert not effects.replies
         _log(effects.events)
+        del self._closed[index]
+        groups = [group_id for group_id in coordinator.groups if is_in(group_id)]
+        log.info("read partition=%s facts=%s groups=%s skipped=%s", index, count, len(groups), reader.skipped)
+        if reader.open_transactions:
+            log.warning("partition=%s: offsets of open transactions=%s are not served", index, reader.open_transactions)
 
-    def _owner(self, node_id: NodeId) -> Callable[[str], bool]:
-        """Which groups are those of the node."""
-        if len(self._cluster.nodes) == 1:
-            return lambda group_id: True
-        return lambda group_id: coordinator_of(self._cluster, group_id).node_id == node_id
+    def _quarantine(self, fact: Unreadable) -> None:
+        if fact.group_id not in self._quarantined:
+            log.error("quarantined group=%s: it is neither served nor changed why=%r", _plain(fact.group_id), fact.why)
+        self._quarantined[fact.group_id] = fact.why
 
-    def _coordinator(self, owns: Callable[[str], bool]) -> Coordinator:
+    def _close(self, index: int) -> None:
+        self._closed[index] = ErrorCode.coordinator_load_in_progress
+        if index not in self.unread:
+            self.unread.append(index)
+
+    def _coordinator_of(self, index: int) -> Coordinator:
+        return self._coordinators[self._log.partitions[index].leader]
+
+    def _is_in(self, partitions: Collection[int]) -> Callable[[str], bool]:
+        return lambda group_id: self._log.partition_of(group_id) in partitions
+
+    def _for_each(self, happen: Callable[[Coordinator], Effects], at: Instant) -> None:
+        for coordinator in self._coordinators.values():
+            effects = happen(coordinator)
+            self._take(effects, at)
+            self.outbox += effects.replies
+
+    def _take(self, effects: Effects, at: Instant) -> None:
+        if effects.records:
+            self._log.append(effects.records, at.wall_ms)
+        if effects.events:
+            _log(effects.events)
+
+    def _refusal(self, node_id: NodeId, group_id: str) -> ErrorCode | None:
+        """Why this node cannot be asked for the group."""
+        if self._is_alone and not self._closed and not self._quarantined:
+            return None
+        index = self._log.partition_of(group_id)
+        if self._log.partitions[index].leader != node_id:
+            return ErrorCode.not_coordinator
+        if group_id in self._quarantined:
+            return ErrorCode.unknown_server_error
+        return self._closed.get(index)
+
+    def _coordinator(self, node_id: NodeId) -> Coordinator:
         return Coordinator(
-            settings=self._cluster.settings, topics=ClusterTopics(self._cluster), fresh_id=self._fresh_id, owns=owns
+            settings=self._cluster.settings,
+            topics=ClusterTopics(self._cluster),
+            fresh_id=self._fresh_id,
+            refusal=lambda group_id: self._refusal(node_id, group_id),
         )
 
 
@@ -141,6 +222,12 @@ class ClusterTopics:
     def topic_name(self, topic_id: UUID) -> str | None:
         topic = self._cluster.topic_by_id(topic_id)
         return None if topic is None else topic.name
+
+    def has(self, name: str, topic_id: UUID, partition: int) -> bool:
+        topic = self._cluster.topics.get(name)
+        if topic is None or (topic.topic_id is not topic_id and topic.topic_id != topic_id):
+            return False
+        return partition < len(topic.partitions)
 
     def partitions_of(self, name: str) -> int:
         topic = self._cluster.topics.get(name)

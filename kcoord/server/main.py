@@ -8,12 +8,16 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kcoord.server.runtime import Runtime
 from kcoord.server.setup import Setup
 
 log = logging.getLogger("kcoord.server")
+
+_COLLECT_AFTER: Final = 20_000
+"""Objects: more than a rebalance of a thousand members makes. What requests leave behind is freed without a collector;
+it is there for the few circles, and only costs time in a large rebalance."""
 
 
 def run(setup: Setup, ready: Callable[[Runtime], None], *, verbose: bool = False) -> None:
@@ -46,6 +50,7 @@ def _settle_memory() -> None:
     """What start-up made stays: without it, each collection is short. Not at once: the first clients are waiting."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
     gc.enable()
 
 

@@ -16,25 +16,14 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 from uuid import uuid4
 
 from kcoord.api.table import SERVED
-from kcoord.broker.cluster import Cluster, Node, NodeId, Partition, Topic
+from kcoord.broker.cluster import OFFSETS_TOPIC, NodeId, Partition, Topic
 from kcoord.broker.long_polls import LongPolls
 from kcoord.groups.instant import Instant
 from kcoord.server.chores import Chores
 from kcoord.server.clock import instant, now_ms
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
-from kcoord.server.setup import (
-    CannotServe,
-    Setup,
-    address,
-    bind,
-    close_all,
-    create_topics,
-    fresh_cluster_id,
-    fresh_session_id,
-    fresh_topic_id,
-    record_stores,
-)
+from kcoord.server.setup import Setup, address, bind, close_all, fresh_session_id, make_cluster
 from kcoord.server.turns import Turns
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
@@ -56,21 +45,16 @@ class Runtime:
     def __init__(self, setup: Setup) -> None:
         self._settings = setup.settings
         self._sockets = bind(setup)
-        nodes = [
-            Node(node_id=NodeId(number), host=setup.advertised_host or setup.host, port=listening.getsockname()[1])
-            for number, listening in enumerate(self._sockets, start=1)
-        ]
-        self.cluster = Cluster(
-            cluster_id=fresh_cluster_id(),
-            nodes=nodes,
-            settings=setup.settings,
-            fresh_id=fresh_topic_id,
-            make_store=record_stores().make,
-        )
+        try:
+            self.cluster = make_cluster(setup, self._sockets, now_ms())
+        except BaseException:
+            close_all(self._sockets)
+            raise
         self.cluster.on_append = self._appended
         self.cluster.on_delete = self._deleted
         self._dispatches: dict[int, Dispatch] = {
-            node.node_id: Dispatch(self.cluster, node, fresh_session_id, self._made_groups) for node in nodes
+            node.node_id: Dispatch(self.cluster, node, fresh_session_id, self._made_groups)
+            for node in self.cluster.nodes.values()
         }
         self._long_polls = LongPolls()
         self.groups: GroupRuntime | None = None  # until the first request of a group
@@ -85,11 +69,6 @@ class Runtime:
         self._alarm_at = 0.0
         self._is_settling = False
         self._is_verbose = log.isEnabledFor(logging.DEBUG)
-        try:
-            create_topics(self.cluster, setup.topics, now_ms())
-        except CannotServe:
-            close_all(self._sockets)
-            raise
 
     @property
     def bootstrap(self) -> str:
@@ -101,10 +80,13 @@ class Runtime:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._turns = Turns(self._loop, afterwards=self._arm)
+        self._turns = Turns(self._loop, instant, keep=self.keep, afterwards=self._arm)
         for node, listening in zip(self.cluster.nodes.values(), self._sockets, strict=True):
             self._servers.append(await self._listen(node.node_id, listening))
         self._chores.begin()
+        if OFFSETS_TOPIC in self.cluster.topics:
+            self._made_groups()
+            self._chores.read_groups()
         return self
 
     async def __aexit__(
@@ -123,7 +105,8 @@ class Runtime:
     # What connections ask of their owner.
 
     def now(self) -> Instant:
-        return instant()
+        """For all that is decided in one round of the loop it is the same time."""
+        return self._turns.at or instant()
 
     def admit(self, connection: Connection) -> str | None:
         self._connections.add(connection)
@@ -150,6 +133,21 @@ class Runtime:
 
     def leave(self, send: Callable[[], None]) -> None:
         self._turns.ask_to_send(send)
+
+    def keep(self) -> None:
+        is_kept = self.groups is None or self.groups.flush(self.now())
+        try:
+            self.cluster.storage.sync()
+        except OSError as error:
+            is_kept = False
+            log.error("not synced why=%r", str(error))
+            if self.groups:
+                self.groups.flush_was_lost(str(error), instant())
+        if not is_kept:
+            for connection in [each for each in self._connections if each.has_unsent]:
+                connection.close("what its answers rest on could not be kept")
+            self._chores.read_groups_later()
+            self.settle()
 
     def held(self, change: int) -> None:
         self._held_bytes += change
@@ -178,9 +176,11 @@ class Runtime:
 
     def _made_groups(self) -> "GroupRuntime":
         """Made with the first request of a group: most of the time until a server is there is spent on imports."""
-        from kcoord.server.group_runtime import GroupRuntime
+        from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
 
-        self.groups = self.groups or GroupRuntime(self.cluster, lambda: str(uuid4()))
+        if self.groups is None:
+            make_offsets_topic(self.cluster, now_ms())
+            self.groups = GroupRuntime(self.cluster, lambda: str(uuid4()))
         return self.groups
 
     def _appended(self, partition: Partition, size: int) -> None:

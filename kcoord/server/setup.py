@@ -1,24 +1,32 @@
 """What a cluster starts with: addresses, topics, ids."""
 
+import logging
 import os
 import resource
 import socket
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from kcoord.broker.cluster import Asked, Cluster, Node
+from kcoord.broker.cluster import OFFSETS_TOPIC, Asked, Cluster, Node, NodeId
+from kcoord.broker.store import PassingStorage
 from kcoord.errors import ErrorCode
-from kcoord.journal.file_store import FileStores
 from kcoord.settings import Settings
 
+if TYPE_CHECKING:
+    from kcoord.journal.data_dir import DataDir
+
+log = logging.getLogger("kcoord.server")
+
 _LAST_PORT: Final = 65535
+_NO_LIMIT: Final = 2**63 - 1
 
 
 class CannotServe(RuntimeError):
-    """The cluster cannot start: a port that is taken, a topic that cannot be."""
+    """The cluster cannot start: a port that is taken, a topic that cannot be, a folder that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +39,8 @@ class Setup:
     brokers: int = 1
     topics: tuple[tuple[str, int | None], ...] = ()  # names and partitions
     settings: Settings = field(default_factory=Settings)
+    data_dir: Path | None = None  # None: what is kept ends with the process
+    fsync: bool = False  # with a data dir: an answer waits for the disk
 
 
 def address(node: Node) -> str:
@@ -61,7 +71,80 @@ def close_all(sockets: Sequence[socket.socket]) -> None:
         opened.close()
 
 
-def create_topics(cluster: Cluster, topics: Sequence[tuple[str, int | None]], now_ms: int) -> None:
+def make_cluster(setup: Setup, sockets: Sequence[socket.socket], now_ms: int) -> Cluster:
+    """The nodes that listen there, with the topics that are to be and, of a data dir, those that were. CannotServe."""
+    if setup.data_dir is None:
+        from kcoord.journal.file_store import FileStores
+
+        stores = FileStores(most_files=_files_for_records())
+        cluster = Cluster(
+            cluster_id=_fresh_cluster_id(),
+            nodes=_nodes(setup, sockets, first=1),
+            settings=setup.settings,
+            fresh_id=_fresh_topic_id,
+            storage=PassingStorage(stores.make),
+        )
+    else:
+        cluster = _found_cluster(setup, setup.data_dir, sockets, now_ms)
+    try:
+        _create_topics(cluster, setup.topics, now_ms)
+    except BaseException:
+        cluster.close()
+        raise
+    return cluster
+
+
+def _nodes(setup: Setup, sockets: Sequence[socket.socket], *, first: int) -> list[Node]:
+    host = setup.advertised_host or setup.host
+    return [
+        Node(node_id=NodeId(number), host=host, port=listening.getsockname()[1])
+        for number, listening in enumerate(sockets, start=first)
+    ]
+
+
+def _found_cluster(setup: Setup, folder: Path, sockets: Sequence[socket.socket], now_ms: int) -> Cluster:
+    from kcoord.journal.data_dir import BadDataDir, DataDir
+    from kcoord.journal.finding import find_topics
+
+    try:
+        data_dir = DataDir(
+            folder, fresh_cluster_id=_fresh_cluster_id, most_files=_files_for_records(), is_synced=setup.fsync
+        )
+    except BadDataDir as error:
+        raise CannotServe(str(error)) from None
+    cluster = _cluster_in(data_dir, setup, sockets)
+    try:
+        find_topics(cluster, data_dir, _fresh_topic_id, now_ms)
+    except BadDataDir as error:
+        cluster.close()
+        raise CannotServe(str(error)) from None
+    except BaseException:
+        cluster.close()
+        raise
+    if offsets := cluster.topics.get(OFFSETS_TOPIC):
+        count = len(offsets.partitions)
+        if count != setup.settings.offsets_topic_num_partitions:
+            log.info("offsets.topic.num.partitions=%s: so many partitions has %s", count, OFFSETS_TOPIC)
+        cluster.settings = replace(cluster.settings, offsets_topic_num_partitions=count)
+    return cluster
+
+
+def _cluster_in(data_dir: "DataDir", setup: Setup, sockets: Sequence[socket.socket]) -> Cluster:
+    settings = setup.settings
+    if settings.kcoord_log_bytes == Settings().kcoord_log_bytes:
+        # That is for records which nobody asked to keep. A data dir has the room that its disk has.
+        settings = replace(settings, kcoord_log_bytes=_NO_LIMIT)
+    return Cluster(
+        cluster_id=data_dir.cluster_id,
+        nodes=_nodes(setup, sockets, first=data_dir.node_id),
+        settings=settings,
+        fresh_id=_fresh_topic_id,
+        storage=data_dir,
+    )
+
+
+def _create_topics(cluster: Cluster, topics: Sequence[tuple[str, int | None]], now_ms: int) -> None:
+    topics = [(name, partitions) for name, partitions in topics if not _is_there(cluster, name, partitions)]
     if not topics:
         return
     from kcoord.broker import topics as topic_rules  # only here: most servers start without topics
@@ -78,12 +161,22 @@ def create_topics(cluster: Cluster, topics: Sequence[tuple[str, int | None]], no
             raise CannotServe(f"cannot make the topic {line.name!r}: {line.error_message}")
 
 
-def record_stores() -> FileStores:
-    """Stores for records, with half of the files that this process may open: the others are for connections."""
-    return FileStores(most_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+def _is_there(cluster: Cluster, name: str, partitions: int | None) -> bool:
+    """Whether the topic was found in the data dir."""
+    found = cluster.topics.get(name)
+    if found is None:
+        return False
+    if partitions not in (None, len(found.partitions)):
+        raise CannotServe(f"the topic {name!r} is there with {len(found.partitions)} partitions, not {partitions}")
+    return True
 
 
-def fresh_cluster_id() -> str:
+def _files_for_records() -> int:
+    """Half of the files that this process may open: the others are for connections."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+
+
+def _fresh_cluster_id() -> str:
     """22 characters, as Kafka's: 16 bytes in URL-safe base64."""
     return urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
 
@@ -92,5 +185,5 @@ def fresh_session_id() -> int:
     return int.from_bytes(os.urandom(4)) % (2**31 - 2) + 1
 
 
-def fresh_topic_id() -> UUID:
+def _fresh_topic_id() -> UUID:
     return UUID(bytes=os.urandom(16), version=4)

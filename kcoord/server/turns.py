@@ -3,10 +3,11 @@
 Theory of operation. When the loop looks at its sockets, many of them may have something for us. Were each read, decided
 and answered before the next is read, a core would go from the kernel to the interpreter and back for every request and
 find its caches full of the other's code, and each answer would wake a client that has just gone to sleep. So what one
-round of the loop brings is worked on in three sweeps:
+round of the loop brings is worked on in sweeps:
 
     read      connections cut frames out of what came in, and ask for a turn
     decide    each has its turn: requests are decided, answers put aside
+    keep      what answers rest on is made safe, in one write for all of them
     send      each writes its answers
 
 That took a quarter off the CPU time of small commits of 200 members, and a sixth off that of their heartbeats. Who asks
@@ -17,15 +18,22 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from kcoord.groups.instant import Instant
+
 log = logging.getLogger("kcoord.server")
 
 Act = Callable[[], None]
 
 
 class Turns:
-    def __init__(self, loop: asyncio.AbstractEventLoop, afterwards: Act) -> None:
-        """`afterwards` is called at the end of each round."""
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock: Callable[[], Instant], *, keep: Act, afterwards: Act
+    ) -> None:
+        """`keep` is called before anything is sent, `afterwards` at the end of each round."""
+        self.at: Instant | None = None  # when the round began that is under way
         self._loop = loop
+        self._clock = clock
+        self._keep = keep
         self._afterwards = afterwards
         self._turns: list[Act] = []
         self._sends: list[Act] = []
@@ -51,11 +59,13 @@ class Turns:
             self._coming.cancel()
 
     def _round(self) -> None:
+        self.at = self._clock()
         turns, self._turns = self._turns, []
         _each(turns)
+        self._keep()
         sends, self._sends = self._sends, []
         _each(sends)
-        self._coming = None
+        self._coming = self.at = None
         self._afterwards()
         if self._turns or self._sends:
             self.begin()

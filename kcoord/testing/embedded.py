@@ -4,6 +4,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -27,13 +28,16 @@ class EmbeddedCluster:
         *,
         topics: Mapping[str, int] | None = None,
         settings: Mapping[str, str] | None = None,
+        data_dir: Path | None = None,
+        fsync: bool = False,
         start_timeout: float = 30.0,
     ) -> None:
         """Topics are partitions by name; settings are Kafka's broker properties. Groups do not wait for more members
-        than there are, as with the real Kafka of a test, unless `group.initial.rebalance.delay.ms` says so."""
+        than there are, as with the real Kafka of a test, unless `group.initial.rebalance.delay.ms` says so. What is in
+        the data dir is there again in the next cluster with the same; without one, everything ends with it."""
         self.bootstrap = ""
         self.cluster_id = ""
-        self._command = serve_command(brokers, topics or {}, {**_IN_TESTS, **(settings or {})})
+        self._command = serve_command(brokers, topics or {}, {**_IN_TESTS, **(settings or {})}, data_dir, fsync)
         self._start_timeout = start_timeout
         self._process: CapturedProcess | None = None
 
@@ -89,11 +93,21 @@ class EmbeddedCluster:
         self.bootstrap, self.cluster_id = ready["bootstrap"], ready["cluster_id"]
 
 
-def serve_command(brokers: int, topics: Mapping[str, int], settings: Mapping[str, str]) -> list[str]:
+def serve_command(
+    brokers: int,
+    topics: Mapping[str, int],
+    settings: Mapping[str, str],
+    data_dir: Path | None = None,
+    fsync: bool = False,
+) -> list[str]:
     """The command line; it says on one line of stdout that it is ready, and where."""
     command = [sys.executable, "-m", "kcoord.commands", "serve", "--listen", "127.0.0.1:0", "--brokers", str(brokers)]
     for topic, partitions in topics.items():
         command += ["--topic", f"{topic}:{partitions}"]
     for key, value in settings.items():
         command += ["--set", f"{key}={value}"]
+    if data_dir is not None:
+        command += ["--data-dir", str(data_dir)]
+    if fsync:
+        command.append("--fsync")
     return [*command, "-o", "json"]

@@ -23,9 +23,12 @@ from typing import Any
 from kcoord.wire.schema import Field, Shape, least_element_size, shape_of
 from kcoord.wire.varint import BadVarint, read_uvarint, uvarint
 
+_FORMS = {"int32": "i", "int64": "q"}
+
 Cut = tuple[int, int, bytes]
 Check = Callable[[bytes, int], list[Cut] | None]
-Search = Callable[[bytes, int], list[int]]
+Found = tuple[int, str]  # where it begins, and how struct names it
+Search = Callable[[bytes, int], list[Found]]
 
 
 class BadBody(ValueError):
@@ -51,7 +54,8 @@ def compiled_check(entity_type: type, max_elements: int) -> Check:
 
 @cache
 def compiled_search(entity_type: type, field_name: str) -> Search:
-    """Where in a body that passed its check the numbers of this field are, one of fixed size, in their order."""
+    """Where in a body that passed its check the values of this field are, in their order: numbers, or bytes that are
+    not null."""
     source = _Source(wanted=field_name)
     source.add(0, "def search(b, p):")
     source.add(1, "end = len(b); budget = end; cuts = None; found = []")
@@ -106,7 +110,7 @@ def _entity(source: _Source, depth: int, shape: Shape) -> None:
             if field.kafka_type == "bool":
                 _boolean(source, depth, fixed)
             if field.name == source.wanted:
-                source.add(depth, f"found.append(p + {fixed})")
+                source.add(depth, f"found.append((p + {fixed}, {_FORMS[field.kafka_type]!r}))")
             fixed += field.size
             continue
         if fixed:
@@ -169,12 +173,16 @@ def _text(source: _Source, depth: int, field: Field, is_flexible: bool) -> None:
     if not is_flexible:
         n = _length(source, depth, "i16" if field.kafka_type == "string" else "i32", is_flexible)
         source.add(depth, f"if {n} > 0: p += {n}")
+        if field.name == source.wanted:
+            source.add(depth, f"if {n} >= 0: found.append((p - {n}, str({n}) + 's'))")
         return
     n = source.name("n")
     source.add(depth, f"{n} = b[p]; p += 1")
     source.add(depth, f"if {n} > 1:")
     source.add(depth + 1, f"if {n} > 127: {n}, p = read_uvarint(b, p - 1)")
     source.add(depth + 1, f"if {n} > 1: p += {n} - 1")
+    if field.name == source.wanted:
+        source.add(depth, f"if {n} > 0: found.append((p - {n} + 1, str({n} - 1) + 's'))")
 
 
 def _length(source: _Source, depth: int, legacy: str, is_flexible: bool) -> str:

@@ -17,7 +17,7 @@ from kcoord.wire.headers import (
     write_request_header,
     write_response_header,
 )
-from kcoord.wire.write import Write, compiled_writer
+from kcoord.wire.write import Around, Write, compiled_writer, writers_around
 
 API_VERSIONS: Final = 18
 
@@ -58,6 +58,15 @@ class Codec:
     def write_response(self) -> Write:
         return compiled_writer(self._response_type)
 
+    def response_pieces(self, correlation_id: int, response: Any) -> list[bytes]:
+        """The response as the pieces of a frame with its length, the large ones not copied."""
+        parts = [write_response_header(correlation_id, self.response_header_version)]
+        self.write_response(response, parts)
+        return frame_pieces(parts)
+
+    def write_response_around(self, field_name: str) -> Around:
+        return writers_around(self._response_type, field_name)
+
 
 @cache
 def codec(api_key: int, api_version: int) -> Codec:
@@ -94,15 +103,7 @@ def encode_request(header: RequestHeader, request: Any) -> bytes:
 
 def encode_response(header: RequestHeader, response: Any) -> bytes:
     """The response to a request of that header, as a frame with its length."""
-    return b"".join(response_pieces(header, response))
-
-
-def response_pieces(header: RequestHeader, response: Any) -> list[bytes]:
-    """The same in pieces, the large ones not copied."""
-    served = codec(header.api_key, header.api_version)
-    parts = [write_response_header(header.correlation_id, served.response_header_version)]
-    served.write_response(response, parts)
-    return frame_pieces(parts)
+    return b"".join(codec(header.api_key, header.api_version).response_pieces(header.correlation_id, response))
 
 
 def checked_reader(entity_type: Any, max_elements: int) -> Read:

@@ -17,7 +17,7 @@ from kcoord.wire.varint import BadVarint, read_uvarint
 
 _FIXED: Final = Struct(">hhi")
 _LENGTH: Final = Struct(">h")
-_CORRELATION: Final = Struct(">i")
+CORRELATION_ID: Final = Struct(">i")
 
 
 class RequestHeader(NamedTuple):
@@ -59,14 +59,14 @@ def write_request_header(header: RequestHeader, header_version: int) -> bytes:
 def read_response_header(frame: bytes, header_version: int) -> tuple[int, int]:
     """The correlation id and the position of the body."""
     try:
-        (correlation_id,) = _CORRELATION.unpack_from(frame)
+        (correlation_id,) = CORRELATION_ID.unpack_from(frame)
         return correlation_id, _skip_tagged_fields(frame, 4) if header_version >= 1 else 4
     except (BadVarint, IndexError, error):
         raise BadBody("the response header ends too early") from None
 
 
 def write_response_header(correlation_id: int, header_version: int) -> bytes:
-    return _CORRELATION.pack(correlation_id) + (b"\0" if header_version >= 1 else b"")
+    return CORRELATION_ID.pack(correlation_id) + (b"\0" if header_version >= 1 else b"")
 
 
 def _read_client_id(frame: bytes) -> tuple[str | None, int]:

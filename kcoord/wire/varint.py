@@ -23,6 +23,8 @@ def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def uvarint(number: int) -> bytes:
+    if 0x7F < number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

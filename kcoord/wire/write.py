@@ -9,11 +9,12 @@ seconds as float, milliseconds since the epoch as int.
 Runs of fixed-size fields, and the length of what follows them, are one struct.pack.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kcoord.wire.schema import Field, Shape, shape_of
 from kcoord.wire.varint import uvarint
@@ -50,12 +51,26 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 @cache
 def compiled_writer(entity_type: type) -> Write:
-    source = _Source()
-    source.line(0, "def write(e, out):")
-    source.line(1, "a = out.append")
-    _entity(source, 1, shape_of(entity_type), "e")
-    source.flush(1)
-    return source.compile()
+    return _compiled(shape_of(entity_type))
+
+
+class Around(NamedTuple):
+    """The writer of an entity class in three: up to a field, the field itself, and from there to the end."""
+
+    before: Write
+    field: Write
+    after: Write
+
+
+@cache
+def writers_around(entity_type: type, field_name: str) -> Around:
+    shape = shape_of(entity_type)
+    place = [field.name for field in shape.plain].index(field_name)
+    return Around(
+        before=_compiled_fields(shape.plain[:place], shape.is_flexible),
+        field=_compiled_fields(shape.plain[place : place + 1], shape.is_flexible),
+        after=_compiled(replace(shape, plain=shape.plain[place + 1 :])),
+    )
 
 
 def milliseconds(value: timedelta | float) -> int:
@@ -78,14 +93,15 @@ class _Source:
     """Lines of generated code, and the fixed-size values that wait to be packed together."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self.lines = ["def write(e, out):", "    a = out.append"]
         self.pending: list[tuple[str, str]] = []
         self.names = 0
         self.scope: dict[str, object] = {
             "milliseconds": milliseconds,
             "epoch_milliseconds": epoch_milliseconds,
             "uuid_bytes": _uuid_bytes,
-            "uvarint": lambda n: _SMALL_UVARINTS[n] if n < 128 else uvarint(n),
+            "small": _SMALL_UVARINTS,
+            "uvarint": uvarint,
         }
 
     def line(self, depth: int, text: str) -> None:
@@ -107,19 +123,44 @@ class _Source:
         """Emit the waiting values as one pack."""
         if not self.pending:
             return
-        form = ">" + "".join(form for form, _ in self.pending)
-        packer = self.constant(Struct(form).pack)
-        self.line(depth, f"a({packer}({', '.join(expression for _, expression in self.pending)}))")
+        if self.pending == [("B", "0")]:
+            self.line(depth, "a(b'\\0')")
+        else:
+            form = ">" + "".join(form for form, _ in self.pending)
+            packer = self.constant(Struct(form).pack)
+            self.line(depth, f"a({packer}({', '.join(expression for _, expression in self.pending)}))")
         self.pending = []
 
+    def uvarint(self, depth: int, expression: str) -> None:
+        n = self.name("n")
+        self.line(depth, f"{n} = {expression}")
+        self.line(depth, f"a(small[{n}] if {n} < 128 else uvarint({n}))")
+
     def compile(self) -> Write:
+        self.flush(1)
         exec("\n".join(self.lines), self.scope)  # noqa: S102 - the code is made from kio's classes alone
         return self.scope["write"]  # type: ignore[return-value]
 
 
+def _compiled(shape: Shape) -> Write:
+    source = _Source()
+    _entity(source, 1, shape, "e")
+    return source.compile()
+
+
+def _compiled_fields(fields: Sequence[Field], is_flexible: bool) -> Write:
+    source = _Source()
+    _fields(source, 1, fields, is_flexible, "e")
+    return source.compile()
+
+
+def _fields(source: _Source, depth: int, fields: Sequence[Field], is_flexible: bool, owner: str) -> None:
+    for field in fields:
+        _field(source, depth, field, is_flexible, f"{owner}.{field.name}")
+
+
 def _entity(source: _Source, depth: int, shape: Shape, owner: str) -> None:
-    for field in shape.plain:
-        _field(source, depth, field, shape.is_flexible, f"{owner}.{field.name}")
+    _fields(source, depth, shape.plain, shape.is_flexible, owner)
     if shape.is_flexible and not shape.tagged:
         source.pack("B", "0")
     elif shape.is_flexible:
@@ -204,7 +245,7 @@ def _length(source: _Source, depth: int, field: Field, is_flexible: bool, length
         source.flush(depth)
         return
     source.flush(depth)
-    source.line(depth, f"a(uvarint(({length}) + 1))")
+    source.uvarint(depth, f"({length}) + 1")
 
 
 def _tagged_fields(source: _Source, depth: int, shape: Shape, owner: str) -> None:
@@ -218,5 +259,5 @@ def _tagged_fields(source: _Source, depth: int, shape: Shape, owner: str) -> Non
         _field(source, depth + 1, field, is_flexible=True, value=value)
         source.flush(depth + 1)
         source.line(depth + 1, f"{tags}.append(({field.tag}, b''.join(out))); out = {kept}; a = out.append")
-    source.line(depth, f"a(uvarint(len({tags})))")
+    source.uvarint(depth, f"len({tags})")
     source.line(depth, f"for tag, content in {tags}: a(uvarint(tag)); a(uvarint(len(content))); a(content)")

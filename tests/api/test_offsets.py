@@ -20,7 +20,7 @@ def commit(conversation: Conversation, version: int, topic: str | UUID = "t", /,
         "partition_index": 0,
         "committed_offset": 7,
         "committed_leader_epoch": 3,
-        "committed_metadata": "text",
+        "committed_metadata": values.pop("metadata", "text"),
     }
     named = {"name": topic, "topic_id": _id_of(conversation.scene, topic), "partitions": [line]}
     response = conversation.ask(
@@ -64,6 +64,13 @@ def test_an_offset_is_kept_with_its_epoch_from_version_6_on(conversation: Conver
     kept = conversation.scene.offset()
     assert (kept.committed_offset, kept.metadata) == (7, "text")
     assert kept.committed_leader_epoch == (3 if version >= 6 else -1)
+
+
+@pytest.mark.fact("O-016")
+@pytest.mark.parametrize("version", versions(OFFSET_COMMIT))
+def test_no_text_is_the_empty_text(conversation: Conversation, version: int) -> None:
+    assert commit(conversation, version, metadata=None) is NONE
+    assert conversation.scene.offset().metadata == ""
 
 
 @pytest.mark.fact("O-017")

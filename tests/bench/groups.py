@@ -6,7 +6,8 @@ over the rounds. The server's CPU time is that of its whole process, kernel and 
 ratio of requests per CPU-second holds even where the two share the machine with the load in different ways.
 
     heartbeats   200 members of one group, each with 1 or 8 requests in flight on its connection
-    commits      the same members, of 1 or 100 offsets in each request, no two requests with the same offsets
+    commits      the same members, of 1 or 100 offsets in each request, no two requests with the same offsets; what is
+                 acknowledged is in the log of __consumer_offsets of either server
     rebalances   all members of a Stable group rejoin at the same moment, with a new subscription of 140 bytes for each
                  of two protocols, and the leader hands out assignments of 90 bytes: until the last member has its own
     growth       how these change with members, groups and offsets
@@ -34,7 +35,7 @@ MORE_REQUESTS, FASTER_REBALANCE = 2.0, 1.0
 KCOORD, KAFKA = "kcoord", "Kafka"
 GROUP_SETTINGS = {**SETTINGS, "offsets.topic.num.partitions": "50", "group.initial.rebalance.delay.ms": "0"}
 RIVALS: dict[str, Prepared] = {
-    KCOORD: Kcoord(GROUP_SETTINGS),
+    KCOORD: Kcoord(GROUP_SETTINGS, is_kept=True),
     KAFKA: Kafka(SCRIPT_FLAGS, uses_archive=False, settings=GROUP_SETTINGS),
 }
 SECTIONS = ("heartbeats", "commits", "rebalances", "growth")

@@ -21,6 +21,7 @@ from kcoord.wire.client import Client
 
 METADATA = 3
 START_TIMEOUT = 120.0
+STOP_TIMEOUT = 30.0  # a broker that is killed would check its logs at the next start
 SETTLE = 4.0  # before the clock starts: the one before, its files and its heap, are to be gone
 # As bin/kafka-server-start.sh and bin/kafka-run-class.sh have them.
 SCRIPT_FLAGS = (
@@ -46,15 +47,18 @@ class Prepared(Protocol):
 
 
 class Kcoord:
-    def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
+    def __init__(self, settings: Mapping[str, str] = SETTINGS, *, is_kept: bool = False) -> None:
+        """`is_kept`: in a data folder, as a broker's records are."""
         self._settings = settings
+        self._is_kept = is_kept
 
     def prepare(self, folder: Path) -> tuple[list[str], int]:
         """`kcoord serve` on a free port."""
         port = free_ports(1)[0]
-        settings = [f"--set={name}={value}" for name, value in self._settings.items()]
+        options = [f"--set={name}={value}" for name, value in self._settings.items()]
+        options += [f"--data-dir={folder / 'data'}"] if self._is_kept else []
         command = str(Path(sys.executable).parent / "kcoord")
-        return [command, "serve", "--listen", f"{HOST}:{port}", *settings], port
+        return [command, "serve", "--listen", f"{HOST}:{port}", *options], port
 
 
 class Kafka:
@@ -78,6 +82,17 @@ class Kafka:
         return command, place.client_port
 
 
+class Again:
+    """What was prepared before, on the same folder."""
+
+    def __init__(self, command: Sequence[str], port: int) -> None:
+        self._command = command
+        self._port = port
+
+    def prepare(self, folder: Path) -> tuple[list[str], int]:
+        return list(self._command), self._port
+
+
 SERVERS: dict[str, Prepared] = {
     "kcoord": Kcoord(),
     "Kafka, quick flags": Kafka(QUICK_FLAGS, uses_archive=True),
@@ -97,7 +112,7 @@ class Running:
             command, self.port = self._prepared.prepare(self._folder)
             time.sleep(SETTLE)
             with self._folder.joinpath("log").open("wb") as log:
-                started = time.perf_counter()
+                self.started = started = time.perf_counter()
                 self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -146,7 +161,7 @@ class Running:
     def _stop(self) -> None:
         self._process.terminate()
         try:
-            self._process.wait(5)
+            self._process.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -12,7 +12,7 @@ from kcoord.broker.fetching import PartitionLine as FetchedLine
 from kcoord.broker.offsets import ListOffsets, OffsetAsked, OffsetLine, Special, TopicOffsetsAsked, list_offsets
 from kcoord.broker.producing import PartitionLine as ProducedLine
 from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic, produce
-from kcoord.broker.store import MemoryStore
+from kcoord.broker.store import MemoryStore, PassingStorage
 from kcoord.errors import ErrorCode
 from kcoord.settings import Settings
 from kcoord.wire.batches import produced_batch
@@ -67,7 +67,7 @@ def cluster(disk: Disk) -> Cluster:
         nodes=[node],
         settings=Settings(log_segment_bytes=300),
         fresh_id=lambda: UUID(int=7),
-        make_store=disk.make_store,
+        storage=PassingStorage(disk.make_store),
     )
     made.create_topic("t", [[node.node_id]], {}, now_ms)
     return made

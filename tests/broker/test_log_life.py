@@ -1,18 +1,27 @@
-"""Random lives of a log, held against a plain list of records: with tiny segments, in files, and with a long index."""
+"""Random lives of a log, held against a plain list of records: with tiny segments, in files, and with a long index.
+
+Those in a folder also end and begin again, and are compacted.
+"""
 
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import ClassVar
+from uuid import UUID
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kcoord.broker.partition_log import Appended, LogSettings, PartitionLog, Refused
-from kcoord.broker.store import MakeStore, MemoryStore
+from kcoord.broker.store import LogStorage, PassingStorage
 from kcoord.journal.file_store import FileStores
-from kcoord.wire.batches import has_valid_crc, produced_batch, split
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import Record, read_records, write_batch
+from kcoord.journal.log_folder import LogFolder
+from kcoord.journal.recovery import recover
+from kcoord.journal.segment_files import SegmentFiles
+from kcoord.wire.batches import Batch, assemble, has_valid_crc, produced_batch, split
+from kcoord.wire.compression import Codec, compress
+from kcoord.wire.records import Record, plain_records, read_records, record_spans, write_batch
 
 start_ms = 1_800_000_000_000
 
@@ -38,8 +47,10 @@ class LogLife(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now_ms = start_ms
-        limits = LogSettings(segment_bytes=self.segment_bytes, retention_bytes=self.retention_bytes, retention_ms=5000)
-        self.log = PartitionLog("t-0", limits, now_ms=self.now_ms, make_store=self.make_store())
+        self.limits = LogSettings(
+            segment_bytes=self.segment_bytes, retention_bytes=self.retention_bytes, retention_ms=5000
+        )
+        self.log = PartitionLog("t-0", self.limits, now_ms=self.now_ms, storage=self.make_storage())
         self.batches: list[Kept] = []
         self.start = 0
         self.end = 0
@@ -62,6 +73,11 @@ class LogLife(RuleBasedStateMachine):
         self.batches.append(Kept(base_offset=self.end, size=batch.header.size, records=numbered))
         self.end += len(records)
 
+    @rule(count=st.integers(3, 10))
+    def append_some(self, count: int) -> None:
+        for number in range(count):
+            self.append([0] * (number % 3 + 1), b"v" * number, Codec.NONE)
+
     @rule(passed_ms=st.integers(0, 4000))
     def pass_time(self, passed_ms: int) -> None:
         self.now_ms += passed_ms
@@ -74,7 +90,7 @@ class LogLife(RuleBasedStateMachine):
         is_by_size = sum(batch.size for batch in kept) >= self.retention_bytes
         is_by_time = not gone or all(record.timestamp < self.now_ms - 5000 for record in gone[-1].records)
         assert is_by_size or is_by_time
-        assert self.log.size < self.retention_bytes + self.segment_bytes
+        assert self.log.size < self.retention_bytes + max(1, self.log.segments[0].size)
         self.start = self.log.start_offset
 
     @rule(share=st.floats(0, 1))
@@ -124,17 +140,17 @@ class LogLife(RuleBasedStateMachine):
     def visible(self) -> list[Record]:
         return [record for batch in self.batches for record in batch.records if record.offset >= self.start]
 
-    def make_store(self) -> MakeStore:
-        return MemoryStore
+    def make_storage(self) -> LogStorage:
+        return PassingStorage().make_log("t-0", UUID(int=1))
 
     def teardown(self) -> None:
         self.log.close()
 
 
 class LogLifeInFiles(LogLife):
-    def make_store(self) -> MakeStore:
+    def make_storage(self) -> LogStorage:
         self.stores = FileStores(most_files=5, tail_bytes=150, memory_bytes=500)
-        return self.stores.make
+        return PassingStorage(self.stores.make).make_log("t-0", UUID(int=1))
 
     def teardown(self) -> None:
         super().teardown()
@@ -147,8 +163,78 @@ class LogLifeWithALongIndex(LogLifeInFiles):
     retention_bytes = 90_000
 
 
-for life in (LogLife, LogLifeInFiles, LogLifeWithALongIndex):
+class LogLifeInAFolder(LogLife):
+    def make_storage(self) -> LogStorage:
+        self.temporary = TemporaryDirectory()
+        self.starts: dict[str, int] = {}
+        self.files = SegmentFiles(most_files=3)
+        made = self.open_folder()
+        made.make(UUID(int=1))
+        return made
+
+    def open_folder(self) -> LogFolder:
+        return LogFolder(Path(self.temporary.name, "t-0"), self.files, self.starts.__setitem__)
+
+    @rule()
+    def restart(self) -> None:
+        self.log.close()
+        assert self.files.open_files == 0
+        folder = self.open_folder()
+        found = recover(folder, start_offset=self.starts.get("t-0", 0), now_ms=self.now_ms)
+        self.log = PartitionLog("t-0", self.limits, now_ms=self.now_ms, storage=folder, recovered=found)
+
+    @rule(share=st.floats(0, 1), every=st.integers(1, 4))
+    def compact(self, share: float, every: int) -> None:
+        """Of the oldest segments keep each so-manieth batch, and of these all records but the first."""
+        count = int((len(self.log.segments) - 1) * share)
+        first, end = self.log.segments[0].base_offset, self.log.segments[count].base_offset
+        kept = [batch for batch in self.batches if first <= batch.base_offset < end][::every]
+        content = b"".join(segment.whole_batches(0, segment.size) for segment in self.log.segments[:count])
+        offsets = {batch.base_offset for batch in kept}
+        compacted = [without_first(batch) for batch in split(content) if batch.header.base_offset in offsets]
+        if not count:
+            return
+        replacement = self.log.make_replacement()
+        for batch in compacted:
+            replacement.append(bytearray(batch))
+        self.log.replace_segments(count, replacement, self.now_ms)
+        shrunk = [
+            Kept(base_offset=batch.base_offset, size=len(content), records=batch.records[1:] or batch.records)
+            for batch, content in zip(kept, compacted, strict=True)
+        ]
+        self.batches = [*shrunk, *(batch for batch in self.batches if batch.base_offset >= end)]
+
+    @invariant()
+    def few_files_are_open(self) -> None:
+        assert self.files.open_files <= 3
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.files.close()
+        self.temporary.cleanup()
+
+
+def without_first(batch: Batch) -> bytes:
+    """The batch, at the same offsets, without its first record if it has others."""
+    header, plain = batch.header, plain_records(batch)
+    spans = list(record_spans(plain, header.record_count))
+    if len(spans) == 1:
+        return bytes(batch.data)
+    newest = max(header.base_timestamp + span.timestamp_delta for span in spans[1:])
+    fewer = header._replace(record_count=len(spans) - 1, max_timestamp=newest)
+    return assemble(fewer, compress(Codec(header.codec), plain[spans[0].end :]))
+
+
+class LogLifeInAFolderWithALongIndex(LogLifeInAFolder):
+    repeats = 30
+    segment_bytes = 40_000
+    retention_bytes = 90_000
+
+
+for life in (LogLife, LogLifeInFiles, LogLifeWithALongIndex, LogLifeInAFolder, LogLifeInAFolderWithALongIndex):
     life.TestCase.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
 TestLogLife = LogLife.TestCase
 TestLogLifeInFiles = LogLifeInFiles.TestCase
 TestLogLifeWithALongIndex = LogLifeWithALongIndex.TestCase
+TestLogLifeInAFolder = LogLifeInAFolder.TestCase
+TestLogLifeInAFolderWithALongIndex = LogLifeInAFolderWithALongIndex.TestCase

@@ -109,7 +109,9 @@ def test_every_offset_of_a_long_segment_leads_to_its_batch(long: Segment) -> Non
         header = batch.header
         for offset in (header.base_offset, header.last_offset):
             assert long.position_of(offset) == position
-            assert bytes(long.batch_holding(offset).data) == bytes(batch.data)
+            holding = long.batch_holding(offset)
+            assert holding is not None
+            assert bytes(holding.data) == bytes(batch.data)
         assert long.batch_size(position) == header.size
         position += header.size
 

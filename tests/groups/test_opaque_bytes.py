@@ -102,6 +102,17 @@ def test_the_subscription_of_the_chosen_protocol_is_the_one_that_is_read(scene: 
     assert scene.coordinator.groups["g"].subscribed_topics is None
 
 
+def test_the_topics_of_a_generation_are_those_that_its_members_joined_it_with(scene: Scene) -> None:
+    before, after = (("range", subscription("t")),), (("range", subscription("another")),)
+    leader, follower = scene.stable_group(2, protocols=before)
+    group = scene.coordinator.groups["g"]
+    assert scene.join(follower.member_id, protocols=after).is_parked
+    assert scene.state() == "PreparingRebalance"
+    assert (group.subscribes_to("t"), group.subscribes_to("another")) == (True, False)
+    scene.join(leader.member_id, protocols=after)
+    assert (group.subscribes_to("t"), group.subscribes_to("another")) == (False, True)
+
+
 @pytest.mark.parametrize("name", UNREADABLE)
 def test_assignments_are_handed_out_as_they_are(scene: Scene, name: str) -> None:
     leader, other = scene.completing_group(2)

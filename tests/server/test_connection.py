@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from kcoord.api.table import HEARTBEAT
 from kcoord.groups.instant import Instant
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer, HangUp, Outcome, Park
+from kcoord.server.routes import route
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
 from kcoord.wire.frames import framed
@@ -52,8 +54,10 @@ class Script:
         self.parked: list[Connection] = []
         self.settled = 0
         self.held_bytes = 0
+        self.seconds = 0.0
         self.turns: list[Callable[[], None]] = []
         self.sends: list[Callable[[], None]] = []
+        self.kept = 0
         self.refusal: str | None = None
         self.fault: Exception | None = None
 
@@ -66,7 +70,7 @@ class Script:
             raise self.fault
         match frame:
             case b"park":
-                return Park(header=None, ticket=Ticket(len(self.parked) + 1))  # type: ignore[arg-type]
+                return Park(route(HEARTBEAT, 4), correlation_id=0, ticket=Ticket(len(self.parked) + 1))
             case b"bye":
                 return HangUp(reason="enough")
             case b"quiet":
@@ -87,6 +91,9 @@ class Script:
     def soon(self, turn: Callable[[], None]) -> None:
         self.turns.append(turn)
 
+    def keep(self) -> None:
+        self.kept += 1
+
     def leave(self, send: Callable[[], None]) -> None:
         self.sends.append(send)
 
@@ -103,7 +110,7 @@ class Script:
             send()
 
     def now(self) -> Instant:
-        return Instant(0.0, 0)
+        return Instant(self.seconds, 0)
 
 
 @pytest.fixture
@@ -203,6 +210,17 @@ def test_what_waits_is_counted_and_given_back(
     assert script.held_bytes == 7
     connection.connection_lost(None)
     assert script.held_bytes == 0
+
+
+@pytest.mark.parametrize("behind", [[], [b"x"]])
+def test_a_connection_is_not_idle_when_what_it_waited_for_has_come(
+    send: Send, connection: Connection, script: Script, behind: list[bytes]
+) -> None:
+    send(b"park", *behind)
+    script.seconds = 600.0
+    connection.answer(Answer(pieces=[b"parked"]))
+    assert connection.last_active == 600.0
+    assert script.held_bytes == connection.held_bytes == 0
 
 
 def test_a_turn_ends_after_a_hundred_requests_and_the_next_goes_on(

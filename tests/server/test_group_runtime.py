@@ -1,6 +1,6 @@
 """Nothing is answered before it is kept; and what happens when it cannot be."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -8,56 +8,78 @@ from uuid import UUID
 import pytest
 
 from kcoord.broker.cluster import Cluster, Node, NodeId
+from kcoord.broker.describing import offsets_partition
+from kcoord.broker.partition_log import PartitionLog
+from kcoord.broker.store import MemoryStore, PassingStorage
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.instant import Instant
-from kcoord.groups.records import OffsetsStored, Record
-from kcoord.groups.requests import AskedGroup, FetchOffsets, Join, Sync
-from kcoord.journal.journal import CannotAppend
-from kcoord.journal.memory import MemoryJournal
-from kcoord.server.group_runtime import GroupRuntime
+from kcoord.groups.records import GroupDeleted
+from kcoord.groups.requests import AskedGroup, FetchOffsets, Heartbeat, Join, Sync
+from kcoord.journal import encoding
+from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
+from kcoord.wire.batches import Batch, split
+from kcoord.wire.records import Record, read_records
 from tests.groups.commits import Line, commit_of
 
 NODE = NodeId(1)
 AT = Instant(1000.0, 1_700_000_000_000)
 
 
-class WatchedJournal(MemoryJournal):
-    """Remembers what was given to it at once, and fails when told to."""
+class FullStore(MemoryStore):
+    """Takes nothing while the disk is full."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.appended: list[Sequence[Record]] = []
-        self.is_full = False
+    is_full = False
 
-    def append(self, records: Sequence[Record]) -> None:
-        if self.is_full:
-            raise CannotAppend("no space left")
-        super().append(records)
-        self.appended.append(records)
+    def append(self, content: bytearray) -> None:
+        if FullStore.is_full:
+            raise OSError(28, "no space left")
+        super().append(content)
 
 
 class Stage:
     def __init__(self) -> None:
-        self.journal = WatchedJournal()
-        settings = Settings(group_initial_rebalance_delay_ms=0)
         ids = count(1)
-        cluster = Cluster(
+        self.cluster = Cluster(
             cluster_id="c",
             nodes=[Node(node_id=NODE, host="host", port=1)],
-            settings=settings,
+            settings=Settings(group_initial_rebalance_delay_ms=0),
             fresh_id=lambda: UUID(int=next(ids)),
+            storage=PassingStorage(FullStore),
         )
-        cluster.create_topic("t", [(NODE,)] * 4, {}, AT.wall_ms)
-        self.runtime = GroupRuntime(cluster, lambda: str(next(ids)), lambda node_id: self.journal)
+        self.cluster.create_topic("t", [(NODE,)] * 4, {}, AT.wall_ms)
+        make_offsets_topic(self.cluster, AT.wall_ms)
+        self.runtime = GroupRuntime(self.cluster, lambda: str(next(ids)))
         self._tickets = count(1)
 
     def ask(self, decide: Any, request: object) -> tuple[Ticket, Any]:
         """The request's ticket, and its reply if it is not parked."""
         ticket = Ticket(next(self._tickets))
         return ticket, self.runtime.decide(NODE, decide, request, ticket, AT)
+
+    def flush(self) -> bool:
+        return self.runtime.flush(AT)
+
+    def read(self) -> None:
+        """All that is to be read."""
+        for _ in self.runtime.read(lambda: AT):
+            pass
+
+    def restart(self) -> None:
+        """Another runtime on the same logs; it has not read them yet."""
+        self.runtime = GroupRuntime(self.cluster, lambda: str(next(self._tickets)))
+
+    def log_of(self, group_id: str) -> PartitionLog:
+        index = offsets_partition(group_id, 50)
+        return self.cluster.topics["__consumer_offsets"].partitions[index].log
+
+    def batches(self, group_id: str = "g") -> list[list[Record]]:
+        """What was written to the partition of the group, batch by batch."""
+        content = self.log_of(group_id).read(0, max_bytes=1 << 30)
+        assert isinstance(content, bytes)
+        return [list(read_records(batch)) for batch in split(content)]
 
     def commit(self, *partitions: int, offset: int = 7, group_id: str = "g") -> list[ErrorCode]:
         request = commit_of([("t", [Line(partition, offset) for partition in partitions])], group_id=group_id)
@@ -68,11 +90,18 @@ class Stage:
         request = FetchOffsets(groups=(AskedGroup(group_id=group_id, topics=None),), is_by_id=False)
         _, reply = self.ask(Coordinator.fetch_offsets, request)
         [group] = reply.groups
+        assert group.error_code is ErrorCode.none
         return {line.partition_index: line.committed_offset for topic in group.topics for line in topic.partitions}
 
-    def join(self, member_id: str = "") -> tuple[Ticket, Any]:
+    def error_of_offsets(self, group_id: str) -> ErrorCode:
+        request = FetchOffsets(groups=(AskedGroup(group_id=group_id, topics=None),), is_by_id=False)
+        _, reply = self.ask(Coordinator.fetch_offsets, request)
+        error: ErrorCode = reply.groups[0].error_code
+        return error
+
+    def join(self, member_id: str = "", group_id: str = "g") -> tuple[Ticket, Any]:
         request = Join(
-            group_id="g",
+            group_id=group_id,
             member_id=member_id,
             instance_id=None,
             client_id="client",
@@ -110,57 +139,186 @@ class Stage:
 
 
 @pytest.fixture
-def stage() -> Stage:
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    monkeypatch.setattr(FullStore, "is_full", False)
     return Stage()
+
+
+@pytest.fixture
+def fill(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """The disk is full from now on, or no longer."""
+    return lambda is_full: monkeypatch.setattr(FullStore, "is_full", is_full)
+
+
+Fill = Callable[[bool], None]
 
 
 @pytest.mark.fact("O-025")
 def test_all_offsets_of_a_commit_are_kept_at_once(stage: Stage) -> None:
     assert stage.commit(0, 1, 2, 3) == [ErrorCode.none] * 4
-    [records] = stage.journal.appended
-    kept = [partition for record in records if isinstance(record, OffsetsStored) for partition in record.partitions]
-    assert kept == [0, 1, 2, 3]
+    assert stage.batches() == [], "what is decided waits for the flush"
+    assert stage.flush()
+    [batch] = stage.batches()
+    assert [int.from_bytes((record.key or b"")[-4:]) for record in batch] == [0, 1, 2, 3]
 
 
-@pytest.mark.fact("O-025")
-def test_a_commit_that_cannot_be_kept_is_not_acknowledged_and_not_seen(stage: Stage) -> None:
+def test_what_many_ask_between_two_flushes_is_written_in_one_batch(stage: Stage) -> None:
+    for offset in range(5):
+        stage.commit(0, 1, offset=offset)
+    stage.flush()
+    stage.flush()
+    assert [len(batch) for batch in stage.batches()] == [10]
+
+
+@pytest.mark.fact("O-025", "P-036", "P-037")
+def test_a_commit_that_cannot_be_kept_is_not_seen(stage: Stage, fill: Fill) -> None:
     stage.commit(0, 1, offset=1)
-    stage.journal.is_full = True
-    assert stage.commit(0, 1, offset=2) == [ErrorCode.not_coordinator] * 2
+    stage.flush()
+    fill(True)
+    stage.commit(0, 1, offset=2)
+    assert not stage.flush(), "so that its reply is not sent"
+    stage.read()
     assert stage.offsets() == {0: 1, 1: 1}
-    stage.journal.is_full = False
+    fill(False)
     assert stage.commit(0, offset=3) == [ErrorCode.none]
+    assert stage.flush()
     assert stage.offsets() == {0: 3, 1: 1}
 
 
-def test_other_groups_are_there_again_after_a_commit_that_could_not_be_kept(stage: Stage) -> None:
+@pytest.mark.fact("O-118")
+def test_an_offset_that_is_read_is_kept_before_the_answer_may_leave(stage: Stage, fill: Fill) -> None:
+    """Who commits and who reads in one round are answered after the same flush, or not at all."""
+    stage.commit(0, offset=1)
+    stage.flush()
+    stage.commit(0, offset=2)
+    assert stage.offsets() == {0: 2}
+    fill(True)
+    assert not stage.flush()
+    stage.read()
+    assert stage.offsets() == {0: 1}
+
+
+def test_groups_of_other_partitions_do_not_notice(stage: Stage, fill: Fill) -> None:
+    assert offsets_partition("other", 50) != offsets_partition("g", 50)
     stage.commit(0, offset=5, group_id="other")
-    stage.journal.is_full = True
+    stage.flush()
+    fill(True)
     stage.commit(0)
+    stage.flush()
     assert stage.offsets("other") == {0: 5}
+    assert stage.error_of_offsets("g") is ErrorCode.coordinator_load_in_progress
 
 
 @pytest.mark.fact("S-013", "T-104")
 def test_a_plan_is_handed_out_once_it_is_kept(stage: Stage) -> None:
     leader, follower = stage.completing_group()
     waiting, _ = stage.sync(follower, 2)
-    kept = len(stage.journal.appended)
     assert stage.replies() == {}
+    stage.flush()
+    kept = len(stage.batches())
     _, reply = stage.sync(leader, 2)
     assert reply.error_code is ErrorCode.none
-    assert len(stage.journal.appended) == kept + 1
     assert {ticket: told.error_code for ticket, told in stage.replies().items()} == {waiting: ErrorCode.none}
+    assert stage.flush()
+    assert len(stage.batches()) == kept + 1
 
 
-def test_a_plan_that_cannot_be_kept_is_handed_out_to_nobody(stage: Stage) -> None:
-    """And the group is as the journal knows it: here empty, so that all are to join anew (D5)."""
+@pytest.mark.parametrize("are_taken", [False, True])
+def test_a_plan_that_cannot_be_kept_is_handed_out_to_nobody(stage: Stage, fill: Fill, are_taken: bool) -> None:
+    """And the group is as the log knows it: here empty, so that all are to join anew (D5)."""
     leader, follower = stage.completing_group()
     waiting, _ = stage.sync(follower, 2)
-    stage.journal.is_full = True
-    _, reply = stage.sync(leader, 2)
-    assert reply.error_code is ErrorCode.not_coordinator
+    stage.flush()
+    fill(True)
+    stage.sync(leader, 2)
+    taken = stage.replies() if are_taken else {}
+    assert not stage.flush(), "so that replies that were taken are not sent"
     told = {ticket: reply.error_code for ticket, reply in stage.replies().items()}
-    assert told == {waiting: ErrorCode.not_coordinator}
-    stage.journal.is_full = False
+    assert told == ({} if taken else {waiting: ErrorCode.not_coordinator})
+    fill(False)
+    stage.read()
     assert stage.sync(leader, 2)[1].error_code is ErrorCode.unknown_member_id
     assert stage.join()[1].error_code is ErrorCode.none
+
+
+@pytest.mark.fact("P-039")
+def test_who_is_parked_when_its_group_is_let_go_is_told_to_look_for_it_again(stage: Stage, fill: Fill) -> None:
+    _, follower = stage.completing_group()
+    waiting, _ = stage.sync(follower, 2)
+    stage.flush()
+    fill(True)
+    stage.commit(0)
+    stage.runtime._log.append([GroupDeleted(group_id="g")], AT.wall_ms)  # anything of that partition
+    stage.flush()
+    assert stage.replies()[waiting].error_code is ErrorCode.not_coordinator
+
+
+@pytest.mark.fact("P-040", "J-005")
+def test_a_group_that_is_not_read_yet_says_so_and_a_heartbeat_is_fine(stage: Stage) -> None:
+    stage.commit(0, offset=4)
+    stage.commit(0, offset=5, group_id="other")
+    stage.flush()
+    stage.restart()
+    loading = ErrorCode.coordinator_load_in_progress
+    assert stage.commit(0) == [loading]
+    assert stage.error_of_offsets("g") is loading
+    assert stage.join()[1].error_code is loading
+    _, beat = stage.ask(Coordinator.heartbeat, Heartbeat("g", "m", None, 1))
+    assert beat.error_code is ErrorCode.none
+    assert stage.commit(0, group_id="of a partition with nothing in it") == [ErrorCode.none]
+    stage.read()
+    assert (stage.offsets(), stage.offsets("other")) == ({0: 4}, {0: 5})
+
+
+def test_reading_lets_others_have_their_turn(stage: Stage) -> None:
+    for _ in range(40):
+        for _ in range(100):
+            stage.commit(0, 1, 2, 3)
+        stage.flush()
+    stage.restart()
+    steps = stage.runtime.read(lambda: AT)
+    assert sum(1 for _ in steps) > 3
+
+
+def test_a_group_whose_value_is_of_a_newer_version_is_quarantined_and_others_are_served(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = encoding.group_key("newer")
+    stage.log_of("newer").append_own(batch_of(key, b"\x00\x63 from the future"), AT.wall_ms)
+    stage.commit(0, offset=6)
+    stage.flush()
+    stage.restart()
+    stage.read()
+    assert stage.join(group_id="newer")[1].error_code is ErrorCode.unknown_server_error
+    assert stage.commit(0, group_id="newer") == [ErrorCode.unknown_server_error]
+    assert stage.error_of_offsets("newer") is ErrorCode.unknown_server_error
+    assert stage.offsets() == {0: 6}
+    [line] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert "quarantined group=newer" in line
+    assert "version 99" in line
+    before = len(stage.batches("newer"))
+    stage.runtime.expire_offsets(Instant(AT.now, AT.wall_ms + 10**10))
+    stage.flush()
+    assert len(stage.batches("newer")) == before, "nothing is written over it"
+
+
+def test_a_partition_that_is_damaged_is_not_served_and_others_are(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.commit(0, offset=1)
+    stage.commit(0, offset=2, group_id="other")
+    stage.flush()
+    store = stage.log_of("g").segments[0].store
+    assert isinstance(store, MemoryStore)
+    store._bytes[-3] ^= 0xFF
+    stage.restart()
+    stage.read()
+    assert stage.error_of_offsets("g") is ErrorCode.coordinator_not_available
+    assert stage.offsets("other") == {0: 2}
+    assert any("checksum" in record.getMessage() for record in caplog.records if record.levelname == "ERROR")
+
+
+def batch_of(key: bytes, value: bytes | None) -> Batch:
+    pending = encoding.PendingBatch(AT.wall_ms)
+    pending.add(key, value, AT.wall_ms)
+    return pending.sealed()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kcoord.groups.instant import Instant
 from kcoord.server.turns import Turns
 
 
@@ -13,7 +14,12 @@ def run(script: Callable[[Turns, list[str]], None]) -> list[str]:
     happened: list[str] = []
 
     async def main() -> None:
-        turns = Turns(asyncio.get_running_loop(), afterwards=lambda: happened.append("."))
+        turns = Turns(
+            asyncio.get_running_loop(),
+            lambda: Instant(1.0, 1),
+            keep=lambda: happened.append("-"),
+            afterwards=lambda: happened.append("."),
+        )
         script(turns, happened)
         for _ in range(20):
             await asyncio.sleep(0)
@@ -23,7 +29,7 @@ def run(script: Callable[[Turns, list[str]], None]) -> list[str]:
     return happened
 
 
-def test_all_have_their_turn_before_anything_leaves() -> None:
+def test_all_have_their_turn_and_what_they_decided_is_kept_before_anything_leaves() -> None:
     def script(turns: Turns, happened: list[str]) -> None:
         def turn_of(name: str) -> Callable[[], None]:
             def turn() -> None:
@@ -35,7 +41,7 @@ def test_all_have_their_turn_before_anything_leaves() -> None:
         turns.ask(turn_of("a"))
         turns.ask(turn_of("b"))
 
-    assert run(script) == ["a", "b", "A", "B", "."]
+    assert run(script) == ["a", "b", "-", "A", "B", "."]
 
 
 def test_who_asks_again_within_a_turn_comes_after_those_who_are_read_meanwhile() -> None:
@@ -46,7 +52,7 @@ def test_who_asks_again_within_a_turn_comes_after_those_who_are_read_meanwhile()
 
         turns.ask(first)
 
-    assert run(script) == ["first", ".", "again", "."]
+    assert run(script) == ["first", "-", ".", "again", "-", "."]
 
 
 def test_a_fault_in_one_turn_keeps_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
@@ -59,13 +65,13 @@ def test_a_fault_in_one_turn_keeps_nobody_waiting(caplog: pytest.LogCaptureFixtu
         turns.ask_to_send(fail)
         turns.ask_to_send(lambda: happened.append("A"))
 
-    assert run(script) == ["a", "A", "."]
+    assert run(script) == ["a", "-", "A", "."]
     assert [record.message for record in caplog.records] == ["bug: a turn could not be taken"] * 2
 
 
 def test_what_is_to_leave_leaves_without_a_turn() -> None:
     """As the answers to those that were parked, when their time has come."""
-    assert run(lambda turns, happened: turns.ask_to_send(lambda: happened.append("A"))) == ["A", "."]
+    assert run(lambda turns, happened: turns.ask_to_send(lambda: happened.append("A"))) == ["-", "A", "."]
 
 
 def test_a_round_is_had_once_however_often_it_is_begun() -> None:
@@ -73,7 +79,7 @@ def test_a_round_is_had_once_however_often_it_is_begun() -> None:
         turns.begin()
         turns.begin()
 
-    assert run(script) == ["."]
+    assert run(script) == ["-", "."]
 
 
 def test_nothing_happens_any_more_after_the_end() -> None:

@@ -9,6 +9,7 @@
 | a fenced member never commits                      | who is a member; offsets that go back from one to the next  |
 | generations only grow                              | the generations seen since the groups were read             |
 | replaying the log gives what the live path holds   | a second coordinator that only replays                      |
+| so does the log as bytes, and the compacted log    | a third that reads them                                     |
 """
 
 from collections import Counter
@@ -175,6 +176,10 @@ class Ledger:
 
     # Steps.
 
+    def forget(self, ticket: Ticket) -> None:
+        """The server hung up instead of an answer."""
+        del self._waiting[ticket]
+
     def forget_waiting(self) -> None:
         """The process crashed."""
         self._waiting.clear()
@@ -203,6 +208,10 @@ class Ledger:
         self._check_who_is_gone(live)
         self._check_offsets(live)
         invariants.check_replayed(live, self._replayed.groups)
+
+    def check_log(self, read: Mapping[str, Group]) -> None:
+        """What was read from the logs is what they took."""
+        invariants.check_same(read, self._replayed.groups)
 
     def _check_who_is_gone(self, live: Mapping[str, Group]) -> None:
         members = {group_id: frozenset(group.members) for group_id, group in live.items()}

@@ -64,6 +64,11 @@ class Link:
         self._is_served = False
         self._behind.clear()
 
+    def break_off(self) -> None:
+        """The node hangs up: what it has sent may arrive before the client hears of it."""
+        self.forget()
+        self._world.later(self._travel_time(), self.drop)
+
     def answer(self, call: Call, reply: Reply) -> None:
         """The reply to the request that was parked; the next one's turn has come."""
         assert self._parked is call

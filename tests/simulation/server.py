@@ -1,22 +1,24 @@
 """The real runtime on simulated links, with journals that fail and a process that crashes."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Final
 from uuid import UUID
 
 from kcoord.broker import cluster as embedded
-from kcoord.broker.cluster import Cluster, NodeId
+from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId
 from kcoord.broker.describing import coordinator_of
+from kcoord.broker.store import MemoryStore, PassingStorage
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.group import Group
 from kcoord.groups.records import Record
 from kcoord.groups.replies import Reply
 from kcoord.groups.requests import DeleteGroups
-from kcoord.journal.journal import CannotAppend
-from kcoord.journal.memory import MemoryJournal
-from kcoord.server.group_runtime import ClusterTopics, GroupRuntime
+from kcoord.journal.compaction import Compacted, compact
+from kcoord.journal.decoding import FactReader, Unreadable
+from kcoord.journal.group_log import GroupLog
+from kcoord.server.group_runtime import ClusterTopics, GroupRuntime, make_offsets_topic
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
 from tests.simulation.ledger import Ledger
@@ -26,24 +28,37 @@ from tests.simulation.world import World
 TOPICS: Final = {"orders": 4, "payments": 3}
 
 
-class FlakyJournal(MemoryJournal):
+class FlakyStore(MemoryStore):
     """Keeps all that it took, over every crash; sometimes it takes nothing."""
 
-    def __init__(self, world: World, ledger: Ledger) -> None:
+    def __init__(self, world: World) -> None:
         super().__init__()
         self._world = world
-        self._ledger = ledger
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, content: bytearray) -> None:
         if self._world.goes_wrong(0.015):
-            self._world.note("journal", "takes nothing")
-            raise CannotAppend("no space left on this imagined device")
-        super().append(records)
-        self._ledger.keep(records)
+            self._world.note("disk", "takes nothing")
+            raise OSError(28, "no space left on this imagined device")
+        super().append(content)
 
-    def recover(self) -> Iterable[Record]:
-        self._ledger.go_back()
-        return super().recover()
+
+class WatchedLog(GroupLog):
+    """Tells the ledger what was kept."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
+        super().__init__(cluster)
+        self._ledger = ledger
+        self._waiting: list[Record] = []
+
+    def append(self, records: Sequence[Record], now_ms: int) -> None:
+        super().append(records, now_ms)
+        self._waiting += records
+
+    def flush(self, now_ms: int) -> dict[int, str]:
+        waiting, self._waiting = self._waiting, []
+        failed = super().flush(now_ms)
+        self._ledger.keep([record for record in waiting if self.partition_of(record.group_id) not in failed])
+        return failed
 
 
 class Server:
@@ -57,17 +72,19 @@ class Server:
             nodes=[embedded.Node(node_id=NodeId(number), host="host", port=number) for number in range(1, nodes + 1)],
             settings=settings,
             fresh_id=lambda: UUID(int=next(self._topics_made)),
+            storage=PassingStorage(lambda: FlakyStore(world)),
         )
         for name in TOPICS:
             self._create_topic(name)
         replayed = Coordinator(settings=settings, topics=ClusterTopics(self.cluster), fresh_id=str)
         self.ledger = Ledger(self._group, replayed)
-        self._journals = {node_id: FlakyJournal(world, self.ledger) for node_id in self.cluster.nodes}
+        make_offsets_topic(self.cluster, world.instant().wall_ms)
         self._ids = count(1)
         self._tickets = count(1)
         self._links: list[Link] = []
         self._parked: dict[Ticket, tuple[Link, Call]] = {}
         self._is_settling = False
+        self._compaction: Generator[None, None, Compacted] | None = None
         self._lateness = 0.0
         self._start()
 
@@ -86,11 +103,13 @@ class Server:
         self.ledger.ask(ticket, call)
         self._parked[ticket] = (link, call)
         reply = self._runtime.decide(NodeId(link.node_id), call.decide, call.request, ticket, self._world.instant())
-        if reply is not None:
-            del self._parked[ticket]
-            self.ledger.answer(ticket, reply)
         self._world.note(call.who, call.request, reply)
-        self._settle()
+        if reply is None:
+            self._settle()
+        elif self._keep([(ticket, reply)]):
+            del self._parked[ticket]
+        else:
+            reply = None
         return reply
 
     # Time.
@@ -115,6 +134,7 @@ class Server:
     def crash(self) -> None:
         """Everything in memory is lost: who waits hears nothing more, and looks for a coordinator again."""
         self._world.note("server", "crashes")
+        self._end_compaction()
         links, self._links = self._links, []
         for link in links:
             link.forget()
@@ -124,6 +144,33 @@ class Server:
         if self._world.goes_wrong(0.3):
             self.cluster.settings = replace(self.cluster.settings, group_max_size=self._world.rng.choice([3, 1000]))
         self._start()
+
+    def begin_compaction(self) -> None:
+        """Of some log, a step now and then; the coordinators go on meanwhile."""
+        logs = [partition.log for partition in self.cluster.topics[OFFSETS_TOPIC].partitions if partition.log.size]
+        if logs and self._compaction is None:
+            retention_ms = self._world.rng.choice([0, 60_000])
+            at = self._world.instant()
+            compacted = self._world.rng.choice(logs)
+            self._compaction = compact(compacted, now_ms=at.wall_ms, delete_retention_ms=retention_ms)
+            self._go_on_compacting()
+
+    def _go_on_compacting(self) -> None:
+        if self._compaction is None:
+            return
+        try:
+            next(self._compaction)
+        except (StopIteration, OSError) as end:
+            self._world.note("compaction", "failed" if isinstance(end, OSError) else end.value)
+            self._compaction = None
+            self.check_log()
+        else:
+            self._world.later(self._world.rng.expovariate(1), self._go_on_compacting)
+
+    def _end_compaction(self) -> None:
+        if self._compaction is not None:
+            self._compaction.close()
+        self._compaction = None
 
     def drop_some_link(self) -> None:
         links = [link for link in self._links if link.is_open]
@@ -165,12 +212,30 @@ class Server:
     def check(self) -> None:
         self.ledger.check(self.coordinators())
 
+    def check_log(self) -> None:
+        """What is read from the logs, compacted or not, is what was kept."""
+        reading = Coordinator(settings=self.cluster.settings, topics=ClusterTopics(self.cluster), fresh_id=str)
+        log = GroupLog(self.cluster)
+        for index in range(len(log.partitions)):
+            for facts in log.read(index, FactReader()):
+                for fact in facts:
+                    assert not isinstance(fact, Unreadable)
+                    reading.replay(fact)
+        self.ledger.check_log(reading.groups)
+
     def _group(self, group_id: str) -> Group:
         return self._runtime._coordinators[self.node_of(group_id)].groups[group_id]
 
     def _start(self) -> None:
-        self._runtime = GroupRuntime(self.cluster, lambda: f"{next(self._ids):036d}", self._journals.__getitem__)
-        self._runtime.recover(self._world.instant())
+        self._runtime = GroupRuntime(
+            self.cluster, lambda: f"{next(self._ids):036d}", lambda cluster: WatchedLog(cluster, self.ledger)
+        )
+        self._read()
+
+    def _read(self) -> None:
+        self.ledger.go_back()
+        for _ in self._runtime.read(self._world.instant):
+            pass
         self._settle()
 
     def _settle(self) -> None:
@@ -178,14 +243,32 @@ class Server:
         if self._is_settling:
             return
         self._is_settling = True
-        while replies := self._runtime.take_replies():
-            for ticket, reply in replies:
+        self._keep([])
+        self._is_settling = False
+
+    def _keep(self, own: list[tuple[Ticket, Reply]]) -> bool:
+        """Send what was decided once it is kept; if it cannot be, hang up on those who would have heard of it."""
+        replies = self._runtime.take_replies()
+        is_kept = self._runtime.flush(self._world.instant())
+        for ticket, reply in own + replies:
+            if is_kept:
                 self.ledger.answer(ticket, reply)
-            for ticket, reply in replies:
-                link, call = self._parked.pop(ticket)
+            else:
+                self.ledger.forget(ticket)
+        for ticket, reply in replies:
+            link, call = self._parked.pop(ticket)
+            if is_kept:
                 self._world.note(call.who, call.request, reply)
                 link.answer(call, reply)
-        self._is_settling = False
+            else:
+                link.break_off()
+        if not is_kept:
+            for ticket, _ in own:
+                self._parked.pop(ticket)[0].break_off()
+            self._read()
+        if self._runtime.outbox:
+            self._keep([])
+        return is_kept
 
     def _create_topic(self, name: str) -> None:
         self.cluster.create_topic(name, self.cluster.spread(0, TOPICS[name], 1), {}, self._world.instant().wall_ms)

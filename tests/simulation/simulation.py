@@ -44,8 +44,11 @@ class Simulation:
         try:
             for _ in range(self._steps):
                 self._step()
+            self.server.check_log()
             self._settle()
+            self.server.check_log()
             self._end()
+            self.server.check_log()
         except Exception as error:
             raise SimulationFailed(
                 f"seed {self._seed} at {self.world.now:.3f}: {type(error).__name__}: {error}\n"

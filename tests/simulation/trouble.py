@@ -36,6 +36,7 @@ class Trouble:
             server.drop_some_link: 5,
             server.crash: 1,
             server.expire_offsets: 1,
+            server.begin_compaction: 3,
             self._make_topic_anew: 1,
             self._end_somebody: 3,
             self._end_everybody: 1,

@@ -33,6 +33,8 @@ def test_the_command_line_holds_topics_and_settings() -> None:
     assert " ".join(command[4:]) == (
         "--listen 127.0.0.1:0 --brokers 3 --topic orders:6 --topic t:1 --set group.max.size=4 -o json"
     )
+    command = serve_command(1, {}, {}, Path("data"), True)
+    assert " ".join(command[4:]) == "--listen 127.0.0.1:0 --brokers 1 --data-dir data --fsync -o json"
 
 
 def test_the_handle_knows_where_the_cluster_is(stand_in: Path) -> None:

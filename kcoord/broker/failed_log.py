@@ -1,0 +1,39 @@
+"""A log that cannot be used because of what was found on disk: nothing is read from it, and nothing is changed."""
+
+from kcoord.broker.admission import Allowance
+from kcoord.broker.partition_log import Appended, LogSettings, PartitionLog, Refused, TimestampOffset
+from kcoord.broker.store import LogStorage
+from kcoord.errors import ErrorCode
+from kcoord.wire.batches import Batch
+
+
+class FailedLog(PartitionLog):
+    """Whoever asks gets KAFKA_STORAGE_ERROR; deleting its topic is all that can be done with it."""
+
+    is_failed = True
+
+    def __init__(self, name: str, settings: LogSettings, *, storage: LogStorage, reason: str) -> None:
+        super().__init__(name, settings, now_ms=0)
+        self._refused = Refused(error=ErrorCode.kafka_storage_error, message=f"The log has failed: {reason}")
+        self._storage = storage
+
+    def append(self, batch: Batch, now_ms: int, allowance: Allowance | None = None) -> Appended | Refused:
+        return self._refused
+
+    def append_own(self, batch: Batch, now_ms: int) -> Appended | Refused:
+        return self._refused
+
+    def read(self, offset: int, *, max_bytes: int, min_one_batch: bool = False) -> bytes | Refused:
+        return self._refused
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        raise OSError(self._refused.message)
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        raise OSError(self._refused.message)
+
+    def delete_records(self, before_offset: int, now_ms: int) -> int | Refused:
+        return self._refused
+
+    def enforce_retention(self, now_ms: int) -> int:
+        return 0

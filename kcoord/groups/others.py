@@ -1,0 +1,77 @@
+"""Groups of other kinds, which a log that Kafka wrote may hold: consumer (KIP-848), share and streams groups.
+
+They are a sibling of classic groups, and are not coordinated here. Nothing of them is lost: they are listed, their
+offsets can be read, and while they have members nobody may join them, commit for them or delete them. Their members
+cannot be heard here, and so are taken to be there until the group is deleted by the coordinator that knows them.
+
+Offsets are kept in a group of the same name as every other group's are.
+"""
+
+from enum import StrEnum
+
+from kcoord.groups.records import Kind, OtherDeleted, OtherStored, Part
+
+
+class OtherState(StrEnum):
+    """As ModernGroup.maybeUpdateGroupState tells them apart."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class OtherGroup:
+    def __init__(self, group_id: str, kind: Kind) -> None:
+        self.group_id = group_id
+        self.kind = kind
+        self._keys: dict[bytes, None] = {}
+        self._epoch = 0
+        self._target_epoch = 0
+        self._members: set[str] = set()
+        self._reached: dict[str, int | None] = {}  # the epoch of each member that is settled
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._members
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether every record of it was deleted."""
+        return not self._keys
+
+    @property
+    def state(self) -> OtherState:
+        if self.is_empty:
+            return OtherState.EMPTY
+        if self.kind is Kind.SHARE:
+            return OtherState.STABLE
+        if self._epoch > self._target_epoch:
+            return OtherState.ASSIGNING
+        are_there = all(self._reached.get(member_id) == self._target_epoch for member_id in self._members)
+        return OtherState.STABLE if are_there else OtherState.RECONCILING
+
+    def keep(self, record: OtherStored) -> None:
+        self._keys[record.key] = None
+        match record.part:
+            case Part.GROUP:
+                self._epoch = record.epoch
+            case Part.TARGET:
+                self._target_epoch = record.epoch
+            case Part.MEMBER:
+                self._members.add(record.member_id)
+            case Part.CURRENT:
+                self._reached[record.member_id] = record.epoch if record.is_settled else None
+            case Part.ELSE:
+                pass
+
+    def forget(self, record: OtherDeleted) -> None:
+        self._keys.pop(record.key, None)
+        if record.part is Part.MEMBER:
+            self._members.discard(record.member_id)
+        if record.part is Part.CURRENT:
+            self._reached.pop(record.member_id, None)
+
+    def deleted(self) -> list[OtherDeleted]:
+        """The records that take it away, the last written first as its coordinator would."""
+        return [OtherDeleted(self.group_id, self.kind, key) for key in reversed(self._keys)]

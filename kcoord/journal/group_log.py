@@ -1,0 +1,103 @@
+"""The journal: facts of groups in the partitions of `__consumer_offsets`, as Kafka keeps them.
+
+    append ─► records of each partition wait, in batches ─► flush ─► one write per partition, then the answers leave
+    read   ◄─ facts, from the log's beginning on
+
+All that is decided in one round of the loop waits for the same flush, so that a write is shared by as many requests as
+there are. Which partition a group is in is Kafka's rule; it holds for as long as the topic has its partitions.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Partition
+from kcoord.broker.describing import offsets_partition
+from kcoord.broker.partition_log import Refused
+from kcoord.groups.records import Record
+from kcoord.journal.decoding import Fact, FactReader
+from kcoord.journal.encoding import PendingBatch, add_fact
+from kcoord.wire.batches import BadBatch, Batch, has_valid_crc, split
+
+_READ_BYTES: Final = 1 << 18
+"""Read at once: an event loop that reads its groups is to have time for others in between."""
+
+
+class Unsound(OSError):
+    """A partition that cannot be read to its end."""
+
+
+class GroupLog:
+    """`cluster` has the topic, with as many partitions as it is to have."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._partitions: Sequence[Partition] = cluster.topics[OFFSETS_TOPIC].partitions
+        self._count = len(self._partitions)
+        self._pending: dict[int, list[PendingBatch]] = {}
+        self.flushed: Collection[int] = ()  # the partitions that the last flush wrote to
+
+    @property
+    def partitions(self) -> Sequence[Partition]:
+        return self._partitions
+
+    def partition_of(self, group_id: str) -> int:
+        return offsets_partition(group_id, self._count)
+
+    def append(self, records: Sequence[Record], now_ms: int) -> None:
+        """Have these kept with the next flush, in their order."""
+        for record in records:
+            partition = offsets_partition(record.group_id, self._count)
+            batches = self._pending.get(partition)
+            if batches is None:
+                batches = self._pending[partition] = []
+            add_fact(batches, record, now_ms)
+
+    def flush(self, now_ms: int) -> dict[int, str]:
+        """Keep all that waits, and say why not of the partitions of which something is not kept."""
+        if not self._pending:
+            self.flushed = ()
+            return {}
+        pending, self._pending = self._pending, {}
+        self.flushed = pending.keys()
+        failed = {}
+        for index, batches in pending.items():
+            for batch in batches:
+                if refused := self._write(self._partitions[index], batch.sealed(), now_ms):
+                    failed[index] = refused.message or refused.error.name
+                    break
+        return failed
+
+    def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
+        """What the partition holds, some at a time, as of when reading began. Raises Unsound."""
+        log = self._partitions[index].log
+        offset, end = log.start_offset, log.end_offset
+        if log.is_failed:
+            raise Unsound("its log has failed")
+        while offset < end:
+            content = log.read(offset, max_bytes=_READ_BYTES, min_one_batch=True)
+            if isinstance(content, Refused):
+                raise Unsound(content.message or content.error.name)
+            if not content:
+                break
+            facts: list[Fact] = []
+            for batch in _batches(content):
+                facts += reader.read(batch)
+                offset = batch.header.last_offset + 1
+            yield facts
+
+    def _write(self, partition: Partition, batch: Batch, now_ms: int) -> Refused | None:
+        outcome = partition.log.append_own(batch, now_ms)
+        if isinstance(outcome, Refused):
+            return outcome
+        self._cluster.appended(partition, batch.header.size)
+        return None
+
+
+def _batches(content: bytes) -> Iterator[Batch]:
+    try:
+        for batch in split(content):
+            if not has_valid_crc(batch):
+                raise Unsound(f"the batch of offset {batch.header.base_offset} is damaged: its checksum is wrong")
+            yield batch
+    except BadBatch as bad:
+        raise Unsound(bad.message) from bad

@@ -1,0 +1,65 @@
+"""What is asked of the operating system to change files, in one place: a test lets any of it fail, or stops there."""
+
+import os
+from pathlib import Path
+
+_NEW_FILE = 0o644
+
+
+class System:
+    """As `os` has it, but that a write is whole. What the system refuses is an OSError."""
+
+    def open(self, path: Path) -> int:
+        """A descriptor to read and write; the file is made if it is not there."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _NEW_FILE)
+
+    def write(self, file: int, content: bytes | bytearray, position: int) -> None:
+        done = os.pwrite(file, content, position)
+        while done < len(content):
+            done += os.pwrite(file, content[done:], position + done)
+
+    def read(self, file: int, size: int, position: int) -> bytes:
+        return os.pread(file, size, position)
+
+    def truncate(self, file: int, size: int) -> None:
+        os.ftruncate(file, size)
+
+    def sync(self, file: int) -> None:
+        """Have the file's content and size on the disk."""
+        os.fdatasync(file) if hasattr(os, "fdatasync") else os.fsync(file)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Have the names in the folder on the disk."""
+        opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+    def make_folder(self, folder: Path) -> None:
+        folder.mkdir()
+
+    def rename(self, path: Path, to: Path) -> None:
+        path.replace(to)
+
+    def delete(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def delete_folder(self, folder: Path) -> None:
+        """With all files in it."""
+        for path in folder.iterdir():
+            self.delete(path)
+        folder.rmdir()
+
+    def write_whole(self, path: Path, content: bytes) -> None:
+        """Let the file hold this, or what it held before, whatever happens meanwhile."""
+        unfinished = path.with_name(f"{path.name}.tmp")
+        file = self.open(unfinished)
+        try:
+            self.truncate(file, 0)
+            self.write(file, content, 0)
+            self.sync(file)
+        finally:
+            os.close(file)
+        self.rename(unfinished, path)
+        self.sync_folder(path.parent)
