@@ -23,9 +23,9 @@ The road of a request, and where each step is:
     journal/   what is to be found again. Topics: the data folder (data_dir), what is in it (finding, topics_file,
                broker_metadata), a log's own folder (log_folder, checkpoints, producer_snapshot), where a log ends
                (recovery); files with names (segment_files, by way of system) and without (file_store). Groups: their
-               records in `__consumer_offsets`, all that there are as data (layouts, layout_codec), what we write (encoding)
-               and read (decoding, offset_runs), the journal itself (group_log), its compaction (compacting decides,
-               compaction does it); segments told (dump)
+               records in `__consumer_offsets`, all that there are as data (layouts, layout_codec), what we write
+               (encoding) and read (decoding, offset_runs), the journal itself (group_log), its compaction (compacting
+               decides, compaction does it); segments told (dump)
     api/       the table of what is served, and one file per Kafka API: entity to request
     server/    asyncio, sockets, clocks, limits: what a cluster starts with (setup), listener and alarms
                (runtime), what is done now and then (chores), connection, whose turn it is (turns), dispatch by routes

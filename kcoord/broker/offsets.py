@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from kcoord.broker.cluster import Asked, Cluster, Partition
+from kcoord.broker.cluster import INTERNAL_TOPICS, Asked, Cluster, Partition
 from kcoord.broker.leaders import fence_epoch
 from kcoord.broker.partition_log import Refused
 from kcoord.errors import ErrorCode
@@ -248,6 +248,8 @@ def _delete_before(
 ) -> DeletionLine:
     if partition is None:
         return DeletionLine(partition_index=index, error_code=ErrorCode.unknown_topic_or_partition)
+    if partition.topic in INTERNAL_TOPICS:
+        return DeletionLine(partition_index=index, error_code=ErrorCode.invalid_topic_exception)
     if partition.leader != asked.node.node_id:
         return DeletionLine(partition_index=index, error_code=ErrorCode.not_leader_or_follower)
     before = partition.log.size

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 from uuid import UUID
 
-from kcoord.broker.cluster import Asked, Cluster, NodeId, Topic
+from kcoord.broker.cluster import OFFSETS_TOPIC, Asked, Cluster, NodeId, Topic
 from kcoord.broker.configs import ConfigSource, effective_source
 from kcoord.broker.names import METADATA_TOPIC, unified, why_invalid
 from kcoord.broker.topic_settings import TOPIC_SETTINGS, BadConfig, effective, refuse_unless_valid
@@ -242,6 +242,8 @@ def _grow(cluster: Cluster, growth: Growth, validate_only: bool, now_ms: int) ->
     try:
         if topic is None:
             raise Refusal(ErrorCode.unknown_topic_or_partition, None)
+        if topic.name == OFFSETS_TOPIC:
+            raise Refusal(ErrorCode.invalid_partitions, "Groups are found by the number of partitions of this topic.")
         replicas = _replicas_of_growth(cluster, topic, growth)
         if not validate_only:
             cluster.add_partitions(topic, replicas, now_ms)
@@ -339,6 +341,8 @@ def _delete(cluster: Cluster, doomed: DoomedTopic) -> DeletedTopic:
     if topic is None:
         error = ErrorCode.unknown_topic_id if doomed.name is None else ErrorCode.unknown_topic_or_partition
         return _undeleted(doomed, "There is no such topic.", error)
+    if topic.name == OFFSETS_TOPIC:
+        return _undeleted(doomed, "Groups live in this topic.", ErrorCode.invalid_topic_exception)
     try:
         cluster.delete_topic(topic)
     except OSError as error:

@@ -67,7 +67,8 @@ _HEARTBEATS = {error: HeartbeatReply(error_code=error) for error in ErrorCode}  
 
 
 class Coordinator:
-    """`refusal` says why a group cannot be asked for here or now; `fresh_id` gives the end of each new member id."""
+    """`fresh_id` gives the end of each new member id. `refusal` says why a group cannot be asked for here or now, and
+    `is_reading` whether there are groups of which nothing is known yet."""
 
     def __init__(
         self,
@@ -76,6 +77,7 @@ class Coordinator:
         topics: Topics,
         fresh_id: Callable[[], str],
         refusal: Callable[[str], ErrorCode | None] = lambda group_id: None,
+        is_reading: Callable[[], bool] = lambda: False,
     ) -> None:
         self.groups: dict[str, Group] = {}
         self.others: dict[str, OtherGroup] = {}  # of kinds that are not coordinated here
@@ -83,6 +85,7 @@ class Coordinator:
         self._topics = topics
         self._fresh_id = fresh_id
         self._refusal = refusal
+        self._is_reading = is_reading
         self._deadlines = Deadlines()
         self._census = Census()
         self._initial_delay = settings.group_initial_rebalance_delay_ms / 1000
@@ -95,14 +98,17 @@ class Coordinator:
         if error := self._refusal(request.group_id):
             return joining.refuse(ticket, error, "")
         group, made = self.groups.get(request.group_id), NOTHING
-        if request.group_id in self.others:
+        if self._is_in_use_elsewhere(request.group_id):
             return joining.refuse(ticket, ErrorCode.inconsistent_group_protocol, request.member_id)
         if group is None and request.member_id:
             return joining.refuse(ticket, ErrorCode.unknown_member_id, request.member_id)
         if self._is_full_for(request, group):
             return joining.refuse(ticket, ErrorCode.policy_violation, "")
+        if request.group_id in self.others:
+            made = self._make_classic(self.others[request.group_id])
         if group is None:
-            group, made = self._make(request.group_id, at)
+            group, new = self._make(request.group_id, at)
+            made += new
         fresh_id = "" if request.member_id else self._fresh_id()  # randomness takes longer than all the rest
         return made + joining.join(group, request, ticket, at, self._settings, fresh_id)
 
@@ -170,6 +176,8 @@ class Coordinator:
     # Operators.
 
     def list_groups(self, request: ListGroups, ticket: Ticket, at: Instant) -> ListGroupsReply:
+        if self._is_reading():
+            return ListGroupsReply(groups=(), error_code=ErrorCode.coordinator_load_in_progress)
         groups = [group for group in self.groups.values() if group.group_id not in self.others]
         return describing.list_groups(groups, self.others.values(), request)
 
@@ -344,6 +352,12 @@ class Coordinator:
         """Whether it is of another kind, and has members."""
         other = self.others.get(group_id)
         return other is not None and not other.is_empty
+
+    def _make_classic(self, other: OtherGroup) -> Effects:
+        """Nobody is left in it: who joins makes it a classic group, which keeps its offsets."""
+        records = other.deleted()
+        self._replay_all(records)
+        return Effects((), tuple(records))
 
     def _forget_other(self, record: OtherDeleted) -> None:
         other = self.others.get(record.group_id)

@@ -30,7 +30,9 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Set
     if group.state is State.PREPARING_REBALANCE:
         return refuse(ticket, ErrorCode.rebalance_in_progress)
     is_plan = group.state is State.COMPLETING_REBALANCE and group.is_leader(request.member_id)
-    if is_plan and any(len(each) > settings.kcoord_member_max_bytes for each in request.plan.values()):
+    is_too_large = is_plan and group.record_size(request.plan) > settings.message_max_bytes
+    most = settings.kcoord_member_max_bytes
+    if is_plan and not is_too_large and any(len(assignment) > most for assignment in request.plan.values()):
         return refuse(ticket, ErrorCode.policy_violation)
     member = group.members[request.member_id]
     group.awaiting_sync.discard(member.member_id)
@@ -42,7 +44,7 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Set
     member.sync_ticket = ticket
     if not is_plan:
         return superseded
-    if group.record_size(request.plan) > settings.message_max_bytes:
+    if is_too_large:
         return superseded + _plan_anew(group, at, settings.group_initial_rebalance_delay_ms / 1000)
     return superseded + _hand_out(group, request.plan, at)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcoord.server")
 
 _LONGEST_NAP: Final = 30.0
-_REST: Final = 1.0
+REST: Final = 1.0
 _LONGEST_STEP: Final = 0.01
 
 
@@ -43,7 +43,7 @@ class Chores:
         self.is_busy = self.has_slack = False
         self._household = household
         self._tasks: list[asyncio.Task[None]] = []
-        self._rereading: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         settings = self._household.cluster.settings
@@ -51,47 +51,46 @@ class Chores:
             (self._close_idle, min(settings.connections_max_idle_ms / 4000, _LONGEST_NAP)),
             (self._enforce_retention, settings.log_retention_check_interval_ms / 1000),
             (self._expire_offsets, settings.offsets_retention_check_interval_ms / 1000),
-            (self._give_back_memory, _REST),
-            (self._warn_if_full, _REST),
+            (self._give_back_memory, REST),
+            (self._warn_if_full, REST),
         ]
         self._tasks = [asyncio.create_task(_repeat(chore, every)) for chore, every in chores]
         self._tasks.append(asyncio.create_task(self._compact()))
 
-    def read_groups(self) -> None:
-        """Read what is kept of groups, while others are served."""
-        self._tasks.append(asyncio.create_task(self._read_groups(pause=0.0)))
+    def read_groups(self, groups: "GroupRuntime", *, pause: float = 0.0) -> None:
+        """Read what is kept of groups, while others are served; after a pause where a disk has just failed."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read_groups(groups, pause))
 
-    def read_groups_later(self) -> None:
-        """The same after a while, as a disk that has just failed may fail again."""
-        if self._rereading is None or self._rereading.done():
-            self._rereading = asyncio.create_task(self._read_groups(pause=_REST))
-            self._tasks.append(self._rereading)
-
-    async def _read_groups(self, pause: float) -> None:
-        await asyncio.sleep(pause)
-        groups = self._household.groups
-        if groups is None:
-            return
-        until = time.monotonic() + _LONGEST_STEP
-        for _ in groups.read(self._household.now):
-            if time.monotonic() > until:
-                await asyncio.sleep(0)
-                until = time.monotonic() + _LONGEST_STEP
-        self._household.settle()
+    async def _read_groups(self, groups: "GroupRuntime", pause: float) -> None:
+        while groups.unread:
+            await asyncio.sleep(pause)
+            until = time.monotonic() + _LONGEST_STEP
+            for _ in groups.read(self._household.now):
+                if time.monotonic() > until:
+                    await asyncio.sleep(0)
+                    until = time.monotonic() + _LONGEST_STEP
+            self._household.settle()
+            pause = REST  # if there is more to read already, a disk has failed again
 
     async def _compact(self) -> None:
         settings = self._household.cluster.settings
         while True:
             await asyncio.sleep(settings.log_cleaner_backoff_ms / 1000)
-            if self._household.groups is not None:
-                from kcoord.server.compactor import compact_what_is_worth_it  # with the first group
+            if self._household.groups is None:
+                continue
+            from kcoord.server.compactor import compact_what_is_worth_it  # with the first group
 
+            try:
                 await compact_what_is_worth_it(self._household.cluster, self._household.groups)
+            except Exception:
+                log.exception("bug: compaction failed; it is tried again")
 
     async def end(self) -> None:
-        for task in self._tasks:
+        tasks = [*self._tasks, *([self._reading] if self._reading else [])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _close_idle(self) -> None:
         allowed_ms = self._household.cluster.settings.connections_max_idle_ms

@@ -117,7 +117,8 @@ class GroupRuntime:
         self._for_each(lambda coordinator: coordinator.tick(at), at)
 
     def expire_offsets(self, at: Instant) -> None:
-        self._for_each(lambda coordinator: coordinator.expire_offsets(at), at)
+        if not self.is_reading:  # of a group that is half read, what is known so far may be old
+            self._for_each(lambda coordinator: coordinator.expire_offsets(at), at)
 
     def topic_deleted(self, name: str, topic_id: UUID, at: Instant) -> None:
         self._for_each(lambda coordinator: coordinator.topic_deleted(name, topic_id), at)
@@ -127,6 +128,12 @@ class GroupRuntime:
     @property
     def is_reading(self) -> bool:
         return ErrorCode.coordinator_load_in_progress in self._closed.values()
+
+    def _is_reading_of(self, node_id: NodeId) -> bool:
+        return any(
+            error is ErrorCode.coordinator_load_in_progress and self._log.partitions[index].leader == node_id
+            for index, error in self._closed.items()
+        )
 
     def read(self, now: Callable[[], Instant]) -> Iterator[None]:
         """Read the partitions that are to be read, a step at a time; others are served in between."""
@@ -206,6 +213,7 @@ class GroupRuntime:
             topics=ClusterTopics(self._cluster),
             fresh_id=self._fresh_id,
             refusal=lambda group_id: self._refusal(node_id, group_id),
+            is_reading=lambda: self._is_reading_of(node_id),
         )
 
 

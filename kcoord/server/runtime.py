@@ -19,7 +19,7 @@ from kcoord.api.table import SERVED
 from kcoord.broker.cluster import OFFSETS_TOPIC, NodeId, Partition, Topic
 from kcoord.broker.long_polls import LongPolls
 from kcoord.groups.instant import Instant
-from kcoord.server.chores import Chores
+from kcoord.server.chores import REST, Chores
 from kcoord.server.clock import instant, now_ms
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
@@ -85,8 +85,7 @@ class Runtime:
             self._servers.append(await self._listen(node.node_id, listening))
         self._chores.begin()
         if OFFSETS_TOPIC in self.cluster.topics:
-            self._made_groups()
-            self._chores.read_groups()
+            self._chores.read_groups(self._made_groups())
         return self
 
     async def __aexit__(
@@ -146,7 +145,8 @@ class Runtime:
         if not is_kept:
             for connection in [each for each in self._connections if each.has_unsent]:
                 connection.close("what its answers rest on could not be kept")
-            self._chores.read_groups_later()
+            if self.groups:
+                self._chores.read_groups(self.groups, pause=REST)
             self.settle()
 
     def held(self, change: int) -> None:

@@ -15,7 +15,7 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.instant import Instant
 from kcoord.groups.records import GroupDeleted
-from kcoord.groups.requests import AskedGroup, FetchOffsets, Heartbeat, Join, Sync
+from kcoord.groups.requests import AskedGroup, FetchOffsets, Heartbeat, Join, ListGroups, Sync
 from kcoord.journal import encoding
 from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
 from kcoord.settings import Settings
@@ -268,6 +268,17 @@ def test_a_group_that_is_not_read_yet_says_so_and_a_heartbeat_is_fine(stage: Sta
     assert stage.commit(0, group_id="of a partition with nothing in it") == [ErrorCode.none]
     stage.read()
     assert (stage.offsets(), stage.offsets("other")) == ({0: 4}, {0: 5})
+
+
+def test_groups_are_not_listed_before_all_of_them_are_known(stage: Stage) -> None:
+    stage.commit(0)
+    stage.flush()
+    stage.restart()
+    _, early = stage.ask(Coordinator.list_groups, ListGroups())
+    assert (early.groups, early.error_code) == ((), ErrorCode.coordinator_load_in_progress)
+    stage.read()
+    _, listed = stage.ask(Coordinator.list_groups, ListGroups())
+    assert [group.group_id for group in listed.groups] == ["g"]
 
 
 def test_reading_lets_others_have_their_turn(stage: Stage) -> None:
