@@ -55,13 +55,13 @@ _offset_start = Struct(">hqi").pack
 class PendingBatch:
     """Records of one partition that wait for their batch to be written."""
 
-    __slots__ = ("_first_ms", "_last_ms", "_plain", "_size", "count")
+    __slots__ = ("_first_ms", "_last_ms", "_size", "count", "plain")
 
     def __init__(self, now_ms: int) -> None:
         self.count = 0
         self._size = 0
         self._first_ms = self._last_ms = now_ms
-        self._plain: list[bytes] = []
+        self.plain: list[bytes] = []
 
     def has_room_at(self, now_ms: int) -> bool:
         return self.count < MOST_RECORDS and self._size < _ENOUGH_BYTES and 0 <= now_ms - self._first_ms <= _MOST_MS
@@ -79,7 +79,7 @@ class PendingBatch:
                 b"\0",
             )
         )
-        self._plain += (_varint(len(body)), body)
+        self.plain += (_varint(len(body)), body)
         self._size += len(body)
         self.count += 1
         self._last_ms = max(self._last_ms, now_ms)
@@ -93,7 +93,7 @@ class PendingBatch:
             _, pack, front, names, middle, tags = _form(fact.group_id, fact.topic, fact.topic_id, len(delta))
             front += _DELTAS[now_ms - self._first_ms]
             partition, offset, epoch = fact.partitions[0], fact.offsets[0], fact.leader_epochs[0]
-            self._plain.append(pack(front, delta, names, partition, middle, offset, epoch, _EMPTY_TEXT, at_ms, tags))
+            self.plain.append(pack(front, delta, names, partition, middle, offset, epoch, _EMPTY_TEXT, at_ms, tags))
             self.count = count + 1
             return 1
         more = min(MOST_RECORDS - count, len(fact.partitions) - start)
@@ -103,7 +103,7 @@ class PendingBatch:
         _, pack, front, names, middle, tags = _form(fact.group_id, fact.topic, fact.topic_id, len(deltas[0]))
         front += _DELTAS[now_ms - self._first_ms]
         columns = (fact.partitions[start:end], fact.offsets[start:end], fact.leader_epochs[start:end])
-        self._plain += [
+        self.plain += [
             pack(front, delta, names, partition, middle, offset, epoch, _EMPTY_TEXT, at_ms, tags)
             for delta, partition, offset, epoch in zip(deltas, *columns, strict=True)
         ]
@@ -111,27 +111,49 @@ class PendingBatch:
         return end
 
     def sealed(self) -> Batch:
-        """The batch; its offsets are for the log to set."""
-        header = BatchHeader(
-            base_offset=0,
-            length=0,
-            leader_epoch=0,
-            magic=MAGIC,
-            crc=0,
-            attributes=0,
-            last_offset_delta=self.count - 1,
-            base_timestamp=self._first_ms,
-            max_timestamp=self._last_ms,
-            producer_id=NO_PRODUCER_ID,
-            producer_epoch=-1,
-            base_sequence=NO_SEQUENCE,
-            record_count=self.count,
-        )
-        data = assemble(header, b"".join(self._plain))
-        return Batch(header=read_header(data), data=memoryview(data))
+        return _sealed(b"".join(self.plain), self.count, self._first_ms, self._last_ms)
 
 
-def add_fact(batches: list[PendingBatch], fact: Record, now_ms: int) -> None:
+class SealedBatch:
+    """Records that are all of their batch already, of one time."""
+
+    __slots__ = ("_at_ms", "_plain", "count")
+
+    def __init__(self, plain: bytes, count: int, at_ms: int) -> None:
+        self.count = count
+        self._plain = plain
+        self._at_ms = at_ms
+
+    def sealed(self) -> Batch:
+        return _sealed(self._plain, self.count, self._at_ms, self._at_ms)
+
+
+Pending = list[PendingBatch | SealedBatch]
+"""What waits to be written to one partition, in its order."""
+
+
+def _sealed(plain: bytes, count: int, first_ms: int, last_ms: int) -> Batch:
+    """The batch; its offsets are for the log to set."""
+    header = BatchHeader(
+        base_offset=0,
+        length=0,
+        leader_epoch=0,
+        magic=MAGIC,
+        crc=0,
+        attributes=0,
+        last_offset_delta=count - 1,
+        base_timestamp=first_ms,
+        max_timestamp=last_ms,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=-1,
+        base_sequence=NO_SEQUENCE,
+        record_count=count,
+    )
+    data = assemble(header, plain)
+    return Batch(header=read_header(data), data=memoryview(data))
+
+
+def add_fact(batches: Pending, fact: Record, now_ms: int) -> None:
     """Put a fact behind those that wait, in as many batches as it needs."""
     if isinstance(fact, OffsetsStored) and fact.expires_at_ms is None and not any(fact.metadata):
         start, end = 0, len(fact.partitions)
@@ -176,11 +198,22 @@ def offset_key(group_id: str, topic: str, partition: int) -> bytes:
     return _offset_names(group_id, topic) + _int(partition)
 
 
-def _last(batches: list[PendingBatch], now_ms: int) -> PendingBatch:
+def offset_parts(record: bytes, topic_id: UUID | None) -> tuple[bytes, bytes, bytes]:
+    """Of an offset without text, what is before its offset, between that and its time, and behind."""
+    time_at = len(record) - len(_topic_tag(topic_id)) - 1 - 8
+    between_at = time_at - 5  # the leader epoch, and the text
+    return record[: between_at - 8], record[between_at:time_at], record[time_at + 8 :]
+
+
+def _last(batches: Pending, now_ms: int) -> PendingBatch:
     """The last batch, or a new one if that has no room."""
-    if not batches or not batches[-1].has_room_at(now_ms):
-        batches.append(PendingBatch(now_ms))
-    return batches[-1]
+    if batches:
+        last = batches[-1]
+        if isinstance(last, PendingBatch) and last.has_room_at(now_ms):
+            return last
+    new = PendingBatch(now_ms)
+    batches.append(new)
+    return new
 
 
 class _Form(NamedTuple):

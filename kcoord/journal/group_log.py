@@ -15,7 +15,8 @@ from kcoord.broker.describing import offsets_partition
 from kcoord.broker.partition_log import Refused
 from kcoord.groups.records import Record
 from kcoord.journal.decoding import Fact, FactReader
-from kcoord.journal.encoding import PendingBatch, add_fact
+from kcoord.journal.encoding import Pending, add_fact
+from kcoord.journal.usual_commits import UsualCommits
 from kcoord.wire.batches import BadBatch, Batch, has_valid_crc, split
 
 _READ_BYTES: Final = 1 << 18
@@ -33,7 +34,8 @@ class GroupLog:
         self._cluster = cluster
         self._partitions: Sequence[Partition] = cluster.topics[OFFSETS_TOPIC].partitions
         self._count = len(self._partitions)
-        self._pending: dict[int, list[PendingBatch]] = {}
+        self._pending: dict[int, Pending] = {}
+        self._usual = UsualCommits()
         self.flushed: Collection[int] = ()  # the partitions that the last flush wrote to
 
     @property
@@ -45,12 +47,18 @@ class GroupLog:
 
     def append(self, records: Sequence[Record], now_ms: int) -> None:
         """Have these kept with the next flush, in their order."""
+        if usual := self._usual.batch_of(records, now_ms):
+            self._pending_of(records[0].group_id).append(usual)
+            return
         for record in records:
-            partition = offsets_partition(record.group_id, self._count)
-            batches = self._pending.get(partition)
-            if batches is None:
-                batches = self._pending[partition] = []
-            add_fact(batches, record, now_ms)
+            add_fact(self._pending_of(record.group_id), record, now_ms)
+
+    def _pending_of(self, group_id: str) -> Pending:
+        partition = offsets_partition(group_id, self._count)
+        pending = self._pending.get(partition)
+        if pending is None:
+            pending = self._pending[partition] = []
+        return pending
 
     def flush(self, now_ms: int) -> dict[int, str]:
         """Keep all that waits, and say why not of the partitions of which something is not kept."""

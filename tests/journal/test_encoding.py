@@ -18,7 +18,7 @@ from kcoord.groups.records import (
     StoredMember,
 )
 from kcoord.journal.decoding import Fact, FactReader
-from kcoord.journal.encoding import MOST_RECORDS, PendingBatch, add_fact, key_values
+from kcoord.journal.encoding import MOST_RECORDS, Pending, add_fact, key_values
 from kcoord.journal.layout_codec import write_key, write_value
 from kcoord.wire import records as wire
 from kcoord.wire.batches import has_valid_crc
@@ -70,14 +70,14 @@ deleted = st.builds(GroupDeleted, group_id=names) | st.builds(
 facts = offsets() | offsets(st.just("")) | groups | deleted
 
 
-def written(facts: Sequence[Record], now_ms: int = NOW_MS) -> list[PendingBatch]:
-    batches: list[PendingBatch] = []
+def written(facts: Sequence[Record], now_ms: int = NOW_MS) -> Pending:
+    batches: Pending = []
     for fact in facts:
         add_fact(batches, fact, now_ms)
     return batches
 
 
-def read_back(batches: Sequence[PendingBatch]) -> list[Fact]:
+def read_back(batches: Pending) -> list[Fact]:
     reader = FactReader()
     return [fact for batch in batches for fact in reader.read(batch.sealed())]
 
@@ -106,7 +106,7 @@ def test_what_is_written_is_read_back_in_its_order(facts: list[Record]) -> None:
 def test_whatever_the_clock_does_records_keep_their_order_and_batches_their_times(
     facts: list[Record], drifts: list[int]
 ) -> None:
-    batches: list[PendingBatch] = []
+    batches: Pending = []
     times = []
     for fact, drift in zip(facts, drifts, strict=False):
         before = sum(batch.count for batch in batches)
