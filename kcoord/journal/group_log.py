@@ -7,6 +7,7 @@ All that is decided in one round of the loop waits for the same flush, so that a
 there are. Which partition a group is in is Kafka's rule; it holds for as long as the topic has its partitions.
 """
 
+import logging
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
@@ -21,6 +22,9 @@ from kcoord.wire.batches import BadBatch, Batch, has_valid_crc, split
 
 _READ_BYTES: Final = 1 << 18
 """Read at once: an event loop that reads its groups is to have time for others in between."""
+
+
+log = logging.getLogger("kcoord.journal")
 
 
 class Unsound(OSError):
@@ -69,10 +73,14 @@ class GroupLog:
         self.flushed = pending.keys()
         failed = {}
         for index, batches in pending.items():
-            for batch in batches:
-                if refused := self._write(self._partitions[index], batch.sealed(), now_ms):
-                    failed[index] = refused.message or refused.error.name
-                    break
+            try:
+                for batch in batches:
+                    if refused := self._write(self._partitions[index], batch.sealed(), now_ms):
+                        failed[index] = refused.message or refused.error.name
+                        break
+            except Exception as bug:  # one partition is not to stop the others
+                log.exception("bug partition=%s: what waits cannot be written", index)
+                failed[index] = repr(bug)
         return failed
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:

@@ -192,7 +192,11 @@ class GroupRuntime:
 
     def _take(self, effects: Effects, at: Instant) -> None:
         if effects.records:
-            self._log.append(effects.records, at.wall_ms)
+            try:
+                self._log.append(effects.records, at.wall_ms)
+            except Exception as bug:  # what was decided must not stay in memory alone
+                self._unload({self._log.partition_of(record.group_id): repr(bug) for record in effects.records}, at)
+                raise
         if effects.events:
             _log(effects.events)
 

@@ -145,9 +145,9 @@ class Runtime:
         if not is_kept:
             for connection in [each for each in self._connections if each.has_unsent]:
                 connection.close("what its answers rest on could not be kept")
-            if self.groups:
-                self._chores.read_groups(self.groups, pause=REST)
             self.settle()
+        if self.groups and self.groups.unread:
+            self._chores.read_groups(self.groups, pause=REST)
 
     def held(self, change: int) -> None:
         self._held_bytes += change

@@ -180,6 +180,8 @@ def _text(source: _Source, depth: int, field: Field, is_flexible: bool) -> None:
     source.add(depth, f"{n} = b[p]; p += 1")
     source.add(depth, f"if {n} > 1:")
     source.add(depth + 1, f"if {n} > 127: {n}, p = read_uvarint(b, p - 1)")
+    if field.kafka_type == "string":  # as long as it can be in versions that are not flexible, as Kafka has it
+        source.add(depth + 1, f"if {n} > 32768: raise BadBody('a text of {field.name} of more than 32767 bytes')")
     source.add(depth + 1, f"if {n} > 1: p += {n} - 1")
     if field.name == source.wanted:
         source.add(depth, f"if {n} > 0: found.append((p - {n} + 1, str({n} - 1) + 's'))")

@@ -10,11 +10,14 @@ import pytest
 from kcoord.testing.cluster import Cluster
 from kcoord.wire.codec import decode_response
 from kcoord.wire.frames import framed
+from kcoord.wire.varint import uvarint
 from tests.hostile.scene import API_VERSIONS, METADATA, PATIENCE, Scene, receive_frame, request_frame
 from tests.hostile.test_names import metadata_of, string
 
 LAST = 0x4C415354
 NO_TOPICS = b"\x01\x01\x00\x00"
+HEARTBEAT = 12
+HEARTBEAT_REST = bytes(4) + b"\x02m\x00\x00"  # a generation, a member id, no instance id, no tags
 
 
 def start(api_key: int, version: int) -> bytes:
@@ -48,6 +51,7 @@ HOSTILE: dict[str, bytes] = {
     "an array of a negative length": request_frame(METADATA, 8, struct.pack(">i", -2) + b"\x00\x00\x00"),
     "a null string where none may be": request_frame(METADATA, 8, struct.pack(">ih", 1, -1) + b"\x00\x00\x00"),
     "a string that lies": request_frame(METADATA, 8, struct.pack(">ih", 1, 32767) + b"abc"),
+    "a string of 32,768 bytes": request_frame(HEARTBEAT, 4, uvarint(32_769) + b"g" * 32_768 + HEARTBEAT_REST),
     "a boolean of 2": request_frame(METADATA, 12, b"\x01\x02\x00\x00"),
     "a topic name that is no UTF-8": request_frame(METADATA, 8, metadata_of(b"caf\xe9")),
     "a client id that is no UTF-8": framed([start(METADATA, 8), string(b"caf\xe9"), metadata_of(b"a/b")]),

@@ -1,5 +1,6 @@
 """Nothing is answered before it is kept; and what happens when it cannot be."""
 
+import struct
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -268,6 +269,18 @@ def test_a_group_that_is_not_read_yet_says_so_and_a_heartbeat_is_fine(stage: Sta
     assert stage.commit(0, group_id="of a partition with nothing in it") == [ErrorCode.none]
     stage.read()
     assert (stage.offsets(), stage.offsets("other")) == ({0: 4}, {0: 5})
+
+
+def test_what_cannot_be_written_does_not_stay_in_memory(stage: Stage) -> None:
+    """A fault of ours: the wire lets no such name through."""
+    with pytest.raises(struct.error):
+        stage.commit(0, group_id="g" * 40_000)
+    with pytest.raises(struct.error):
+        stage.commit(0, group_id="g" * 40_000 + "h")
+    stage.flush()
+    stage.read()
+    _, listed = stage.ask(Coordinator.list_groups, ListGroups())
+    assert listed.groups == ()
 
 
 def test_groups_are_not_listed_before_all_of_them_are_known(stage: Stage) -> None:
