@@ -223,7 +223,7 @@ class PartitionLog:
         """
         replaced = self._segments[:count]
         assert 0 < count < len(self._segments), "the active segment is not replaced"
-        self._storage.replace([segment.store for segment in replaced], replacement)
+        self._storage.replace([segment.store for segment in replaced], replacement, replaced[-1].next_offset)
         segment = Segment.closed(
             replaced[0].base_offset,
             next_offset=replaced[-1].next_offset,

@@ -52,8 +52,11 @@ class LogStorage(Protocol):
     def make_replacement(self, base_offset: int) -> Store:
         """A store for what is to take the place of segments, of which the first begins here."""
 
-    def replace(self, replaced: Sequence[Store], replacement: Store) -> None:
-        """Let the replacement be there and the replaced be gone: both or neither, whatever happens meanwhile."""
+    def replace(self, replaced: Sequence[Store], replacement: Store, end_offset: int) -> None:
+        """Let the replacement be there and the replaced be gone: both or neither, whatever happens meanwhile.
+
+        `end_offset` is where the next segment begins. If OSError is raised, nothing has changed.
+        """
 
     def delete(self) -> None:
         """The log is no more. Its segments are closed."""
@@ -135,7 +138,7 @@ class _PassingLog:
     def make_replacement(self, base_offset: int) -> Store:
         return self._make_store()
 
-    def replace(self, replaced: Sequence[Store], replacement: Store) -> None:
+    def replace(self, replaced: Sequence[Store], replacement: Store, end_offset: int) -> None:
         for store in replaced:
             store.delete()
 

@@ -59,6 +59,8 @@ def _log_folders(data_dir: DataDir) -> Folders:
         if why_invalid(named["topic"]):
             log.warning("left aside folder=%s: no topic has such a name", path)
             continue
+        if data_dir.log_folder(path.name).is_leftover():
+            continue
         folders.setdefault(named["topic"], {})[int(named["partition"])] = data_dir.log_folder(path.name)
     return folders
 

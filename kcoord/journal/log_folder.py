@@ -15,6 +15,7 @@ when it changes: a broker makes those anew that it does not find.
 
 import logging
 import os
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,6 +38,8 @@ INDEXES: Final = (".index", ".timeindex", ".txnindex")
 DELETED: Final = "-delete"
 _SIBLINGS: Final = (SNAPSHOT, *INDEXES)
 _LONGEST_NAME: Final = 255
+OFFSET_DIGITS: Final = 20
+SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
 
 
 class LogFolder:
@@ -51,13 +54,20 @@ class LogFolder:
 
     def make(self, topic_id: UUID) -> None:
         """Have the folder, with the topic's id in it."""
-        self.files.system.make_folder(self.folder)
+        if not self.is_leftover():
+            self.files.system.make_folder(self.folder)
         self.files.made(self.folder)
         try:
             self.write_topic_id(topic_id)
         except OSError:
             self.delete()
             raise
+
+    def is_leftover(self) -> bool:
+        """Whether it is there and nothing is in it: one that could not be made, and not be taken away either."""
+        if not self.folder.is_dir() or read_topic_id(self.folder) is not None:
+            return False
+        return not any(path.stat().st_size for path in self.folder.glob(f"*{SEGMENT}"))
 
     def write_topic_id(self, topic_id: UUID) -> None:
         self._write(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id_text(topic_id)}".encode())
@@ -71,6 +81,7 @@ class LogFolder:
         return SegmentFile(self.files, self.path(base_offset, SWAP), size=size)
 
     def make_segment(self, base_offset: int, producers: Producers) -> Store:
+        self.files.heal(self.folder)  # what follows a segment tells where it ends
         if not self.is_new:  # before the segment: without its snapshot, it would be one whose past is not known
             self._write(f"{base_offset:020}{SNAPSHOT}", write_snapshot(producers.items()))
         store = self.open_segment(base_offset, 0)
@@ -87,25 +98,40 @@ class LogFolder:
         store.truncate(0)
         return store
 
-    def replace(self, replaced: Sequence[Store], replacement: Store) -> None:
-        """In the steps of Kafka's LocalLog.replaceSegments; from the first renaming on, a start would finish it."""
+    def replace(self, replaced: Sequence[Store], replacement: Store, end_offset: int) -> None:
+        """In the steps of Kafka's LocalLog.replaceSegments.
+
+        From the first renaming on there is no way back, as what is replaced begins to go. What fails then is left for
+        the next start, or for the next time; until then the replacement is read under the name that it has.
+        """
         assert isinstance(replacement, SegmentFile)
-        first, *others = [store for store in replaced if isinstance(store, SegmentFile)]
-        base_offset = offset_of(first.path)
-        system, swap = self.files.system, self.path(base_offset, SWAP)
+        files = [store for store in replaced if isinstance(store, SegmentFile)]
+        base_offset = offset_of(files[0].path)
+        swap = self.path(base_offset, SWAP)
         if error := replacement.sync():
             raise error
-        system.rename(replacement.path, swap)
+        self.files.system.rename(replacement.path, swap)
         replacement.moved(swap)
+        for file in files:
+            file.close()
+            self.files.forget(file)
+        try:
+            self.put_in_place(base_offset, end_offset)
+            replacement.moved(self.path(base_offset, SEGMENT), _SIBLINGS)
+            self.files.system.sync_folder(self.folder)
+        except OSError as failed:
+            log.error("not in place yet log=%s segment=%s error=%r", self.name, base_offset, str(failed))
+
+    def put_in_place(self, base_offset: int, end_offset: int) -> None:
+        """Let a replacement that is complete be the segment that begins here, and all others up to the end be gone."""
+        system = self.files.system
         system.sync_folder(self.folder)
-        for store in others:  # the oldest first: what is left by a crash is the end of what was there
-            store.delete()
-        first.close()
-        self.files.forget(first)
+        for name in self.names():  # the oldest first: what is left by a crash is the end of what was there
+            if SEGMENT_NAME.fullmatch(name) and base_offset < int(name[:OFFSET_DIGITS]) < end_offset:
+                for kind in (SEGMENT, *_SIBLINGS):
+                    system.delete(self.path(int(name[:OFFSET_DIGITS]), kind))
         self.delete_indexes(base_offset)
-        system.rename(swap, first.path)
-        replacement.moved(first.path, _SIBLINGS)
-        system.sync_folder(self.folder)
+        system.rename(self.path(base_offset, SWAP), self.path(base_offset, SEGMENT))
 
     def delete(self) -> None:
         """Out of the way at once, by Kafka's name for it; what of it cannot be deleted now is at the next start."""

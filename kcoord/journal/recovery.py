@@ -112,11 +112,7 @@ def _finish_replacement(folder: LogFolder, names: Sequence[str]) -> None:
     for swap in [folder.folder / name for name in names if name.endswith(SWAP)]:
         base_offset = offset_of(swap)
         end = _end_of_replacement(folder, swap)
-        for old in _segments_in(folder, names):
-            if base_offset < old.base_offset < end:
-                folder.open_segment(old.base_offset, old.size).delete()
-        folder.delete_indexes(base_offset)
-        system.rename(swap, folder.path(base_offset, SEGMENT))
+        folder.put_in_place(base_offset, end)
         system.sync_folder(folder.folder)
         log.info("replacement finished log=%s segment=%s", folder.name, base_offset)
     for name in names:

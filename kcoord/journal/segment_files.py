@@ -10,7 +10,6 @@ needed again.
 
 import logging
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from kcoord.journal.system import System
@@ -28,6 +27,7 @@ class SegmentFiles:
         self._open: dict[SegmentFile, int] = {}  # descriptors, the longest unused first
         self._unsynced: dict[SegmentFile, None] = {}
         self._unsynced_folders: dict[Path, None] = {}
+        self.scarred: dict[SegmentFile, None] = {}  # files with something behind their end that could not be cut off
         self._is_failing = False
 
     @property
@@ -49,6 +49,11 @@ class SegmentFiles:
         errors += [error for folder in folders if (error := self._sync_folder(folder))]
         if errors:
             raise errors[0]
+
+    def heal(self, folder: Path) -> None:
+        """Cut off what unfinished writes left in files of this folder. Raises OSError."""
+        for file in [each for each in self.scarred if each.path.parent == folder]:
+            file.heal()
 
     def close(self) -> None:
         for file in list(self._open):
@@ -84,8 +89,9 @@ class SegmentFiles:
         self._is_failing = True
 
     def forget(self, file: "SegmentFile") -> None:
-        """The file is gone: there is nothing to sync."""
+        """The file is gone: there is nothing to sync, and nothing to cut off."""
         self._unsynced.pop(file, None)
+        self.scarred.pop(file, None)
 
     def forget_folder(self, folder: Path) -> None:
         self._unsynced_folders.pop(folder, None)
@@ -122,6 +128,8 @@ class SegmentFile:
             raise OSError(self.fault.errno, f"{self.path.name} could not be synced: {self.fault.strerror}")
         files, size = self._files, self._size
         try:
+            if self in files.scarred:
+                self.heal()
             files.system.write(files.descriptor(self), content, size)
         except OSError as error:
             self._drop_unfinished()
@@ -139,6 +147,11 @@ class SegmentFile:
         if len(content) < size:
             raise OSError(f"{self.path} ends at {position + len(content)}, not at {self._size}")
         return content
+
+    def heal(self) -> None:
+        """Cut off what an unfinished write left. Raises OSError."""
+        self._files.system.truncate(self._files.descriptor(self), self._size)
+        self._files.scarred.pop(self, None)
 
     def truncate(self, size: int) -> None:
         self._files.system.truncate(self._files.descriptor(self), size)
@@ -175,5 +188,9 @@ class SegmentFile:
 
     def _drop_unfinished(self) -> None:
         """Give the disk back what a write took before it failed."""
-        with suppress(OSError):
+        try:
             self._files.system.truncate(self._files.descriptor(self), self._size)
+        except OSError:
+            self._files.scarred[self] = None
+        else:
+            self._files.scarred.pop(self, None)

@@ -13,6 +13,7 @@ No asyncio and no clock here, so that a simulation can drive it as the server do
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 from uuid import UUID
@@ -63,7 +64,7 @@ class GroupRuntime:
         self._closed: dict[int, ErrorCode] = {}  # partitions whose groups cannot be asked for, and what is said instead
         self._quarantined: dict[str, str] = {}  # groups that cannot be read, and why
         self._is_alone = len(cluster.nodes) == 1
-        self.outbox: list[tuple[Ticket, Reply]] = []  # for `take_replies`
+        self.outbox: deque[tuple[Ticket, Reply]] = deque()  # for `next_reply` and `take_replies`
         self.unread: list[int] = []  # partitions that are to be read
         for partition in self._log.partitions:
             if partition.log.size or partition.log.is_failed:
@@ -83,10 +84,17 @@ class GroupRuntime:
                 self.outbox.append((to, reply))
         return own
 
+    def next_reply(self) -> tuple[Ticket, Reply] | None:
+        """The reply to a request that was parked, in the order in which they were decided.
+
+        One at a time where what is done with one may flush: if that fails, the next ones are others.
+        """
+        return self.outbox.popleft() if self.outbox else None
+
     def take_replies(self) -> list[tuple[Ticket, Reply]]:
-        """Replies to requests that were parked, in the order in which they were decided."""
-        replies, self.outbox = self.outbox, []
-        return replies
+        """All of them."""
+        replies, self.outbox = self.outbox, deque()
+        return list(replies)
 
     def flush(self, at: Instant) -> bool:
         """Whether all that was decided is kept. If not, no reply that was taken since the last flush may be sent."""
@@ -104,7 +112,7 @@ class GroupRuntime:
         for index, why in failed.items():
             log.error("unloaded partition=%s why=%r", index, why)
             self._close(index)
-        self.outbox = _not_coordinator(self.outbox)
+        self.outbox = deque(_not_coordinator(self.outbox))
         for coordinator in self._coordinators.values():
             self.outbox += coordinator.unload(at, self._is_in(failed.keys())).replies
 

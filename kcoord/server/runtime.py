@@ -208,11 +208,13 @@ class Runtime:
 
     def _answer_members(self) -> bool:
         """Answer the members whose group has decided; whether there were any. Some may have hung up meanwhile."""
-        replies = self.groups.take_replies() if self.groups else []
-        for ticket, reply in replies:
+        if not self.groups or not self.groups.outbox:
+            return False
+        while (decided := self.groups.next_reply()) is not None:
+            ticket, reply = decided
             if ticket in self._parked:
                 self._answer(ticket, Dispatch.answer, reply)
-        return bool(replies)
+        return True
 
     def _answer_fetches(self, tickets: Sequence[Ticket]) -> None:
         for ticket in tickets:

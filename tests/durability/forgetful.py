@@ -1,0 +1,104 @@
+"""A disk that keeps only what it was asked to sync, as after a power cut; by the letter of POSIX, names too.
+
+Files are written as usual, so that the server reads what it wrote. Beside the folder another one is filled, with what
+would be there after a power cut, by numbers that stand for files and folders:
+
+    files/<number>   the content that was synced
+    names/<number>   of a folder: the names in it when it was last synced, and the numbers that they stand for
+"""
+
+import json
+import os
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from kcoord.journal.system import System
+
+_ROOT: Final = 0
+
+
+class ForgetfulSystem(System):
+    def __init__(self, folder: Path, kept: Path) -> None:
+        """What is in the folder now is kept."""
+        self._folder = folder
+        self._kept = kept
+        self._fresh = count(_ROOT + 1)
+        self._numbers: dict[int, int] = {}  # by inode
+        self._unsynced: dict[int, int] = {}  # where the first change begins, by number
+        for part in ("files", "names"):
+            (kept / part).mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._numbers[folder.stat().st_ino] = _ROOT
+        self._keep_all(folder)
+
+    def open(self, path: Path) -> int:
+        is_new = not path.exists()
+        opened = super().open(path)
+        if is_new:
+            self._numbers[os.fstat(opened).st_ino] = next(self._fresh)
+        return opened
+
+    def make_folder(self, folder: Path) -> None:
+        super().make_folder(folder)
+        self._numbers[folder.stat().st_ino] = next(self._fresh)
+
+    def write(self, file: int, content: bytes | bytearray, position: int) -> None:
+        super().write(file, content, position)
+        self._changed(file, position)
+
+    def truncate(self, file: int, size: int) -> None:
+        super().truncate(file, size)
+        self._changed(file, size)
+
+    def sync(self, file: int) -> None:
+        number, size = self._number(file), os.fstat(file).st_size
+        start = self._unsynced.pop(number, size)
+        with (self._kept / "files" / str(number)).open("r+b" if self._is_kept(number) else "w+b") as kept:
+            kept.seek(start)
+            kept.write(os.pread(file, size - start, start))
+            kept.truncate(size)
+
+    def sync_folder(self, folder: Path) -> None:
+        names = {path.name: [path.is_dir(), self._number_of(path)] for path in folder.iterdir()}
+        written = self._kept / "names.tmp"
+        written.write_text(json.dumps(names))
+        written.replace(self._kept / "names" / str(self._number_of(folder)))
+
+    def _changed(self, file: int, position: int) -> None:
+        number = self._number(file)
+        self._unsynced[number] = min(position, self._unsynced.get(number, position))
+
+    def _is_kept(self, number: int) -> bool:
+        return (self._kept / "files" / str(number)).exists()
+
+    def _number(self, file: int) -> int:
+        return self._numbers[os.fstat(file).st_ino]
+
+    def _number_of(self, path: Path) -> int:
+        inode = path.stat().st_ino
+        if inode not in self._numbers:  # made by somebody else: the lock
+            self._numbers[inode] = next(self._fresh)
+        return self._numbers[inode]
+
+    def _keep_all(self, folder: Path) -> None:
+        for path in folder.iterdir():
+            number = self._number_of(path)
+            if path.is_dir():
+                self._keep_all(path)
+            else:
+                (self._kept / "files" / str(number)).write_bytes(path.read_bytes())
+        self.sync_folder(folder)
+
+
+def after_power_cut(kept: Path, folder: Path, number: int = _ROOT) -> None:
+    """Make the folder as it would be found. What was not synced of a file that has a name is not there."""
+    folder.mkdir()
+    names = kept / "names" / str(number)
+    found = json.loads(names.read_text()) if names.exists() else {}
+    for name, (is_folder, inner) in found.items():
+        if is_folder:
+            after_power_cut(kept, folder / name, inner)
+        else:
+            content = kept / "files" / str(inner)
+            (folder / name).write_bytes(content.read_bytes() if content.exists() else b"")

@@ -1,0 +1,203 @@
+"""What writers were told, and what may have happened besides.
+
+Everything that can be asked for again is a register: a committed offset, the members of a group, a topic. Each belongs
+to one writer, who asks for one change after the other, in order:
+
+    acknowledged ─ asked ─ asked ─ asked
+         │            └───────┴───────┴─ not answered: the process died, or the disk failed. May have happened or not
+         └─ must have happened
+
+So a register may be found as what was acknowledged last, or as any of what was asked for since; never as anything
+before. What is found is all that is possible from then on.
+
+Logs are shared by writers. A batch is known by its bytes: each is unlike all others.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+STAMPED = 16
+"""The first bytes of a batch that the server writes itself: the offset, and behind the length the leader's epoch."""
+
+
+class Register(Generic[T]):
+    """What one thing may be."""
+
+    __slots__ = ("_asked", "_possible")
+
+    def __init__(self, value: T) -> None:
+        self._possible: list[tuple[int, T]] = [(0, value)]
+        self._asked = 0
+
+    def ask(self, value: T) -> int:
+        """This is asked for; what to call it when it is acknowledged."""
+        self._asked += 1
+        self._possible.append((self._asked, value))
+        return self._asked
+
+    def acknowledge(self, asked: int) -> None:
+        """It has happened, and with it the end of all that was possible before."""
+        self._possible = [each for each in self._possible if each[0] >= asked]
+
+    def settle(self, found: T) -> None:
+        """It is so."""
+        self._possible = [(self._asked, found)]
+
+    @property
+    def possible(self) -> list[T]:
+        return [value for _, value in self._possible]
+
+    @property
+    def is_sure(self) -> bool:
+        return len(self._possible) == 1
+
+    @property
+    def acknowledged(self) -> T:
+        return self._possible[0][1]
+
+    @property
+    def last(self) -> T:
+        """What it is, if all that was asked for has happened."""
+        return self._possible[-1][1]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    offset: int
+    leader_epoch: int
+    text: str
+
+    def __repr__(self) -> str:
+        return f"{self.offset} (epoch {self.leader_epoch}, {self.text[:10]!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The members of a group that was told to be Stable, or left by all; what each was assigned."""
+
+    number: int
+    assignments: frozenset[tuple[str, bytes]] = frozenset()
+
+    @property
+    def member_ids(self) -> list[str]:
+        return sorted(member_id for member_id, _ in self.assignments)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicShape:
+    partitions: int
+    retention_ms: int
+
+
+@dataclass(slots=True)
+class Promise:
+    """A change of some registers at once."""
+
+    parts: list[tuple[Register[Any], int]] = field(default_factory=list)
+
+    def kept(self) -> None:
+        """It was acknowledged."""
+        for register, asked in self.parts:
+            register.acknowledge(asked)
+
+
+class GroupPage:
+    """What is known of one group."""
+
+    def __init__(self) -> None:
+        self.is_deleted = Register(True)  # if it was; one without offsets and members may be there or not
+        self.generation: Register[Generation | None] = Register(None)
+        self.offsets: dict[tuple[str, int], Register[Committed | None]] = {}
+
+    def commit(self, topic: str, commits: Mapping[int, Committed]) -> Promise:
+        promise = Promise([self._asked(topic, partition, committed) for partition, committed in commits.items()])
+        return self._with_life(promise)
+
+    def delete_offsets(self, topic: str, partitions: Iterable[int]) -> Promise:
+        return Promise([self._asked(topic, partition, None) for partition in partitions])
+
+    def join(self) -> None:
+        """A group that is joined is there, and known by its members once it has a plan for them."""
+        self._with_life(Promise())
+
+    def move_to(self, generation: Generation) -> Promise:
+        return self._with_life(Promise([(self.generation, self.generation.ask(generation))]))
+
+    def delete(self) -> Promise:
+        parts: list[tuple[Register[Any], int]] = [(each, each.ask(None)) for each in self.offsets.values()]
+        parts.append((self.generation, self.generation.ask(None)))
+        return Promise([*parts, (self.is_deleted, self.is_deleted.ask(True))])
+
+    def _with_life(self, promise: Promise) -> Promise:
+        promise.parts.append((self.is_deleted, self.is_deleted.ask(False)))
+        return promise
+
+    def _asked(self, topic: str, partition: int, value: Committed | None) -> tuple[Register[Committed | None], int]:
+        register = self.offsets.setdefault((topic, partition), Register(None))
+        return register, register.ask(value)
+
+
+class LogPage:
+    """What is known of one partition's records."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[bytes, int] = {}  # of batches that must be there
+        self._asked: dict[bytes, None] = {}  # those that may be
+
+    def ask(self, batch: bytes) -> None:
+        if batch[STAMPED:] not in self._offsets:
+            self._asked[batch[STAMPED:]] = None
+
+    def acknowledge(self, batch: bytes, offset: int) -> str | None:
+        """It is there, they say; what is wrong if that cannot be."""
+        body = batch[STAMPED:]
+        self._asked.pop(body, None)
+        known = self._offsets.setdefault(body, offset)
+        return None if known == offset else f"is at {known}, and was acknowledged once more at {offset}"
+
+    def has(self, batch: bytes) -> bool:
+        """Whether it must be there."""
+        return batch[STAMPED:] in self._offsets
+
+    def settle(self, found: Iterable[tuple[int, bytes]]) -> Iterator[str]:
+        """What is wrong with a log of these batches; what was asked for is settled by it."""
+        seen: dict[bytes, int] = {}
+        for offset, batch in found:
+            body = bytes(batch[STAMPED:])
+            if body in seen:
+                yield f"the batch at {seen[body]} is there again at {offset}"
+            elif body in self._offsets:
+                if self._offsets[body] != offset:
+                    yield f"the batch that was acknowledged at {self._offsets[body]} is at {offset}"
+            elif body not in self._asked:
+                yield f"the batch at {offset} was asked for by nobody"
+            seen.setdefault(body, offset)
+        for body, offset in self._offsets.items():
+            if body not in seen:
+                yield f"the batch that was acknowledged at {offset} is missing"
+        self._offsets = seen
+        self._asked = {}
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self.groups: dict[str, GroupPage] = {}
+        self.topics: dict[str, Register[TopicShape | None]] = {}
+        self.logs: dict[tuple[str, int], LogPage] = {}
+
+    def group(self, group_id: str) -> GroupPage:
+        return self.groups.setdefault(group_id, GroupPage())
+
+    def topic(self, name: str) -> Register[TopicShape | None]:
+        return self.topics.setdefault(name, Register(None))
+
+    def log(self, topic: str, partition: int) -> LogPage:
+        return self.logs.setdefault((topic, partition), LogPage())
+
+    def forget_logs(self, topic: str) -> None:
+        """They are gone."""
+        for place in [place for place in self.logs if place[0] == topic]:
+            del self.logs[place]

@@ -1,0 +1,104 @@
+"""Those who produce records: some numbered, so that a server takes what is sent again for what it is, and some not."""
+
+import time
+from random import Random
+from typing import Any, Final
+
+from kcoord.wire.compression import Codec
+from kcoord.wire.records import NO_PRODUCER, ProducerStamp, Record, write_batch
+from tests.durability.ledger import Ledger
+from tests.durability.writers import INIT_PRODUCER_ID, PRODUCE, Read, Refusal, Surprise, Writer
+
+TOPIC: Final = "produced"
+PARTITIONS: Final = 4
+_AHEAD: Final = 4  # a server remembers five batches of a producer: these, and the one before
+_CODECS: Final = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.GZIP, Codec.ZSTD)
+
+Request = tuple[int, int, dict[str, Any], Read]
+
+
+class Producing(Writer):
+    def produce(self, topic: str, partition: int, batch: bytes) -> Request:
+        page = self.ledger.log(topic, partition)
+        page.ask(batch)
+        content = [{"index": partition, "records": batch}]
+        values = {"acks": self.random.choice((-1, 1)), "topic_data": [{"name": topic, "partition_data": content}]}
+
+        def read(answer: Any) -> None:
+            line = answer.responses[0].partition_responses[0]
+            self.check(line.error_code, f"produce to {topic}-{partition}")
+            self.produced(partition, batch, line.base_offset)
+            if wrong := page.acknowledge(batch, line.base_offset):
+                raise Surprise(f"{topic}-{partition}: a batch {wrong}")
+            self.acknowledged += 1
+
+        return PRODUCE, self.random.choice((7, 9)), values, read
+
+    def produced(self, partition: int, batch: bytes, offset: int) -> None:
+        """It was acknowledged."""
+
+    def batch(self, producer: ProducerStamp = NO_PRODUCER) -> tuple[bytes, int]:
+        """One that is unlike all others, and how many records it has."""
+        now_ms = int(time.time() * 1000)
+        records = [
+            Record(timestamp=now_ms, key=f"{self.name} {self.fresh()}".encode(), value=_bytes(self.random))
+            for _ in range(self.random.randint(1, 5))
+        ]
+        return write_batch(records, codec=self.random.choice(_CODECS), producer=producer), len(records)
+
+
+class PlainProducer(Producing):
+    """What it was not told about, it does not send again."""
+
+    def step(self) -> None:
+        places = [self.random.randrange(PARTITIONS) for _ in range(self.random.randint(1, _AHEAD))]
+        self.ask_all([self.produce(TOPIC, partition, self.batch()[0]) for partition in places])
+
+
+class NumberedProducer(Producing):
+    """Sends again what it was not told about, and first of all the last batch that it was told about."""
+
+    def __init__(self, name: str, ledger: Ledger, seed: int, **options: Any) -> None:
+        super().__init__(name, ledger, seed, **options)
+        self._partition = self.random.randrange(PARTITIONS)
+        self._producer_id = -1
+        self._sequence = 0
+        self._last: bytes | None = None
+        self._unsure: dict[bytes, None] = {}
+
+    def resume(self) -> None:
+        """Of a producer whose batches are in a segment that is closed, a server that starts knows the last only."""
+        page = self.ledger.log(TOPIC, self._partition)
+        *older, newest = [batch for batch in (self._last, *self._unsure) if batch and page.has(batch)] or [b""]
+        for batch in older:
+            try:
+                self.ask_all([self.produce(TOPIC, self._partition, batch)])
+            except Refusal as refusal:
+                if "out_of_order_sequence_number" not in str(refusal):
+                    raise
+                self._unsure.pop(batch, None)
+        if newest:
+            self.ask_all([self.produce(TOPIC, self._partition, newest)])
+
+    def step(self) -> None:
+        if self._producer_id < 0:
+            answer = self.ask(INIT_PRODUCER_ID, 4, transactional_id=None)
+            self.check(answer.error_code, "ask for a producer's id")
+            self._producer_id = answer.producer_id
+        for _ in range(self.random.randint(1, _AHEAD) - len(self._unsure)):
+            self._unsure[self._next()] = None
+        self.ask_all([self.produce(TOPIC, self._partition, batch) for batch in self._unsure])
+
+    def produced(self, partition: int, batch: bytes, offset: int) -> None:
+        self._unsure.pop(batch, None)
+        self._last = batch
+
+    def _next(self) -> bytes:
+        stamp = ProducerStamp(id=self._producer_id, epoch=0, base_sequence=self._sequence)
+        batch, size = self.batch(stamp)
+        self._sequence += size
+        return batch
+
+
+def _bytes(random: Random) -> bytes:
+    return random.randbytes(random.choice((0, 20, 20, 20, 200, 3000)))

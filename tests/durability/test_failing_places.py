@@ -1,0 +1,93 @@
+"""Where a disk fails: in one partition, between two members of a group, at the start."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from kcoord.broker.describing import offsets_partition
+from kcoord.errors import ErrorCode
+from kcoord.testing.errors import TimedOutError
+from tests.durability.by_hand import Asking
+from tests.durability.faulty import Plan
+from tests.durability.rounds import Life
+from tests.durability.seeds import SEED, told
+from tests.durability.serving import Kind, Served
+
+_ALL_CALLS: Final = ("write", "open", "make_folder", "rename", "sync", "delete")
+
+
+def test_groups_of_other_partitions_are_served_while_one_cannot_be_written(tmp_path: Path) -> None:
+    sick = offsets_partition("sick", 50)
+    assert sick != offsets_partition("healthy", 50)
+    plan = Plan(how="tear", first=1, count=1 << 40, only=f"__consumer_offsets-{sick}/0")
+    with Served(tmp_path / "data", Kind(plan=plan)) as served, Asking(served) as asking:
+        for number in range(20):
+            assert asking.commit("sick", number) is not ErrorCode.none
+            assert asking.commit("healthy", number) is ErrorCode.none
+    with Served(tmp_path / "data", Kind()) as served, Asking(served) as asking:
+        assert asking.committed("healthy") == [19]
+        assert asking.committed("sick") == []
+        assert asking.commit("sick", 1) is ErrorCode.none
+
+
+def test_no_member_hears_of_an_assignment_that_could_not_be_written(tmp_path: Path) -> None:
+    """Also when the one before it gets so much that it is sent at once."""
+    with Served(tmp_path / "data", Kind()) as served, Asking(served) as asking:
+        leader, *followers = members = asking.joined(3)
+        for follower in followers:
+            follower.send_sync({})
+        assert asking.state() == "CompletingRebalance"
+        served.let_files_grow_to(0)
+        leader.send_sync({followers[0].member_id: b"x" * 20_000, followers[1].member_id: b"y", leader.member_id: b"z"})
+        assert [member.assignment() for member in members] == [None, None, None]
+
+
+def test_what_is_left_of_a_torn_write_is_not_taken_for_records_though_the_segment_is_closed(tmp_path: Path) -> None:
+    plan = Plan(how="scar", first=2, only="produced-0/00000000000000000000.log")
+    kind = Kind(plan=plan, settings={"log.segment.bytes": "20000"})
+    with Served(tmp_path / "data", kind) as served, Asking(served) as asking:
+        assert asking.produce(b"a" * 15_000) is ErrorCode.none
+        assert asking.produce(b"b" * 2000) is ErrorCode.kafka_storage_error
+        assert asking.produce(b"c" * 10_000) is ErrorCode.none
+    with Served(tmp_path / "data", Kind()) as served, Asking(served) as asking:
+        assert asking.produced() == [b"a" * 15_000, b"c" * 10_000]
+
+
+def test_a_topic_that_could_not_be_made_can_be_made_later(tmp_path: Path) -> None:
+    with Served(tmp_path / "data", _not_made()) as served, Asking(served) as asking:
+        assert asking.create("made") is not ErrorCode.none
+        assert asking.create("made") is ErrorCode.none
+
+
+def test_a_topic_that_could_not_be_made_is_not_there_later(tmp_path: Path) -> None:
+    with Served(tmp_path / "data", _not_made()) as served, Asking(served) as asking:
+        assert asking.create("made") is not ErrorCode.none
+        assert "made" not in asking.topics()
+    with Served(tmp_path / "data", Kind()) as served, Asking(served) as asking:
+        assert "made" not in asking.topics()
+
+
+def _not_made() -> Kind:
+    """The folder is there, but neither can its id be written, nor can it be moved out of the way."""
+    return Kind(plan=Plan(how="refuse", calls=("write", "rename"), first=1, count=2, only="made-0"))
+
+
+@pytest.mark.parametrize("how", ["refuse", "tear", "die"])
+def test_a_start_that_fails_leaves_the_folder_as_good_as_it_was(tmp_path: Path, how: str) -> None:
+    life = Life(tmp_path / "data", SEED, Kind(settings={"log.segment.bytes": "20000"}))
+    assert life.run(1) == []
+    said = []
+    for first in range(1, 7):
+        life.kind = Kind(plan=Plan(how=how, calls=_ALL_CALLS, first=first))
+        try:
+            with life.serve():
+                pass
+        except TimedOutError as failed:
+            said.append(str(failed))
+    assert said
+    assert not any("Traceback" in each for each in said)
+    life.kind = Kind()
+    with life.serve() as served:
+        wrong = life.audit(served)
+    assert not wrong, told(wrong, "tests/durability/test_failing_places.py")
