@@ -10,5 +10,5 @@ joining, syncing, sessions, leaving     JoinGroup, SyncGroup, Heartbeat and expi
 committing, offsets, retention          OffsetCommit, OffsetFetch and OffsetDelete, expiry of offsets
 others                 groups of other kinds, from the log of a broker
 describing             ListGroups, DescribeGroups
-coordinator            the registry of groups; start reading there
+registry, coordinator  the groups that there are, and what is asked of them; start reading there
 """

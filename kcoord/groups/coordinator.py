@@ -1,4 +1,4 @@
-"""The coordinator of one node: the registry of its groups, pure and without a clock of its own.
+"""The coordinator of one node: what is asked of its groups, pure and without a clock of its own.
 
     effects = coordinator.join(request, ticket, at)
     ...
@@ -12,26 +12,17 @@ it cannot, calls `unload`: what was decided since then is forgotten, and the rec
 Recovery is `replay(record)` for each record that was kept, in their order, then `resume(at)`.
 """
 
-from collections.abc import Callable, Iterable
-from typing import assert_never
+from collections.abc import Callable
 from uuid import UUID
 
 from kcoord.errors import ErrorCode
 from kcoord.groups import committing, describing, joining, leaving, offsets, rebalancing, retention, sessions, syncing
-from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
-from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, gathered, told
-from kcoord.groups.group import Census, Group, replayed
+from kcoord.groups.deadlines import Deadline, Purpose
+from kcoord.groups.effects import NOTHING, Effects, answer, gathered
+from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
-from kcoord.groups.others import OtherGroup
-from kcoord.groups.records import (
-    GroupDeleted,
-    GroupStored,
-    OffsetDeleted,
-    OffsetsStored,
-    OtherDeleted,
-    OtherStored,
-    Record,
-)
+from kcoord.groups.records import OffsetsStored
+from kcoord.groups.registry import Registry
 from kcoord.groups.replies import (
     CommitReply,
     DeletedGroup,
@@ -41,10 +32,8 @@ from kcoord.groups.replies import (
     DescribeGroupsReply,
     FetchOffsetsReply,
     HeartbeatReply,
-    JoinReply,
     ListGroupsReply,
     OffsetGroup,
-    SyncReply,
 )
 from kcoord.groups.requests import (
     AskedGroup,
@@ -66,7 +55,7 @@ from kcoord.tickets import Ticket
 _HEARTBEATS = {error: HeartbeatReply(error_code=error) for error in ErrorCode}  # the most common reply of all
 
 
-class Coordinator:
+class Coordinator(Registry):
     """`fresh_id` gives the end of each new member id. `refusal` says why a group cannot be asked for here or now, and
     `is_reading` whether there are groups of which nothing is known yet."""
 
@@ -79,15 +68,12 @@ class Coordinator:
         refusal: Callable[[str], ErrorCode | None] = lambda group_id: None,
         is_reading: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.groups: dict[str, Group] = {}
-        self.others: dict[str, OtherGroup] = {}  # of kinds that are not coordinated here
+        super().__init__()
         self._settings = settings
         self._topics = topics
         self._fresh_id = fresh_id
         self._refusal = refusal
         self._is_reading = is_reading
-        self._deadlines = Deadlines()
-        self._census = Census()
         self._initial_delay = settings.group_initial_rebalance_delay_ms / 1000
 
     # Membership.
@@ -98,16 +84,16 @@ class Coordinator:
         if error := self._refusal(request.group_id):
             return joining.refuse(ticket, error, "")
         group, made = self.groups.get(request.group_id), NOTHING
-        if self._is_in_use_elsewhere(request.group_id):
+        if self.is_in_use_elsewhere(request.group_id):
             return joining.refuse(ticket, ErrorCode.inconsistent_group_protocol, request.member_id)
         if group is None and request.member_id:
             return joining.refuse(ticket, ErrorCode.unknown_member_id, request.member_id)
         if self._is_full_for(request, group):
             return joining.refuse(ticket, ErrorCode.policy_violation, "")
         if request.group_id in self.others:
-            made = self._make_classic(self.others[request.group_id])
+            made = self.make_classic(self.others[request.group_id])
         if group is None:
-            group, new = self._make(request.group_id, at)
+            group, new = self.make(request.group_id, at)
             made += new
         fresh_id = "" if request.member_id else self._fresh_id()  # randomness takes longer than all the rest
         return made + joining.join(group, request, ticket, at, self._settings, fresh_id)
@@ -165,12 +151,12 @@ class Coordinator:
         if refused := self._refusal(request.group_id):
             return answer(ticket, DeleteOffsetsReply(error_code=refused))
         group = self.groups.get(request.group_id)
-        is_in_use = self._is_in_use_elsewhere(request.group_id)
+        is_in_use = self.is_in_use_elsewhere(request.group_id)
         error = ErrorCode.non_empty_group if is_in_use else offsets.fence_delete(group)
         if group is None or error:
             return answer(ticket, DeleteOffsetsReply(error_code=error or ErrorCode.group_id_not_found))
         lines, records = offsets.delete(group, request.topics, self._topics)
-        self._replay_all(records)
+        self.replay_all(records)
         return Effects(((ticket, DeleteOffsetsReply(topics=lines)),), tuple(records))
 
     # Operators.
@@ -189,7 +175,7 @@ class Coordinator:
         group_ids = list(dict.fromkeys(request.group_ids))
         errors = [self._fence_delete(group_id) for group_id in group_ids]
         good = [group_id for group_id, error in zip(group_ids, errors, strict=True) if not error]
-        deleted = gathered(self._delete(group_id) for group_id in good)
+        deleted = gathered(self.delete(group_id) for group_id in good)
         results = tuple(
             DeletedGroup(group_id=group_id, error_code=error or ErrorCode.none)
             for group_id, error in zip(group_ids, errors, strict=True)
@@ -214,51 +200,16 @@ class Coordinator:
         records = [
             record for group in self.groups.values() for record in offsets.of_deleted_topic(group, name, topic_id)
         ]
-        self._replay_all(records)
+        self.replay_all(records)
         return Effects((), tuple(records))
 
     # Recovery.
-
-    def replay(self, record: Record) -> None:
-        """Let it be as the record says."""
-        match record:
-            case GroupStored():
-                known = self.groups.get(record.group_id)
-                self.groups[record.group_id] = group = replayed(record, self._deadlines, self._census)
-                group.offsets = known.offsets if known else {}
-            case GroupDeleted():
-                known = self.groups.pop(record.group_id, None)
-                if known and known.offsets:  # the group goes on as one of another kind
-                    self._known_or_simple(record.group_id).offsets = known.offsets
-            case OffsetsStored():
-                self._known_or_simple(record.group_id).keep(record)
-            case OffsetDeleted():
-                known = self.groups.get(record.group_id)
-                if known:
-                    known.forget(record)
-            case OtherStored():
-                other = self.others.setdefault(record.group_id, OtherGroup(record.group_id, record.kind))
-                other.keep(record)
-            case OtherDeleted():
-                self._forget_other(record)
-            case _:
-                assert_never(record)
 
     def resume(self, at: Instant, is_back: Callable[[str], bool] = lambda group_id: True) -> Effects:
         """All of such groups is replayed: sessions begin now. Those that are larger than allowed meanwhile shrink."""
         self._census.members = sum(len(group.members) + len(group.pending) for group in self.groups.values())
         back = [group for group_id, group in self.groups.items() if is_back(group_id)]
         return gathered(self._resume(group, at) for group in back)
-
-    def unload(self, at: Instant, is_lost: Callable[[str], bool] = lambda group_id: True) -> Effects:
-        """Let go of such groups: whoever waits is told to look for the coordinator again."""
-        lost = [group for group_id, group in self.groups.items() if is_lost(group_id)]
-        effects = gathered(_let_go(group, at) for group in lost)
-        for group in lost:
-            del self.groups[group.group_id]
-            self._census.members -= len(group.members) + len(group.pending)
-        self.others = {group_id: other for group_id, other in self.others.items() if not is_lost(group_id)}
-        return effects
 
     def _group_of_member(self, group_id: str) -> Group | ErrorCode:
         if not group_id:
@@ -293,7 +244,7 @@ class Coordinator:
     def _group_of_commit(self, request: Commit, at: Instant) -> Group | ErrorCode:
         if error := self._refusal(request.group_id):
             return error
-        if self._is_in_use_elsewhere(request.group_id):
+        if self.is_in_use_elsewhere(request.group_id):
             return ErrorCode.unknown_member_id
         group = self.groups.get(request.group_id)
         if group is None and request.generation >= 0:
@@ -311,18 +262,6 @@ class Coordinator:
 
     def _has_all_groups(self) -> bool:
         return len(self.groups) >= self._settings.kcoord_max_groups
-
-    def _known_or_simple(self, group_id: str, since_ms: int | None = None) -> Group:
-        """The group, made without members if only its offsets are known."""
-        group = self.groups.get(group_id)
-        if group is None:
-            group = self.groups[group_id] = Group(group_id, self._deadlines, self._census, since_ms=since_ms)
-        return group
-
-    def _make(self, group_id: str, at: Instant) -> tuple[Group, Effects]:
-        group = self._known_or_simple(group_id, at.wall_ms)
-        made = Event(what=Happening.MADE, group_id=group_id, generation=0)
-        return group, Effects((), (group.stored(),), (made,))
 
     def _offsets_of(self, asked: AskedGroup, is_by_id: bool) -> OffsetGroup:
         if error := self._refusal(asked.group_id):
@@ -345,34 +284,16 @@ class Coordinator:
         group = self.groups.get(group_id) or self.others.get(group_id)
         if group is None:
             return ErrorCode.group_id_not_found
-        is_free = group.is_empty and not self._is_in_use_elsewhere(group_id)
+        is_free = group.is_empty and not self.is_in_use_elsewhere(group_id)
         return None if is_free else ErrorCode.non_empty_group
 
-    def _is_in_use_elsewhere(self, group_id: str) -> bool:
-        """Whether it is of another kind, and has members."""
-        other = self.others.get(group_id)
-        return other is not None and not other.is_empty
-
-    def _make_classic(self, other: OtherGroup) -> Effects:
-        """Nobody is left in it: who joins makes it a classic group, which keeps its offsets."""
-        records = other.deleted()
-        self._replay_all(records)
-        return Effects((), tuple(records))
-
-    def _forget_other(self, record: OtherDeleted) -> None:
-        other = self.others.get(record.group_id)
-        if other is not None:
-            other.forget(record)
-            if other.is_gone:
-                del self.others[record.group_id]
-
     def _expire_offsets_of(self, group: Group, at: Instant) -> Effects:
-        if self._is_in_use_elsewhere(group.group_id):
+        if self.is_in_use_elsewhere(group.group_id):
             return NOTHING
         records = retention.expired(group, at.wall_ms, self._settings.offsets_retention_minutes * 60_000)
-        self._replay_all(records)
+        self.replay_all(records)
         is_over = group.is_empty and not group.offsets
-        return Effects((), tuple(records)) + (self._delete(group.group_id) if is_over else NOTHING)
+        return Effects((), tuple(records)) + (self.delete(group.group_id) if is_over else NOTHING)
 
     def _resume(self, group: Group, at: Instant) -> Effects:
         for member in group.members.values():
@@ -380,23 +301,6 @@ class Coordinator:
         if len(group.members) <= self._settings.group_max_size:
             return NOTHING
         return rebalancing.prepare(group, "group.max.size is exceeded", at, self._initial_delay)
-
-    def _delete(self, group_id: str) -> Effects:
-        group, other = self.groups.get(group_id), self.others.get(group_id)
-        records: list[Record] = []
-        if group is not None:
-            records += [*offsets.all_of(group), GroupDeleted(group_id=group_id)]
-            for member_id in list(group.pending):
-                group.forget_pending(member_id)
-        if other is not None:
-            records += other.deleted()
-        self._replay_all(records)
-        deleted = Event(what=Happening.DELETED, group_id=group_id, generation=group.generation if group else 0)
-        return Effects((), tuple(records)) + told(deleted)
-
-    def _replay_all(self, records: Iterable[Record]) -> None:
-        for record in records:
-            self.replay(record)
 
     def _passed(self, deadline: Deadline, at: Instant) -> Effects:
         group = self.groups.get(deadline.group_id)
@@ -409,14 +313,3 @@ class Coordinator:
                 return rebalancing.time_is_up(group, at, self._initial_delay)
             case Purpose.SYNC:
                 return syncing.drop_silent(group, at, self._initial_delay)
-
-
-def _let_go(group: Group, at: Instant) -> Effects:
-    error = ErrorCode.not_coordinator
-    effects = [
-        rebalancing.take_join_ticket(group, member, JoinReply(member_id=member.member_id, error_code=error))
-        + rebalancing.take_sync_ticket(member, SyncReply(error_code=error))
-        for member in group.members.values()
-    ]
-    group.die(at)
-    return gathered(effects)

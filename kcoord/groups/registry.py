@@ -1,0 +1,127 @@
+"""The groups that a coordinator knows: the one place where they come and go, by record.
+
+What a request decides is written as records, and what the records say is done here, when they are decided as when they
+are read from the log: no second path makes a group or takes one away.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import assert_never
+
+from kcoord.errors import ErrorCode
+from kcoord.groups import offsets, rebalancing
+from kcoord.groups.deadlines import Deadlines
+from kcoord.groups.effects import Effects, Event, Happening, gathered, told
+from kcoord.groups.group import Census, Group, replayed
+from kcoord.groups.instant import Instant
+from kcoord.groups.others import OtherGroup
+from kcoord.groups.records import (
+    GroupDeleted,
+    GroupStored,
+    OffsetDeleted,
+    OffsetsStored,
+    OtherDeleted,
+    OtherStored,
+    Record,
+)
+from kcoord.groups.replies import JoinReply, SyncReply
+
+
+class Registry:
+    def __init__(self) -> None:
+        self.groups: dict[str, Group] = {}
+        self.others: dict[str, OtherGroup] = {}  # of kinds that are not coordinated here
+        self._deadlines = Deadlines()
+        self._census = Census()
+
+    def replay(self, record: Record) -> None:
+        """Let it be as the record says."""
+        match record:
+            case GroupStored():
+                known = self.groups.get(record.group_id)
+                self.groups[record.group_id] = group = replayed(record, self._deadlines, self._census)
+                group.offsets = known.offsets if known else {}
+            case GroupDeleted():
+                known = self.groups.pop(record.group_id, None)
+                if known and known.offsets:  # the group goes on as one of another kind
+                    self.known_or_simple(record.group_id).offsets = known.offsets
+            case OffsetsStored():
+                self.known_or_simple(record.group_id).keep(record)
+            case OffsetDeleted():
+                known = self.groups.get(record.group_id)
+                if known:
+                    known.forget(record)
+            case OtherStored():
+                other = self.others.setdefault(record.group_id, OtherGroup(record.group_id, record.kind))
+                other.keep(record)
+            case OtherDeleted():
+                self._forget_other(record)
+            case _:
+                assert_never(record)
+
+    def replay_all(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self.replay(record)
+
+    def unload(self, at: Instant, is_lost: Callable[[str], bool] = lambda group_id: True) -> Effects:
+        """Let go of such groups: whoever waits is told to look for the coordinator again."""
+        lost = [group for group_id, group in self.groups.items() if is_lost(group_id)]
+        effects = gathered(_let_go(group, at) for group in lost)
+        for group in lost:
+            del self.groups[group.group_id]
+            self._census.members -= len(group.members) + len(group.pending)
+        self.others = {group_id: other for group_id, other in self.others.items() if not is_lost(group_id)}
+        return effects
+
+    def known_or_simple(self, group_id: str, since_ms: int | None = None) -> Group:
+        """The group, made without members if only its offsets are known."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = Group(group_id, self._deadlines, self._census, since_ms=since_ms)
+        return group
+
+    def make(self, group_id: str, at: Instant) -> tuple[Group, Effects]:
+        group = self.known_or_simple(group_id, at.wall_ms)
+        made = Event(what=Happening.MADE, group_id=group_id, generation=0)
+        return group, Effects((), (group.stored(),), (made,))
+
+    def is_in_use_elsewhere(self, group_id: str) -> bool:
+        """Whether it is of another kind, and has members."""
+        other = self.others.get(group_id)
+        return other is not None and not other.is_empty
+
+    def make_classic(self, other: OtherGroup) -> Effects:
+        """Nobody is left in it: who joins makes it a classic group, which keeps its offsets."""
+        records = other.deleted()
+        self.replay_all(records)
+        return Effects((), tuple(records))
+
+    def delete(self, group_id: str) -> Effects:
+        group, other = self.groups.get(group_id), self.others.get(group_id)
+        records: list[Record] = []
+        if group is not None:
+            records += [*offsets.all_of(group), GroupDeleted(group_id=group_id)]
+            for member_id in list(group.pending):
+                group.forget_pending(member_id)
+        if other is not None:
+            records += other.deleted()
+        self.replay_all(records)
+        deleted = Event(what=Happening.DELETED, group_id=group_id, generation=group.generation if group else 0)
+        return Effects((), tuple(records)) + told(deleted)
+
+    def _forget_other(self, record: OtherDeleted) -> None:
+        other = self.others.get(record.group_id)
+        if other is not None:
+            other.forget(record)
+            if other.is_gone:
+                del self.others[record.group_id]
+
+
+def _let_go(group: Group, at: Instant) -> Effects:
+    error = ErrorCode.not_coordinator
+    effects = [
+        rebalancing.take_join_ticket(group, member, JoinReply(member_id=member.member_id, error_code=error))
+        + rebalancing.take_sync_ticket(member, SyncReply(error_code=error))
+        for member in group.members.values()
+    ]
+    group.die(at)
+    return gathered(effects)
