@@ -17,7 +17,8 @@ The road of a request, and where each step is:
                field (splice); record batches (batches, records, survey, compression, varint); consumers' assignments
                (consumer_protocol); a blocking client (client)
     broker/    the embedded cluster: topics and their settings, partition logs (admission is what they ask of a batch,
-               store where they are kept, failed_log is one that cannot be used), producers, fetch sessions, long polls.
+               store where they are kept, times how to find records by them, failed_log is one that cannot be used),
+               producers, fetch sessions, long polls.
                Reads no clock, no randomness, no environment
     groups/    the group coordinator, pure: see groups/__init__ for its own map. Beside broker/, and knows nothing of it
     journal/   what is to be found again. Topics: the data folder (data_dir), what is in it (finding, topics_file,

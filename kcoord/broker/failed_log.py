@@ -1,5 +1,7 @@
 """A log that cannot be used because of what was found on disk: nothing is read from it, and nothing is changed."""
 
+from collections.abc import Sequence
+
 from kcoord.broker.admission import Allowance
 from kcoord.broker.partition_log import Appended, LogSettings, PartitionLog, Refused, TimestampOffset
 from kcoord.broker.store import LogStorage
@@ -20,7 +22,7 @@ class FailedLog(PartitionLog):
     def append(self, batch: Batch, now_ms: int, allowance: Allowance | None = None) -> Appended | Refused:
         return self._refused
 
-    def append_own(self, batch: Batch, now_ms: int) -> Appended | Refused:
+    def append_own(self, batches: Sequence[Batch], now_ms: int) -> int | Refused:
         return self._refused
 
     def read(self, offset: int, *, max_bytes: int, min_one_batch: bool = False) -> bytes | Refused:

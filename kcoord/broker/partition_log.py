@@ -1,4 +1,4 @@
-"""The log of one partition: appends, reads, look-ups by time, retention.
+"""The log of one partition: appends, reads, retention; look-ups by time are in `times`.
 
 One replica in one process: what is appended is committed, so the end offset is the high watermark and, there being no
 transactions, the last stable offset. The last segment is the active one; there is always one, maybe empty. A store that
@@ -9,18 +9,18 @@ segment as between two: those of records that compaction has dropped.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from kcoord.broker.admission import Allowance, LogSettings, RecordError, Refused, admit
 from kcoord.broker.leader_epochs import EpochEnd, LeaderEpochs
 from kcoord.broker.producers import AppendedBatch, Fenced, Producers
-from kcoord.broker.segment import Damaged, Segment
+from kcoord.broker.segment import Segment
 from kcoord.broker.store import LogStorage, PassingStorage, Store
+from kcoord.broker.times import TimestampOffset, first_not_older, newest_time
 from kcoord.errors import ErrorCode
-from kcoord.wire.batches import NO_TIMESTAMP, BadBatch, Batch, BatchHeader
-from kcoord.wire.records import Record, read_records
+from kcoord.wire.batches import NO_TIMESTAMP, Batch, BatchHeader
 
 __all__ = [
     "HIGH_WATERMARK",
@@ -48,15 +48,6 @@ class Appended:
     append_time_ms: int  # -1 where the topic keeps the producer's timestamps
     start_offset: int
     is_duplicate: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimestampOffset:
-    """What ListOffsets answers to a time."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +116,15 @@ class PartitionLog:
         except OSError as error:
             return _storage_error("written", error)
 
-    def append_own(self, batch: Batch, now_ms: int) -> Appended | Refused:
-        """Take in a batch that this process made, and need not check."""
+    def append_own(self, batches: Sequence[Batch], now_ms: int) -> int | Refused:
+        """Take in batches that this process made, and need not check, in one write; how many bytes. All or none."""
+        size = sum([batch.header.size for batch in batches])
         try:
-            self._roll_if_full(batch.header.size, batch.header.max_timestamp, now_ms)
-            return self._append(batch, batch.header.max_timestamp, now_ms)
+            self._roll_if_full(size, batches[-1].header.max_timestamp, now_ms)
+            self._segments[-1].append_all(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
         except OSError as error:
             return _storage_error("written", error)
+        return size
 
     def read(self, offset: int, *, max_bytes: int, min_one_batch: bool = False) -> bytes | Refused:
         """Whole batches from the one that holds this offset on; nothing at the log's end.
@@ -149,18 +142,11 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record that is not older than this. Raises OSError if the records cannot be read."""
-        for segment in self._segments:
-            if segment.max_timestamp < timestamp:
-                continue
-            for batch in segment.batches_reaching(timestamp, from_offset=self.start_offset):
-                if found := self._find_record(batch, timestamp):
-                    return found
-        return None
+        return first_not_older(self._segments, timestamp, self.start_offset)
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first record with the largest timestamp there is; None in an empty log. Raises OSError likewise."""
-        newest = max(self._max_timestamp_of(segment) for segment in self._segments)
-        return self.offset_for_timestamp(newest)
+        return first_not_older(self._segments, newest_time(self._segments, self.start_offset), self.start_offset)
 
     @property
     def leader_epoch(self) -> int:
@@ -378,32 +364,6 @@ class PartitionLog:
                 break
             count += 1
         return count
-
-    def _find_record(self, batch: Batch, timestamp: int) -> TimestampOffset | None:
-        for record in _records_of(batch):
-            if record.timestamp >= timestamp and record.offset >= self.start_offset:
-                return TimestampOffset(
-                    timestamp=record.timestamp, offset=record.offset, leader_epoch=batch.header.leader_epoch
-                )
-        return None
-
-    def _max_timestamp_of(self, segment: Segment) -> int:
-        """The largest timestamp in the segment, but for what DeleteRecords has cut off from its first batches."""
-        if segment.base_offset >= self.start_offset:
-            return segment.max_timestamp
-        cut = segment.batch_holding(self.start_offset)
-        if cut is None:
-            return NO_TIMESTAMP
-        left = [record.timestamp for record in _records_of(cut) if record.offset >= self.start_offset]
-        return max([*left, segment.max_timestamp_from(cut.header.last_offset + 1)])
-
-
-def _records_of(batch: Batch) -> Iterator[Record]:
-    """What was taken from a client was checked then; what was found on a disk was not."""
-    try:
-        yield from read_records(batch)
-    except BadBatch as bad:
-        raise Damaged(f"the batch of offset {batch.header.base_offset} cannot be read: {bad.message}") from bad
 
 
 def _storage_error(done: str, error: OSError) -> Refused:

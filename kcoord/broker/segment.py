@@ -19,7 +19,7 @@ headers are walked. Batches may leave out offsets, as those of a compacted log d
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 from kcoord.broker.store import Store
@@ -95,6 +95,22 @@ class Segment:
         self.store.append(stamped)
         self._index(position, self.next_offset, max_timestamp)
         self.next_offset += header.last_offset_delta + 1
+        self.modified_ms = now_ms
+
+    def append_all(self, batches: Sequence[Batch], *, leader_epoch: int, now_ms: int) -> None:
+        """The same with batches that are as they are to be but for their offsets, in one write."""
+        content = bytearray().join([batch.data for batch in batches])
+        position, next_offset = 0, self.next_offset
+        for batch in batches:
+            stamp_offsets(content, position, base_offset=next_offset, leader_epoch=leader_epoch)
+            position += batch.header.size
+            next_offset += batch.header.last_offset_delta + 1
+        position = self.store.size
+        self.store.append(content)
+        for batch in batches:
+            self._index(position, self.next_offset, batch.header.max_timestamp)
+            position += batch.header.size
+            self.next_offset += batch.header.last_offset_delta + 1
         self.modified_ms = now_ms
 
     def close(self) -> None:

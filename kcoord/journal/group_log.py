@@ -20,6 +20,7 @@ from kcoord.journal.encoding import Pending, add_fact
 from kcoord.journal.usual_commits import UsualCommits
 from kcoord.wire.batches import BadBatch, Batch, has_valid_crc, split
 
+_BATCHES_AT_ONCE: Final = 64
 _READ_BYTES: Final = 1 << 18
 """Read at once: an event loop that reads its groups is to have time for others in between."""
 
@@ -74,10 +75,8 @@ class GroupLog:
         failed = {}
         for index, batches in pending.items():
             try:
-                for batch in batches:
-                    if refused := self._write(self._partitions[index], batch.sealed(), now_ms):
-                        failed[index] = refused.message or refused.error.name
-                        break
+                if refused := self._write(self._partitions[index], batches, now_ms):
+                    failed[index] = refused.message or refused.error.name
             except Exception as bug:  # one partition is not to stop the others
                 log.exception("bug partition=%s: what waits cannot be written", index)
                 failed[index] = repr(bug)
@@ -101,11 +100,14 @@ class GroupLog:
                 offset = batch.header.last_offset + 1
             yield facts
 
-    def _write(self, partition: Partition, batch: Batch, now_ms: int) -> Refused | None:
-        outcome = partition.log.append_own(batch, now_ms)
-        if isinstance(outcome, Refused):
-            return outcome
-        self._cluster.appended(partition, batch.header.size)
+    def _write(self, partition: Partition, pending: Pending, now_ms: int) -> Refused | None:
+        """In one write, or in few where there is much: a part of it may be kept if another is refused."""
+        for start in range(0, len(pending), _BATCHES_AT_ONCE):
+            sealed = [batch.sealed() for batch in pending[start : start + _BATCHES_AT_ONCE]]
+            outcome = partition.log.append_own(sealed, now_ms)
+            if isinstance(outcome, Refused):
+                return outcome
+            self._cluster.appended(partition, outcome)
         return None
 
 

@@ -101,10 +101,11 @@ def _taken_apart(plain: Sequence[bytes], facts: Sequence[OffsetsStored]) -> tupl
     """What stays the same in the records, with gaps for what does not, and how to put it together."""
     topic_ids = chain.from_iterable([[fact.topic_id] * len(fact.partitions) for fact in facts])
     parts: list[Any] = []
+    same: dict[bytes, bytes] = {}  # most records have the same between, and one object is enough
     forms, before = [">"], b""
     for record, topic_id in zip(plain, topic_ids, strict=True):
         start, between, end = offset_parts(record, topic_id)
-        parts += [before + start, 0, between, 0]
+        parts += [before + start, 0, same.setdefault(between, between), 0]
         forms.append(f"{len(before) + len(start)}sq{len(between)}sq")
         before = end
     return [*parts, before], Struct("".join([*forms, f"{len(before)}s"])).pack

@@ -308,7 +308,7 @@ def test_a_group_whose_value_is_of_a_newer_version_is_quarantined_and_others_are
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = encoding.group_key("newer")
-    stage.log_of("newer").append_own(batch_of(key, b"\x00\x63 from the future"), AT.wall_ms)
+    stage.log_of("newer").append_own([batch_of(key, b"\x00\x63 from the future")], AT.wall_ms)
     stage.commit(0, offset=6)
     stage.flush()
     stage.restart()
