@@ -2,7 +2,8 @@
 
 They are a sibling of classic groups, and are not coordinated here. Nothing of them is lost: they are listed, their
 offsets can be read, and while they have members nobody may join them, commit for them or delete them. Their members
-cannot be heard here, and so are taken to be there until the group is deleted by the coordinator that knows them.
+cannot be heard here, and so are taken to be there until the group is deleted by the coordinator that knows them. Of one
+that nobody is in any more, whoever joins makes a classic group.
 
 Offsets are kept in a group of the same name as every other group's are.
 """
