@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+WORKERS ?= 3
 
 .PHONY: help demo test facts env kafka bench docs clean
 .DEFAULT_GOAL := help
@@ -13,8 +14,8 @@ help: ## what can be made
 demo: env ## the tour, on an embedded cluster
 	$(BIN)/kcoord demo
 
-test: env kafka ## every test, lint and types included
-	$(BIN)/python -m pytest $(ARGS)
+test: env kafka ## every test, lint and types included; three files of tests at a time, as they often wait
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 facts: env ## what is known of Kafka's groups, and which tests show it
 	$(BIN)/python -m tests.facts

@@ -14,6 +14,7 @@ from kcoord.wire.codec import codec
 
 _root = Path(__file__).parent.parent
 _project = tomllib.loads((_root / "pyproject.toml").read_text())
+_pages = sorted(f"docs/{path.name}" for path in (_root / "docs").glob("*.md"))
 
 
 def test_every_package_on_disk_is_shipped() -> None:
@@ -39,7 +40,7 @@ def test_the_page_of_the_protocol_is_what_the_table_says() -> None:
     assert (_root / "docs" / "protocol.md").read_text() == protocol_page(), "run make docs"
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/client-testers.md"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *_pages])
 def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
     text = (_root / page).read_text()
     links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]

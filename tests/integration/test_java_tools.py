@@ -2,6 +2,7 @@
 
 The steps are played in their order against both clusters, side by side, and compared one by one. Left out of the
 comparison is what differs between any two brokers (topic ids, times), and what the settings of the real one explain.
+Console tools are processes of their own; the others are run in one JVM, since most of their time is its start.
 """
 
 import json
@@ -16,6 +17,7 @@ import pytest
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.tools import JavaTools, ToolRun
+from tests.integration.warm_tool import warm_tools
 
 TOPIC = "java-tools-orders"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
@@ -149,9 +151,12 @@ def test_a_tool_gives_the_same_as_against_kafka(played: Played, step: Step) -> N
 def play(tools: JavaTools, bootstrap: str, deletions: Path) -> dict[str, ToolRun]:
     def run(step: Step) -> ToolRun:
         tool, *arguments = (str(deletions) if argument == DELETIONS else argument for argument in step.arguments)
-        return tools.run(tool, "--bootstrap-server", bootstrap, *arguments, input=step.input)
+        if tool.startswith("console-"):
+            return tools.run(tool, "--bootstrap-server", bootstrap, *arguments, input=step.input)
+        return warm.run(tool, "--bootstrap-server", bootstrap, *arguments)
 
-    return {step.name: run(step) for step in STEPS}
+    with warm_tools(log_level="warn") as warm:
+        return {step.name: run(step) for step in STEPS}
 
 
 def exceptions(run: ToolRun) -> set[str]:

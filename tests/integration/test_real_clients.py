@@ -1,5 +1,9 @@
-"""Real clients write to `kcoord serve` with every codec and read back, byte for byte, what the seed says."""
+"""Real clients write to `kcoord serve` with every codec and read back, byte for byte, what the seed says.
 
+They write 100,000 records with one codec and fewer with the others; KCOORD_TEST_RECORDS=100000 is as many with each.
+"""
+
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +22,9 @@ from tests.clients.records import PARTITIONS, PartitionDigest, digests, write_re
 
 SEED = 7
 COUNT = 100_000
+COUNT_OF_OTHERS = int(os.environ.get("KCOORD_TEST_RECORDS", "20000"))
+CODEC = "zstd"
+"""That of the large sets."""
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "franz-go", "java")
 # Each reads what its left neighbour wrote.
 RING = tuple(zip(CLIENTS, CLIENTS[1:] + CLIENTS[:1], strict=True))
@@ -41,7 +48,8 @@ class RecordSet:
 class Scene:
     cluster: EmbeddedCluster
     client: Callable[[str], Client]
-    record_set: Callable[[str], RecordSet]
+    record_set: Callable[[str, str], RecordSet]
+    """What a client writes with a codec."""
     written: Callable[[str, str], str]
     """The topic that a client has written its set to with a codec: once, whoever asks."""
 
@@ -68,11 +76,14 @@ def scene(
                 return {program.name: program for program in (CONFLUENT, KAFKA_PYTHON, AIOKAFKA)}[name]
 
     @cache
-    def record_set(name: str) -> RecordSet:
-        records = client(name).records(SEED, COUNT)
-        path = folder / f"{name}.records"
+    def records_of(name: str, count: int) -> RecordSet:
+        records = client(name).records(SEED, count)
+        path = folder / f"{name}-{count}.records"
         write_records(path, records)
         return RecordSet(path=path, digests=digests(records))
+
+    def record_set(name: str, codec: str) -> RecordSet:
+        return records_of(name, COUNT if codec == CODEC else COUNT_OF_OTHERS)
 
     with kcoord_cluster_factory() as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
@@ -83,7 +94,7 @@ def scene(
             # The records are from 2023: without this they may be deleted at any time.
             wanted = NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"})
             admin.create_topics([wanted])[topic].result(30)
-            client(name).produce(cluster.bootstrap, topic, codec=codec, records=record_set(name).path)
+            client(name).produce(cluster.bootstrap, topic, codec=codec, records=record_set(name, codec).path)
             return topic
 
         yield Scene(cluster=cluster, client=client, record_set=record_set, written=written)
@@ -93,7 +104,7 @@ def scene(
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_client_reads_back_what_it_wrote(scene: Scene, name: str, codec: str) -> None:
     topic = scene.written(name, codec)
-    expected = scene.record_set(name)
+    expected = scene.record_set(name, codec)
 
     assert end_offsets(scene.cluster, topic) == expected.counts
     read = scene.client(name).consume(scene.cluster.bootstrap, topic, counts=expected.counts)
@@ -103,8 +114,8 @@ def test_a_client_reads_back_what_it_wrote(scene: Scene, name: str, codec: str) 
 
 @pytest.mark.parametrize(("writer", "reader"), RING)
 def test_a_client_reads_what_another_wrote(scene: Scene, writer: str, reader: str) -> None:
-    topic = scene.written(writer, "zstd")
-    expected = scene.record_set(writer)
+    topic = scene.written(writer, CODEC)
+    expected = scene.record_set(writer, CODEC)
 
     read = scene.client(reader).consume(scene.cluster.bootstrap, topic, counts=expected.counts)
 

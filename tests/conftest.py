@@ -1,0 +1,60 @@
+"""For all tests."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+
+# Each worker of pytest-xdist has its own of what a session shares. Where that takes long to start, files that need the
+# same go to the same worker: those whose names, from tests/ on, begin so. The first that fits counts.
+_TOGETHER: Final = {
+    "a Kafka for groups": ("differential/test_group_",),
+    "a pair": ("differential/",),
+}
+# What takes long begins first, so that no worker is busy for minutes when the others have ended.
+_FIRST: Final = (*_TOGETHER, "integration", "durability", "test_layout.py", "simulation", "hostile")
+
+# A busy machine may stand still for a second at any time: that is no failure of what an example is about.
+hypothesis_settings.register_profile(
+    "kcoord", deadline=None, max_examples=int(os.environ.get("KCOORD_TEST_EXAMPLES", "50"))
+)
+hypothesis_settings.load_profile("kcoord")
+
+# pytest-xdist gives its workers the width of the terminal; commands whose output is no terminal must not fold for it.
+os.environ.pop("COLUMNS", None)
+
+# A shell starts jobs in the background with Ctrl-C ignored, and so would be all that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers get files in the order in which these are collected."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: _place(item.path.relative_to(Path(__file__).parent).as_posix()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """`--dist loadfile`, with some files together."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+    class TogetherOrByFile(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid.partition("::")[0].removeprefix("tests/"))
+
+    return TogetherOrByFile(config, log)
+
+
+def _group(file: str) -> str:
+    return next((group for group, beginnings in _TOGETHER.items() if file.startswith(beginnings)), file)
+
+
+def _place(file: str) -> int:
+    group = _group(file).partition("/")[0]
+    return _FIRST.index(group) if group in _FIRST else len(_FIRST)
