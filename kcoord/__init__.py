@@ -15,7 +15,10 @@ The road of a request, and where each step is:
     wire/      bytes and kio's entities: frames, headers, what kio says of a version's fields (schema), and made from it
                the check before kio reads (check) and the writers (write); codec; answers that many share but for one
                field (splice); record batches (batches, records, survey, compression, varint); consumers' assignments
-               (consumer_protocol); a blocking client (client)
+               (consumer_protocol); a blocking client (client) with TLS and logins (security says which; tls,
+               sasl, scram), and why it could not connect (connect_errors; listener_probe asks what a port speaks);
+               how it asks (asking): by kio (kio_asking) or, to start sooner, by layouts of our own, as text (layouts),
+               that requests are written by (layout_writers) and responses read (layout_readers)
     broker/    the embedded cluster: topics and their settings, partition logs (admission is what they ask of a batch,
                store where they are kept, times how to find records by them, failed_log is one that cannot be used),
                producers, fetch sessions, long polls.

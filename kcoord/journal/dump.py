@@ -20,11 +20,11 @@ from kcoord.journal.layout_json import Json, base64_of, key_json, value_json
 from kcoord.journal.layouts import RECORD_TYPES
 from kcoord.wire.batches import (
     HEADER_SIZE,
-    MAGIC,
     NO_SEQUENCE,
     BadBatch,
     Batch,
     BatchHeader,
+    frame_at,
     has_valid_crc,
     read_header,
     step_sequence,
@@ -32,9 +32,6 @@ from kcoord.wire.batches import (
 from kcoord.wire.compression import Codec
 from kcoord.wire.records import Record, read_records
 
-_FRAME: Final = struct.Struct(">qiib")
-_LENGTH_COUNTS_FROM: Final = 12
-_SMALLEST_LENGTH: Final = 14
 _MARKER_KEY: Final = struct.Struct(">hh")
 _MARKER_VALUE: Final = struct.Struct(">hi")
 _MARKERS: Final = (  # ControlRecordType
@@ -174,7 +171,7 @@ def _dump(file: BinaryIO, wanted: Wanted) -> Iterator[Dumped]:
     position = next_offset = 0
     while position < end:
         head = _read(file, position, HEADER_SIZE)
-        size, problem = _frame(head, end - position)
+        size, problem = frame_at(head, end - position)
         if problem:
             yield Problem(position=position, message=problem)
         else:
@@ -195,25 +192,6 @@ def _dump(file: BinaryIO, wanted: Wanted) -> Iterator[Dumped]:
 def _read(file: BinaryIO, position: int, size: int) -> bytes:
     file.seek(position)
     return file.read(size)
-
-
-def _frame(head: bytes, left: int) -> tuple[int, str]:
-    """The size of the batch that begins here, 0 if there is none, and what is wrong with it."""
-    if left < _FRAME.size:
-        return 0, f"{left} bytes are left, too few for a batch: the end is torn"
-    _, length, _, magic = _FRAME.unpack_from(head)
-    size: int = length + _LENGTH_COUNTS_FROM
-    if length < _SMALLEST_LENGTH:
-        return 0, f"no batch: a length of {length}; {left} bytes are left"
-    if not 0 <= magic <= MAGIC:
-        return 0, f"no batch: a magic of {magic}; {left} bytes are left"
-    if size > left:
-        return 0, f"a batch of {size} bytes, of which {left} are left: the end is torn"
-    if magic < MAGIC:
-        return size, f"messages of format v{magic}, which is no longer read"
-    if size < HEADER_SIZE:
-        return 0, f"no batch: {size} bytes, fewer than a header has; {left} bytes are left"
-    return size, ""
 
 
 def _dump_batch(content: bytes, position: int, wanted: Wanted) -> Iterator[Dumped]:

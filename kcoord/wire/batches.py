@@ -26,8 +26,9 @@ NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 MAGIC = 2
 
+FRAME = struct.Struct(">qiib")  # what every format begins with: base offset, length, leader epoch or crc, magic
+
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_FRAME = struct.Struct(">qiib")
 _BASE_OFFSET = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 _LEADER_EPOCH = struct.Struct(">i")
@@ -147,6 +148,26 @@ def split(buffer: Buffer) -> Iterator[Batch]:
         position += size
 
 
+def frame_at(head: Buffer, left: int) -> tuple[int, str]:
+    """Of what begins with these bytes, so many being left: its size, 0 if nothing can be found behind it, and what is
+    wrong with it, if anything."""
+    if left < FRAME.size:
+        return 0, f"{left} bytes are left, too few for a batch: the end is torn"
+    _, length, _, magic = FRAME.unpack_from(head)
+    size: int = length + LENGTH_COUNTS_FROM
+    if length < _SMALLEST_LENGTH:
+        return 0, f"no batch: a length of {length}; {left} bytes are left"
+    if not 0 <= magic <= MAGIC:
+        return 0, f"no batch: a magic of {magic}; {left} bytes are left"
+    if size > left:
+        return 0, f"a batch of {size} bytes, of which {left} are left: the end is torn"
+    if magic < MAGIC:
+        return size, f"messages of format v{magic}, which is no longer read"
+    if size < HEADER_SIZE:
+        return 0, f"no batch: {size} bytes, fewer than a header has; {left} bytes are left"
+    return size, ""
+
+
 def produced_batch(buffer: Buffer | None) -> Batch:
     """The one batch that a Produce request of version 3 or later brings for a partition.
 
@@ -220,9 +241,9 @@ def _checksum(checked: memoryview) -> int:
 def _next_size(view: memoryview, position: int) -> int:
     """The size of the batch that begins here, or 0 if no whole one is left (ByteBufferLogInputStream.nextBatchSize)."""
     left = len(view) - position
-    if left < _FRAME.size:
+    if left < FRAME.size:
         return 0
-    _, length, _, magic = _FRAME.unpack_from(view, position)
+    _, length, _, magic = FRAME.unpack_from(view, position)
     if length < _SMALLEST_LENGTH:
         raise BadBatch(
             ErrorCode.corrupt_message, f"A batch claims a length of {length}, the least is {_SMALLEST_LENGTH}"

@@ -20,8 +20,22 @@ from functools import cache
 from struct import Struct, error
 from typing import Any
 
+from kcoord.wire.frames import BadBody
 from kcoord.wire.schema import Field, Shape, least_element_size, shape_of
 from kcoord.wire.varint import BadVarint, read_uvarint, uvarint
+
+__all__ = [
+    "BadBody",
+    "Check",
+    "Cut",
+    "Found",
+    "Search",
+    "Skip",
+    "compiled_check",
+    "compiled_search",
+    "compiled_skip",
+    "without",
+]
 
 _FORMS = {"int32": "i", "int64": "q"}
 
@@ -29,10 +43,7 @@ Cut = tuple[int, int, bytes]
 Check = Callable[[bytes, int], list[Cut] | None]
 Found = tuple[int, str]  # where it begins, and how struct names it
 Search = Callable[[bytes, int], list[Found]]
-
-
-class BadBody(ValueError):
-    """The bytes are not what their API version says."""
+Skip = Callable[[bytes, int], int]
 
 
 @cache
@@ -44,25 +55,47 @@ def compiled_check(entity_type: type, max_elements: int) -> Check:
     source.add(1, "try:")
     _entity(source, 2, shape_of(entity_type))
     source.add(2, "pass")
-    source.add(1, "except (IndexError, error): raise BadBody('the body ends too early') from None")
-    source.add(1, "except BadVarint as bad: raise BadBody(str(bad)) from None")
-    source.add(1, "if p > end: raise BadBody('the body ends too early')")
+    _end(source)
     source.add(1, "return cuts")
     check: Check = source.compile("check")
     return check
 
 
 @cache
-def compiled_search(entity_type: type, field_name: str) -> Search:
-    """Where in a body that passed its check the values of this field are, in their order: numbers, or bytes that are
-    not null."""
+def compiled_search(entity_type: type, field_name: str, last_field: str | None = None) -> Search:
+    """Where in a body the values of this field are, in their order: numbers, or bytes that are not null. Nothing
+    behind the last field is looked at, tagged fields included. Raises BadBody, as the check does."""
+    shape = shape_of(entity_type)
     source = _Source(wanted=field_name)
     source.add(0, "def search(b, p):")
     source.add(1, "end = len(b); budget = end; cuts = None; found = []")
-    _entity(source, 1, shape_of(entity_type))
+    source.add(1, "try:")
+    if last_field is None:
+        _entity(source, 2, shape)
+    else:
+        last = [field.name for field in shape.plain].index(last_field)
+        _plain_fields(source, 2, shape.plain[: last + 1], shape.is_flexible)
+    source.add(2, "pass")
+    _end(source)
     source.add(1, "return found")
     search: Search = source.compile("search")
     return search
+
+
+@cache
+def compiled_skip(entity_type: type) -> Skip:
+    """Where in a body that begins there its own tagged fields begin. Raises BadBody, as the check does."""
+    shape = shape_of(entity_type)
+    source = _Source()
+    source.add(0, "def skip(b, p):")
+    source.add(1, "end = len(b); budget = end; cuts = None")
+    source.add(1, "try:")
+    _plain_fields(source, 2, shape.plain, shape.is_flexible)
+    source.add(2, "pass")
+    _end(source)
+    source.add(1, "return p")
+    skip: Skip = source.compile("skip")
+    return skip
 
 
 def without(body: bytes, cuts: list[Cut]) -> bytes:
@@ -103,9 +136,21 @@ class _Source:
         return scope[function]
 
 
+def _end(source: _Source) -> None:
+    source.add(1, "except (IndexError, error): raise BadBody('the body ends too early') from None")
+    source.add(1, "except BadVarint as bad: raise BadBody(str(bad)) from None")
+    source.add(1, "if p > end: raise BadBody('the body ends too early')")
+
+
 def _entity(source: _Source, depth: int, shape: Shape) -> None:
+    _plain_fields(source, depth, shape.plain, shape.is_flexible)
+    if shape.is_flexible:
+        _tagged_fields(source, depth, shape)
+
+
+def _plain_fields(source: _Source, depth: int, fields: tuple[Field, ...], is_flexible: bool) -> None:
     fixed = 0
-    for field in shape.plain:
+    for field in fields:
         if field.size is not None and not field.is_array:
             if field.kafka_type == "bool":
                 _boolean(source, depth, fixed)
@@ -116,11 +161,9 @@ def _entity(source: _Source, depth: int, shape: Shape) -> None:
         if fixed:
             source.add(depth, f"p += {fixed}")
             fixed = 0
-        _value(source, depth, field, shape.is_flexible)
+        _value(source, depth, field, is_flexible)
     if fixed:
         source.add(depth, f"p += {fixed}")
-    if shape.is_flexible:
-        _tagged_fields(source, depth, shape)
 
 
 def _boolean(source: _Source, depth: int, ahead: int) -> None:

@@ -5,10 +5,10 @@ from functools import cache, cached_property
 from typing import Any, Final
 
 from kio.index import load_request_schema, load_response_schema
-from kio.serial import entity_reader
-from kio.serial.errors import SerialError
+from kio.schema.index import api_key_map, schema_name_map
+from kio.static.constants import EntityType
 
-from kcoord.wire.check import BadBody, Search, compiled_check, compiled_search, without
+from kcoord.wire.check import BadBody, Search, Skip, compiled_check, compiled_search, compiled_skip, without
 from kcoord.wire.frames import frame_pieces, framed
 from kcoord.wire.headers import (
     RequestHeader,
@@ -17,6 +17,7 @@ from kcoord.wire.headers import (
     write_request_header,
     write_response_header,
 )
+from kcoord.wire.native import SerialError, entity_reader
 from kcoord.wire.write import Around, Write, compiled_writer, writers_around
 
 API_VERSIONS: Final = 18
@@ -46,9 +47,17 @@ class Codec:
     def find_in_request(self, field_name: str) -> Search:
         return compiled_search(self._request_type, field_name)
 
+    def find_in_response(self, field_name: str, *, last_field: str | None = None) -> Search:
+        return compiled_search(self._response_type, field_name, last_field)
+
     @cached_property
     def read_response(self) -> Read:
         return checked_reader(self._response_type, _ANY_NUMBER)
+
+    @cached_property
+    def tags_of_response(self) -> Skip:
+        """Where the tagged fields at the end of a response begin."""
+        return compiled_skip(self._response_type)
 
     @cached_property
     def write_request(self) -> Write:
@@ -74,9 +83,22 @@ def codec(api_key: int, api_version: int) -> Codec:
     return Codec(api_key, api_version)
 
 
+def known_versions(api_key: int) -> range:
+    """The versions of an API that there are codecs for; none of an API that kio does not know."""
+    name = api_key_map.get(api_key)
+    versions = schema_name_map[name] if name else {}
+    known = [version for version, entities in versions.items() if EntityType.request in entities]
+    return range(min(known), max(known) + 1) if known else range(0)
+
+
 def request_type(api_key: int, api_version: int) -> type:
     """kio's class of a request."""
     return load_request_schema(api_key, api_version)
+
+
+def response_type(api_key: int, api_version: int) -> type:
+    """kio's class of a response."""
+    return load_response_schema(api_key, api_version)
 
 
 def decode_request(frame: bytes, api_key: int, api_version: int) -> tuple[RequestHeader, Any]:

@@ -1,32 +1,55 @@
-"""What consumers put into the opaque bytes of a group of protocol type "consumer": assignments.
+"""What consumers put into the opaque bytes of a group of protocol type "consumer": subscriptions and assignments.
 
 Every version begins as version 0 does, so that a newer one than we know is read as the newest that we do.
 """
 
 from collections.abc import Mapping
-from struct import Struct, error
-from typing import Any, Final
+from typing import Final
 
-from kio.schema.consumer_protocol_assignment.v3.data import ConsumerProtocolAssignment
+from kcoord.wire.frames import BadBody
+from kcoord.wire.layout_readers import body_reader
+from kcoord.wire.layouts import parsed
 
-from kcoord.wire.check import BadBody
-from kcoord.wire.codec import MAX_REQUEST_ELEMENTS, checked_reader
+_VERSION_BYTES: Final = 2
 
-_VERSION: Final = Struct(">h")
-
-_read: Final = checked_reader(ConsumerProtocolAssignment, MAX_REQUEST_ELEMENTS)
+_read_assignment: Final = body_reader(
+    parsed("""
+    assigned_partitions []
+        topic string
+        partitions []int32
+    user_data bytes?
+    """),
+    0,
+    is_flexible=False,
+)
+_read_subscription: Final = body_reader(
+    parsed("""
+    topics []string
+    user_data bytes?
+    """),
+    0,
+    is_flexible=False,
+)
 
 
 def read_assignment(assignment: bytes) -> Mapping[str, tuple[int, ...]]:
     """The partitions by topic; none of an assignment of no bytes. Raises BadBody if it is not a consumer's."""
     if not assignment:
         return {}
-    try:
-        _VERSION.unpack_from(assignment)
-    except error:
-        raise BadBody("an assignment too short for its version") from None
-    entity: Any = _read(assignment, _VERSION.size)
+    row, _ = _read_assignment(assignment, _after_version(assignment))
     partitions: dict[str, tuple[int, ...]] = {}
-    for line in entity.assigned_partitions:
-        partitions[line.topic] = (*partitions.get(line.topic, ()), *line.partitions)
+    for topic, numbers in row.assigned_partitions:
+        partitions[topic] = (*partitions.get(topic, ()), *numbers)
     return partitions
+
+
+def read_subscription(subscription: bytes) -> tuple[str, ...]:
+    """The topics that a member named. Raises BadBody if it is not a consumer's."""
+    row, _ = _read_subscription(subscription, _after_version(subscription))
+    return tuple(row.topics)
+
+
+def _after_version(content: bytes) -> int:
+    if len(content) < _VERSION_BYTES:
+        raise BadBody("too short for its version")
+    return _VERSION_BYTES

@@ -4,12 +4,20 @@ from struct import Struct
 from typing import Final
 
 LENGTH_PREFIX: Final = Struct(">i")
+LENGTH_BYTES: Final = LENGTH_PREFIX.size
 
 _LARGE: Final = 1 << 15
+_TLS_HANDSHAKE: Final = 0x1603
+_TLS_ALERT: Final = 0x1503
+"""How records of TLS begin, be it 1.0 or 1.3: what they are, and 3 (RFC 8446, 5.1)."""
 
 
 class BadFrame(ValueError):
     """A length that no frame may have; the stream cannot be read any further."""
+
+
+class BadBody(ValueError):
+    """What is in a frame is not what its API version says."""
 
 
 class FrameSplitter:
@@ -58,8 +66,7 @@ class FrameSplitter:
         while end - position >= 4:
             (length,) = LENGTH_PREFIX.unpack_from(buffer, position)
             if length < 0 or length > self._max_frame_bytes:
-                allowed = f"0 to {self._max_frame_bytes} is allowed"
-                self.broken = BadFrame(f"a frame length of {length}, where {allowed}")
+                self.broken = BadFrame(about_length(length, 0, self._max_frame_bytes))
                 self.is_amidst = True
                 position = end
                 break
@@ -72,6 +79,15 @@ class FrameSplitter:
         else:
             self._needed = 4
         return frames, position
+
+
+def about_length(length: int, least: int, most: int) -> str:
+    """What is to be said of a length that no frame may have."""
+    if length >> 16 == _TLS_HANDSHAKE:  # a client's first word
+        return "it speaks TLS, and this port does not"
+    if length >> 16 == _TLS_ALERT:  # a server's, to one who does not begin so
+        return "it speaks TLS"
+    return f"a frame length of {length}, where {least} to {most} is allowed"
 
 
 def framed(parts: list[bytes]) -> bytes:

@@ -12,7 +12,7 @@
 from struct import Struct, error
 from typing import Final, NamedTuple
 
-from kcoord.wire.check import BadBody
+from kcoord.wire.frames import BadBody
 from kcoord.wire.varint import BadVarint, read_uvarint
 
 _FIXED: Final = Struct(">hhi")

@@ -176,6 +176,35 @@ def read_key_value(plain: bytes, position: int) -> tuple[bytes | None, bytes | N
     return key, value, end
 
 
+def read_deltas(plain: bytes, position: int) -> tuple[int, int, int]:
+    """How far the record that begins here is from its batch in offset and in time, and where the next one begins."""
+    try:
+        size, start = read_varint(plain, position)
+        timestamp_delta, position = read_varlong(plain, start + 1)
+        offset_delta, position = read_varint(plain, position)
+    except (IndexError, BadVarint) as error:
+        raise BadBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long") from error
+    end = start + size
+    if not position < end <= len(plain):
+        raise wrong_record_size(size, position - start)
+    return offset_delta, timestamp_delta, end
+
+
+def skip_records(plain: bytes, position: int, count: int) -> int:
+    """Where the record begins that comes so many after the one that begins here, by their sizes alone."""
+    try:
+        for _ in range(count):
+            size = plain[position]
+            if size < 0x80:
+                position += 1 + (size >> 1)
+            else:
+                size, position = read_uvarint(plain, position)
+                position += size >> 1
+    except (IndexError, BadVarint) as error:
+        raise BadBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long") from error
+    return position
+
+
 def read_span(plain: bytes, position: int) -> RecordSpan:
     """The record that begins here (DefaultRecord.readFrom)."""
     try:

@@ -5,10 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 from kcoord.wire.batches import BatchHeader, assemble, read_header
-from kcoord.wire.client import build
 from kcoord.wire.codec import encode_request, request_type
 from kcoord.wire.compression import Codec
 from kcoord.wire.headers import RequestHeader
+from kcoord.wire.kio_asking import build
 from kcoord.wire.records import Record, write_batch
 from tests.hostile.scene import FETCH, PRODUCE, Scene
 

@@ -4,9 +4,9 @@ import struct
 import time
 from datetime import timedelta
 
-from kcoord.wire.client import build
 from kcoord.wire.codec import MAX_REQUEST_ELEMENTS, encode_request, request_type
 from kcoord.wire.headers import RequestHeader
+from kcoord.wire.kio_asking import build
 from kcoord.wire.varint import uvarint
 from tests.hostile.conftest import Serve
 from tests.hostile.procs import MIB

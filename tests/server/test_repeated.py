@@ -14,9 +14,10 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.replies import CommitReply, HeartbeatReply, PartitionError, TopicErrors
 from kcoord.groups.requests import Commit
 from kcoord.server.routes import Asker, Repeated, route
-from kcoord.wire.client import Client, build
+from kcoord.wire.client import Client
 from kcoord.wire.codec import decode_response, encode_request, request_type
 from kcoord.wire.headers import RequestHeader
+from kcoord.wire.kio_asking import build
 from tests.server.conftest import Serve
 from tests.server.test_serving_groups import (
     HEARTBEAT,

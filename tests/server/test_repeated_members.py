@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from kcoord.api.caller import Caller
 from kcoord.server.routes import Asker, Repeated, route
-from kcoord.wire.client import Client, build
+from kcoord.wire.client import Client
 from kcoord.wire.codec import decode_response, encode_request, request_type
 from kcoord.wire.headers import RequestHeader
+from kcoord.wire.kio_asking import build
 from tests.server.conftest import Serve
 from tests.server.test_serving_groups import DESCRIBE_GROUPS, JOIN_GROUP, SESSION, SYNC_GROUP, quick
 

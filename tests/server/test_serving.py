@@ -11,9 +11,10 @@ from kcoord.api.table import SERVED
 from kcoord.errors import ErrorCode
 from kcoord.server.dispatch import Dispatch
 from kcoord.wire.batches import read_header
-from kcoord.wire.client import Client, Disconnected, build
+from kcoord.wire.client import Client, Disconnected
 from kcoord.wire.codec import encode_request, request_type
 from kcoord.wire.headers import RequestHeader
+from kcoord.wire.kio_asking import build
 from kcoord.wire.records import Record, write_batch
 
 from .conftest import Serve

@@ -11,7 +11,6 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_writer
 
 from kcoord.wire.check import BadBody, compiled_check
-from kcoord.wire.client import build
 from kcoord.wire.codec import (
     MAX_REQUEST_ELEMENTS,
     codec,
@@ -21,6 +20,7 @@ from kcoord.wire.codec import (
     encode_response,
 )
 from kcoord.wire.headers import RequestHeader
+from kcoord.wire.kio_asking import build
 from kcoord.wire.write import compiled_writer
 from tests.wire.entities import random_entity
 

@@ -26,6 +26,20 @@ def test_a_length_that_no_frame_may_have_ends_the_stream(length: int) -> None:
     assert splitter.held_bytes == 0
 
 
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (b"\x16\x03\x01\x02", "it speaks TLS, and this port does not"),  # a client's handshake
+        (b"\x15\x03\x03\x00", "it speaks TLS"),  # a server's alert
+        (b"\x17\x03\x03\x00", "a frame length of 386073344, where 0 to 1000 is allowed"),
+    ],
+)
+def test_the_beginning_of_tls_is_told_from_a_length(start: bytes, said: str) -> None:
+    splitter = FrameSplitter(1000)
+    splitter.feed(start)
+    assert str(splitter.broken) == said
+
+
 def test_what_came_before_a_bad_length_comes_out() -> None:
     splitter = FrameSplitter(1000)
     assert splitter.feed(framed([b"good"]) + b"\0\0") == [b"good"]

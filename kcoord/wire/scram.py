@@ -1,0 +1,218 @@
+"""SCRAM (RFC 5802, RFC 7677): the four messages and the proofs, for either side. No I/O and no randomness.
+
+client-first   n,,n=alice,r=<client nonce>
+server-first   r=<client nonce><server nonce>,s=<salt>,i=<iterations>
+client-final   c=biws,r=<both nonces>,p=<proof that the password is known>
+server-final   v=<proof that the server knows it, too>   or   e=<error>
+"""
+
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
+
+HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+FEWEST_ITERATIONS: Final = 4096
+MOST_ITERATIONS: Final = 10_000_000
+"""A server may not keep us computing for ever; Kafka's own limit for its users is 16384."""
+
+_PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
+_NAME: Final = r"(?:[^=,\0]|=2C|=3D)+"
+_BASE64: Final = r"[A-Za-z0-9/+=]+"
+_EXTENSIONS: Final = r"[A-Za-z]+=[^,\0]+(?:,[A-Za-z]+=[^,\0]+)*"
+_CLIENT_FIRST: Final = re.compile(rf"n,(?:a=({_NAME}))?,n=({_NAME}),r=({_PRINTABLE})(?:,({_EXTENSIONS}))?")
+_CLIENT_FINAL: Final = re.compile(rf"(c=({_BASE64}),r=({_PRINTABLE})(?:,{_EXTENSIONS})?),p=({_BASE64})")
+
+
+class BadScram(ValueError):
+    """A message that does not follow the RFC, or a proof that is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientFirst:
+    username: str
+    nonce: str
+    extensions: str = ""
+    """Kafka's own: `tokenauth=true` for delegation tokens (KIP-48)."""
+    authorization: str = ""
+    """As whom it wants to act; empty: as the user."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """No channel binding is offered here, so that none is accepted."""
+        found = _CLIENT_FIRST.fullmatch(text)
+        if not found:
+            raise BadScram("the client's first message is malformed")
+        authorization, username, nonce, extensions = found.groups(default="")
+        return cls(
+            username=_unescaped(username), nonce=nonce, extensions=extensions, authorization=_unescaped(authorization)
+        )
+
+    @property
+    def header(self) -> str:
+        """What it says of channels and of whom it acts as; it says it again in its last message."""
+        return f"n,a={_escaped(self.authorization)}," if self.authorization else "n,,"
+
+    @property
+    def bare(self) -> str:
+        """The part that the proofs cover."""
+        extensions = f",{self.extensions}" if self.extensions else ""
+        return f"n={_escaped(self.username)},r={self.nonce}{extensions}"
+
+    def text(self) -> str:
+        return self.header + self.bare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFirst:
+    nonce: str
+    salt: bytes
+    iterations: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        found = re.fullmatch(r"(?:m=[^,]*,)?r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9/+=]+),i=([0-9]{1,9})(?:,.*)?", text)
+        if not found:
+            raise BadScram("the server's first message is malformed")
+        return cls(nonce=found[1], salt=_decoded(found[2]), iterations=int(found[3]))
+
+    def text(self) -> str:
+        return f"r={self.nonce},s={b64encode(self.salt).decode()},i={self.iterations}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientFinal:
+    header: str
+    """Of its first message."""
+    nonce: str
+    proof: bytes
+    without_proof: str
+    """All of its text but the proof, which covers it."""
+
+    @classmethod
+    def of(cls, first: ClientFirst, nonce: str) -> Self:
+        """What is to be proved."""
+        channel = b64encode(first.header.encode()).decode()
+        return cls(header=first.header, nonce=nonce, proof=b"", without_proof=f"c={channel},r={nonce}")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        found = _CLIENT_FINAL.fullmatch(text)
+        if not found:
+            raise BadScram("the client's last message is malformed")
+        without_proof, channel, nonce, proof = found.groups()
+        header = _decoded(channel).decode(errors="replace")
+        return cls(header=header, nonce=nonce, proof=_decoded(proof), without_proof=without_proof)
+
+    def text(self) -> str:
+        return f"{self.without_proof},p={b64encode(self.proof).decode()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFinal:
+    signature: bytes | None
+    error: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        if found := re.fullmatch(r"v=([A-Za-z0-9/+=]+)(?:,.*)?", text):
+            return cls(signature=_decoded(found[1]))
+        if found := re.fullmatch(r"e=([^,]*)(?:,.*)?", text):
+            return cls(signature=None, error=found[1])
+        raise BadScram("the server's last message is malformed")
+
+    def text(self) -> str:
+        return f"e={self.error}" if self.signature is None else f"v={b64encode(self.signature).decode()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """What a salted password gives: a server keeps `stored` and `server`, a client computes all three."""
+
+    client: bytes = field(repr=False)
+    stored: bytes = field(repr=False)
+    server: bytes = field(repr=False)
+
+
+def keys(mechanism: str, password: str, salt: bytes, iterations: int) -> Keys:
+    name = HASHES[mechanism]
+    # The password as it is: Kafka leaves out the RFC's SASLprep (ScramFormatter.normalize).
+    salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, iterations)
+    client = hmac.digest(salted, b"Client Key", name)
+    stored = hashlib.new(name, client).digest()
+    return Keys(client=client, stored=stored, server=hmac.digest(salted, b"Server Key", name))
+
+
+def covered(first: ClientFirst, server_first: str, final_without_proof: str) -> bytes:
+    """What both proofs are made over: the conversation so far."""
+    return f"{first.bare},{server_first},{final_without_proof}".encode()
+
+
+def client_proof(mechanism: str, own: Keys, conversation: bytes) -> bytes:
+    signature = hmac.digest(own.stored, conversation, HASHES[mechanism])
+    return bytes(a ^ b for a, b in zip(own.client, signature, strict=True))
+
+
+def server_signature(mechanism: str, server_key: bytes, conversation: bytes) -> bytes:
+    return hmac.digest(server_key, conversation, HASHES[mechanism])
+
+
+def answer(mechanism: str, first: ClientFirst, password: str, server_first: str) -> tuple[ClientFinal, bytes]:
+    """A client's last message, and the signature that only a server which knows the password can send back."""
+    challenge = ServerFirst.parse(server_first)
+    if not challenge.nonce.startswith(first.nonce) or challenge.nonce == first.nonce:
+        raise BadScram("the server's nonce does not continue ours")
+    if not FEWEST_ITERATIONS <= challenge.iterations <= MOST_ITERATIONS:
+        raise BadScram(f"{challenge.iterations} iterations, where {FEWEST_ITERATIONS} to {MOST_ITERATIONS} are allowed")
+    own = keys(mechanism, password, challenge.salt, challenge.iterations)
+    unproved = ClientFinal.of(first, challenge.nonce)
+    conversation = covered(first, server_first, unproved.without_proof)
+    final = replace(unproved, proof=client_proof(mechanism, own, conversation))
+    return final, server_signature(mechanism, own.server, conversation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """What a server keeps of a password: enough to check who knows it, and to prove that it does, too."""
+
+    salt: bytes
+    iterations: int
+    stored: bytes = field(repr=False)
+    server: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, mechanism: str, password: str, salt: bytes, iterations: int) -> Self:
+        made = keys(mechanism, password, salt, iterations)
+        return cls(salt=salt, iterations=iterations, stored=made.stored, server=made.server)
+
+
+def verified(
+    mechanism: str, credential: Credential, first: ClientFirst, challenge: ServerFirst, final: ClientFinal
+) -> ServerFinal | None:
+    """A server's last message to a client that has proved that it knows the password; None to one that has not."""
+    conversation = covered(first, challenge.text(), final.without_proof)
+    signature = hmac.digest(credential.stored, conversation, HASHES[mechanism])
+    if len(final.proof) != len(signature):
+        return None
+    client_key = bytes(a ^ b for a, b in zip(final.proof, signature, strict=True))
+    is_known = hmac.compare_digest(hashlib.new(HASHES[mechanism], client_key).digest(), credential.stored)
+    if not is_known or final.nonce != challenge.nonce or final.header != first.header:
+        return None
+    return ServerFinal(signature=server_signature(mechanism, credential.server, conversation))
+
+
+def _escaped(username: str) -> str:
+    return username.replace("=", "=3D").replace(",", "=2C")
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        raise BadScram("a field that is not base64") from None

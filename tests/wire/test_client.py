@@ -1,0 +1,117 @@
+"""What the client says when there is nobody, or nobody who answers."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kcoord.testing.node import free_ports
+from kcoord.wire.check import BadBody
+from kcoord.wire.client import Client
+from kcoord.wire.connect_errors import CannotConnect, Disconnected, NoAnswer, Unreachable
+from kcoord.wire.frames import BadFrame
+from kcoord.wire.secret import Secret
+from kcoord.wire.security import Plain, Security
+
+
+@contextmanager
+def listening() -> Iterator[tuple[socket.socket, int]]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server, server.getsockname()[1]
+
+
+def test_a_port_where_nobody_listens_is_refused() -> None:
+    (port,) = free_ports(1)
+    with pytest.raises(Unreachable) as caught:
+        Client("127.0.0.1", port)
+    assert str(caught.value) == (f"cannot connect to 127.0.0.1:{port}: connection refused; is a broker running there?")
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 70 + ".example", ".."])
+def test_a_host_that_is_not_known_is_told(host: str) -> None:
+    with pytest.raises(Unreachable) as caught:
+        Client(host, 9092)
+    assert str(caught.value) == f"cannot connect to {host}:9092: the host {host!r} is not known"
+
+
+@pytest.mark.parametrize(("host", "port"), [("\0", 9092), ("127.0.0.1", 70_000), ("127.0.0.1", -1)])
+def test_an_address_that_cannot_be_is_told_in_one_line(host: str, port: int) -> None:
+    with pytest.raises(Unreachable) as caught:
+        Client(host, port)
+    assert str(caught.value).startswith("cannot connect to ")
+    assert str(caught.value).isprintable()
+
+
+def test_an_answer_to_another_request_is_not_taken_for_that_to_ours() -> None:
+    with listening() as (server, port), Client("127.0.0.1", port) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            accepted.sendall(b"\0\0\0\x0a" + (7).to_bytes(4) + bytes(6))
+            with pytest.raises(BadBody, match="an answer to request 7, where that to 1 was due"):
+                client.ask(18, 0)
+
+
+def test_a_length_that_would_fill_the_memory_is_refused_before_it_does() -> None:
+    with listening() as (server, port), Client("127.0.0.1", port) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            accepted.sendall((1 << 30).to_bytes(4))
+            with pytest.raises(BadFrame, match="a frame length of 1073741824, where 0 to 268435456 is allowed"):
+                client.ask(18, 0)
+
+
+def test_a_server_that_never_answers_is_given_up() -> None:
+    with (
+        listening() as (_, port),
+        Client("127.0.0.1", port, timeout=0.05) as client,
+        pytest.raises(NoAnswer) as caught,
+    ):
+        client.ask(18, 0)
+    assert str(caught.value) == f"127.0.0.1:{port} did not answer within 0.05 s"
+
+
+def test_a_server_that_hangs_up_is_told_by_its_address() -> None:
+    with listening() as (server, port), Client("127.0.0.1", port) as client:
+        server.accept()[0].close()
+        with pytest.raises(Disconnected) as caught:
+            client.ask(3, 12, topics=None)
+    assert str(caught.value) == f"127.0.0.1:{port} closed the connection"
+
+
+def test_an_alert_of_tls_is_not_taken_for_a_frame_of_350_mb() -> None:
+    with listening() as (server, port), Client("127.0.0.1", port, timeout=60) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            accepted.sendall(b"\x15\x03\x03\x00\x02\x02\x50")  # and it stays open
+            with pytest.raises(Disconnected):
+                client.ask(3, 12, topics=None)
+
+
+def test_a_server_that_hangs_up_on_everyone_gets_no_advice() -> None:
+    with listening() as (server, port):
+        client = Client("127.0.0.1", port, security=Security())
+        server.accept()[0].close()
+        server.close()  # so that the question what it speaks finds nobody
+        with client, pytest.raises(Disconnected) as caught:
+            client.ask(3, 12, topics=None)
+    assert str(caught.value) == f"127.0.0.1:{port} closed the connection without an answer; is it a Kafka broker?"
+
+
+def test_a_server_of_another_kind_is_told_when_it_answers_a_login() -> None:
+    login = Security(sasl=Plain(username="alice", password=Secret("hush")))
+    with listening() as (server, port):
+        thread = threading.Thread(target=_answer_nonsense, args=(server,))
+        thread.start()
+        with pytest.raises(CannotConnect) as caught:
+            Client("127.0.0.1", port, security=login)
+        thread.join()
+    assert str(caught.value).startswith(f"127.0.0.1:{port} does not answer as a Kafka broker does: ")
+    assert "hush" not in str(caught.value)
+
+
+def _answer_nonsense(server: socket.socket) -> None:
+    with server.accept()[0] as accepted:
+        accepted.recv(1000)
+        accepted.sendall(b"\0\0\0\5hello")
