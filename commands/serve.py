@@ -79,7 +79,7 @@ def serve(
         advertised_host=_advertised(host, advertise),
         brokers=brokers,
         topics=tuple(map(_new_topic, topics)),
-        settings=_settings(pairs, config),
+        settings=_settings(pairs, config, data_dir),
         data_dir=data_dir,
         fsync=fsync,
     )
@@ -136,7 +136,9 @@ def _new_topic(text: str) -> tuple[str, int | None]:
     return name, int(partitions) if partitions else None
 
 
-def _settings(pairs: tuple[str, ...], config: Path | None) -> Settings:
+def _settings(pairs: tuple[str, ...], config: Path | None, data_dir: Path | None) -> Settings:
+    from kcoord.server.setup import settings_of
+
     properties = _known_of(config) if config else {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -144,7 +146,7 @@ def _settings(pairs: tuple[str, ...], config: Path | None) -> Settings:
             raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--set")
         properties[name.strip()] = value.strip()
     try:
-        return Settings.from_properties(properties)
+        return settings_of(properties, data_dir)
     except BadSetting as error:
         raise click.UsageError(str(error)) from None
 

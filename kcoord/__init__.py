@@ -31,11 +31,12 @@ The road of a request, and where each step is:
                (encoding) and read (decoding, offset_runs), the journal itself (group_log), its compaction (compacting
                decides, compaction does it); segments told (dump)
     api/       the table of what is served, and one file per Kafka API: entity to request
+    metrics/   what is counted: counts that cost next to nothing, and the words for why connections end
     server/    asyncio, sockets, clocks, limits: what a cluster starts with (setup), listener and alarms
                (runtime), what is done now and then (chores), connection, whose turn it is (turns), dispatch by routes
                that are made once and remember what is asked again and again (routes), the coordinators at work
-               (group_runtime), compaction in the background (compactor), the clock, memory that is given back, process
-               (main)
+               (group_runtime, on a group_journal), compaction in the background (compactor), what groups there are
+               (census), the clock, memory that is given back, process (main)
     testing/   for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle, the
                pytest plugin
     commands/  the command line; on disk beside kcoord/, installed as kcoord.commands

@@ -140,6 +140,10 @@ class PartitionLog:
         except OSError as error:
             return _storage_error("read", error)
 
+    def read_own(self, offset: int, *, max_bytes: int) -> bytes:
+        """The same for this process, at least one batch. Raises Damaged, or OSError where the store fails."""
+        return self._read(offset, max_bytes, min_one_batch=True)
+
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record that is not older than this. Raises OSError if the records cannot be read."""
         return first_not_older(self._segments, timestamp, self.start_offset)

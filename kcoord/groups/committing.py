@@ -101,27 +101,22 @@ def is_usual(member: Member, request: Commit, known: Topics) -> bool:
     usual = member.usual_commit
     if usual is None or usual.topics != request.topics:
         return False
-    lost = [place for place in usual.places if not known.has(*place)]
-    return not lost
+    for name, topic_id, partition in usual.places:  # noqa: SIM110 - every commit passes here, and `all` takes longer
+        if not known.has(name, topic_id, partition):
+            return False
+    return True
 
 
 def usual_records(usual: UsualCommit, request: Commit, at: Instant) -> list[OffsetsStored]:
     """The records of such a commit."""
     group_id, at_ms, expires_at_ms = request.group_id, at.wall_ms, _expires_at_ms(request, at)
-    return [
-        OffsetsStored(
-            group_id,
-            name,
-            topic.partitions,
-            offsets,
-            topic.leader_epochs,
-            topic.metadata,
-            at_ms,
-            expires_at_ms,
-            topic_id,
+    records = []
+    for (name, topic_id, _), topic, offsets in zip(usual.places, request.topics, request.offsets, strict=True):
+        _, _, partitions, epochs, metadata = topic
+        records.append(
+            OffsetsStored(group_id, name, partitions, offsets, epochs, metadata, at_ms, expires_at_ms, topic_id)
         )
-        for (name, topic_id, _), topic, offsets in zip(usual.places, request.topics, request.offsets, strict=True)
-    ]
+    return records
 
 
 def refuse(topics: list[CommitVerdicts], error: ErrorCode) -> CommitReply:

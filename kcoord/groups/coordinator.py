@@ -18,7 +18,7 @@ from uuid import UUID
 from kcoord.errors import ErrorCode
 from kcoord.groups import committing, describing, joining, leaving, offsets, rebalancing, retention, sessions, syncing
 from kcoord.groups.deadlines import Deadline, Purpose
-from kcoord.groups.effects import NOTHING, Effects, answer, gathered
+from kcoord.groups.effects import NOTHING, Cause, Effects, Reason, answer, gathered
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
 from kcoord.groups.records import OffsetsStored
@@ -48,7 +48,7 @@ from kcoord.groups.requests import (
     ListGroups,
     Sync,
 )
-from kcoord.groups.topics import Topics
+from kcoord.groups.topics import Heir, Topics
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
 
@@ -57,7 +57,7 @@ _HEARTBEATS = {error: HeartbeatReply(error_code=error) for error in ErrorCode}  
 
 class Coordinator(Registry):
     """`fresh_id` gives the end of each new member id. `refusal` says why a group cannot be asked for here or now, and
-    `is_reading` whether there are groups of which nothing is known yet."""
+    `list_refusal` why it cannot be said which there are."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class Coordinator(Registry):
         topics: Topics,
         fresh_id: Callable[[], str],
         refusal: Callable[[str], ErrorCode | None] = lambda group_id: None,
-        is_reading: Callable[[], bool] = lambda: False,
+        list_refusal: Callable[[], ErrorCode | None] = lambda: None,
     ) -> None:
         super().__init__()
         self._settings = settings
         self._topics = topics
         self._fresh_id = fresh_id
         self._refusal = refusal
-        self._is_reading = is_reading
+        self._list_refusal = list_refusal
         self._initial_delay = settings.group_initial_rebalance_delay_ms / 1000
 
     # Membership.
@@ -162,8 +162,8 @@ class Coordinator(Registry):
     # Operators.
 
     def list_groups(self, request: ListGroups, ticket: Ticket, at: Instant) -> ListGroupsReply:
-        if self._is_reading():
-            return ListGroupsReply(groups=(), error_code=ErrorCode.coordinator_load_in_progress)
+        if error := self._list_refusal():
+            return ListGroupsReply(groups=(), error_code=error)
         groups = [group for group in self.groups.values() if group.group_id not in self.others]
         return describing.list_groups(groups, self.others.values(), request)
 
@@ -196,10 +196,17 @@ class Coordinator(Registry):
         """Delete what is too old, and with their last offset groups that nobody is in."""
         return gathered(self._expire_offsets_of(group, at) for group in list(self.groups.values()))
 
-    def topic_deleted(self, name: str, topic_id: UUID) -> Effects:
-        records = [
-            record for group in self.groups.values() for record in offsets.of_deleted_topic(group, name, topic_id)
-        ]
+    def topic_deleted(
+        self,
+        name: str,
+        topic_id: UUID,
+        is_known: Callable[[str], bool] = lambda group_id: True,
+        *,
+        heir: Heir | None = None,
+    ) -> Effects:
+        """Its offsets go, or are the heir's, those of such groups: of others, not all may be replayed yet."""
+        concerned = [group for group in self.groups.values() if name in group.offsets and is_known(group.group_id)]
+        records = [record for group in concerned for record in offsets.of_deleted_topic(group, name, topic_id, heir)]
         self.replay_all(records)
         return Effects((), tuple(records))
 
@@ -207,7 +214,6 @@ class Coordinator(Registry):
 
     def resume(self, at: Instant, is_back: Callable[[str], bool] = lambda group_id: True) -> Effects:
         """All of such groups is replayed: sessions begin now. Those that are larger than allowed meanwhile shrink."""
-        self._census.members = sum(len(group.members) + len(group.pending) for group in self.groups.values())
         back = [group for group_id, group in self.groups.items() if is_back(group_id)]
         return gathered(self._resume(group, at) for group in back)
 
@@ -300,7 +306,8 @@ class Coordinator(Registry):
             group.renew_session(member, at.now)
         if len(group.members) <= self._settings.group_max_size:
             return NOTHING
-        return rebalancing.prepare(group, "group.max.size is exceeded", at, self._initial_delay)
+        why = Reason(Cause.GROUP_TOO_LARGE, "group.max.size is exceeded")
+        return rebalancing.prepare(group, why, at, self._initial_delay)
 
     def _passed(self, deadline: Deadline, at: Instant) -> Effects:
         group = self.groups.get(deadline.group_id)

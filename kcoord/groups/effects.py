@@ -32,6 +32,27 @@ class Happening(StrEnum):
     DELETED = "deleted"
 
 
+class Cause(StrEnum):
+    """What can begin a rebalance."""
+
+    JOINED = "joined"
+    STATIC_RETURNED = "static-returned"
+    NEW_SUBSCRIPTION = "new-subscription"
+    LEADER_REJOINED = "leader-rejoined"  # it has seen partitions or topics change
+    LEFT = "left"
+    SESSION_EXPIRED = "session-expired"
+    NOT_SYNCED = "not-synced"
+    PLAN_TOO_LARGE = "plan-too-large"
+    GROUP_TOO_LARGE = "group-too-large"
+
+
+class Reason(NamedTuple):
+    """Why a rebalance begins: one of a few causes, and who or what it was, in words."""
+
+    cause: Cause
+    words: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     what: Happening
@@ -39,6 +60,7 @@ class Event:
     generation: int
     member_id: str = ""
     why: str = ""
+    cause: Cause | None = None  # of a rebalance
 
 
 class Effects(NamedTuple):

@@ -21,7 +21,8 @@ from kcoord.tickets import Ticket
 Kept = tuple[int, int, str, Stamp]  # offset, leader epoch, metadata
 """An offset, and when and how it came. Not its record, which holds all that was committed with it."""
 
-_MEMBER_BYTES: Final = 24  # in a record, beside names, subscription and assignment: lengths and times
+_GROUP_BYTES: Final = 28  # in a record, beside names and members: versions, lengths, the generation and a time
+_MEMBER_BYTES: Final = 24  # beside names, subscription and assignment: lengths and times
 
 
 @dataclass(slots=True)
@@ -317,12 +318,13 @@ class Group:
         )
 
     def record_size(self, plan: Mapping[str, bytes]) -> int:
-        """About the bytes of its record with these assignments."""
-        size = _MEMBER_BYTES * len(self.members)
+        """The bytes of its record with these assignments, key and value."""
+        names = [self.group_id, self.protocol_type or "", self.protocol or "", self.leader_id or ""]
+        size = _GROUP_BYTES + _MEMBER_BYTES * len(self.members)
         for member_id, member in self.members.items():
-            size += len(member_id) + len(member.instance_id or "") + len(member.client_id) + len(member.client_host)
+            names += (member_id, member.instance_id or "", member.client_id, member.client_host)
             size += len(member.subscription(self.protocol)) + len(plan.get(member_id, b""))
-        return size
+        return size + len("".join(names).encode())
 
     def _count(self, offered: Protocols, change: int) -> None:
         for name in set(protocols.names(offered)):

@@ -14,7 +14,7 @@ from typing import Final
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.deadlines import Deadline, Purpose
-from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, told
+from kcoord.groups.effects import NOTHING, Cause, Effects, Event, Happening, Reason, answer, told
 from kcoord.groups.fencing import fence_identity
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
@@ -36,6 +36,9 @@ from kcoord.tickets import Ticket
 
 NEW_MEMBER_TIMEOUT: Final = 300.0
 """How long a new member may wait in a join: it cannot send heartbeats yet, and may long have hung up."""
+_LONGEST_TEXT: Final = 32_767  # in bytes: a record has two for the length
+_END_OF_ID: Final = 37
+"""Of a new member's id, what stands behind the name that it begins with: a dash and a UUID."""
 
 
 def refuse(ticket: Ticket, error: ErrorCode, member_id: str) -> Effects:
@@ -49,6 +52,8 @@ def refusal(request: Join, settings: Settings) -> ErrorCode | None:
     shortest, longest = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     if not shortest / 1000 <= request.session_timeout <= longest / 1000:
         return ErrorCode.invalid_session_timeout
+    if not _fits_into_a_record(request):
+        return ErrorCode.unknown_server_error  # as Kafka, which cannot write its answer either
     return ErrorCode.policy_violation if _size(request) > settings.kcoord_member_max_bytes else None
 
 
@@ -61,9 +66,9 @@ def join(group: Group, request: Join, ticket: Ticket, at: Instant, settings: Set
         return refuse(ticket, ErrorCode.coordinator_not_available, request.member_id)
     if not group.supports(request.protocol_type, request.protocols):
         return refuse(ticket, ErrorCode.inconsistent_group_protocol, request.member_id)
-    delay = settings.group_initial_rebalance_delay_ms / 1000
     if is_new:
-        return _join_without_id(group, request, ticket, at, delay, fresh_id)
+        return _join_without_id(group, request, ticket, at, settings, fresh_id)
+    delay = settings.group_initial_rebalance_delay_ms / 1000
     if request.member_id in group.pending:
         return _join_with_given_id(group, request, ticket, at, delay)
     if error := fence_identity(group, request.member_id, request.instance_id):
@@ -75,6 +80,14 @@ def _size(request: Join) -> int:
     """How much of the request is kept, roughly."""
     names = len(request.client_id) + len(request.instance_id or "") + len(request.protocol_type)
     return names + sum(map(len, chain.from_iterable(request.protocols)))
+
+
+def _fits_into_a_record(request: Join) -> bool:
+    """Whether a record has room for the client id, and for the member id that is made if there is none yet."""
+    client_id = len(request.client_id.encode())  # longer than it came where it was no UTF-8
+    name = client_id if request.instance_id is None else len(request.instance_id.encode())
+    member_id = 0 if request.member_id else name + _END_OF_ID
+    return max(client_id, member_id) <= _LONGEST_TEXT
 
 
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
@@ -100,12 +113,15 @@ def _turn_away(group: Group, request: Join, ticket: Ticket) -> Effects:
     return refused + told(_event(group, Happening.DROPPED, member.member_id, "group.max.size is reached"))
 
 
-def _join_without_id(group: Group, request: Join, ticket: Ticket, at: Instant, delay: float, fresh_id: str) -> Effects:
+def _join_without_id(
+    group: Group, request: Join, ticket: Ticket, at: Instant, settings: Settings, fresh_id: str
+) -> Effects:
+    delay = settings.group_initial_rebalance_delay_ms / 1000
     if request.instance_id is not None:
         member_id = f"{request.instance_id}-{fresh_id}"
         known = group.member_ids_by_instance.get(request.instance_id)
         if known is not None:
-            return _come_back(group, group.members[known], member_id, request, ticket, at, delay)
+            return _come_back(group, group.members[known], member_id, request, ticket, at, settings)
         return _let_in(group, member_id, request, ticket, at, delay)
     member_id = f"{request.client_id}-{fresh_id}"
     if not request.needs_known_id:
@@ -139,7 +155,7 @@ def _let_in(group: Group, member_id: str, request: Join, ticket: Ticket, at: Ins
         group.initial_delay.has_newcomers = True
     group.add(member, request.protocol_type)
     group.limit_session(member, at.now + NEW_MEMBER_TIMEOUT)
-    why = _because(f"{member_id} joined", request)
+    why = _because(Cause.JOINED, f"{member_id} joined", request)
     return told(_event(group, Happening.JOINED, member_id, request.reason)) + rebalance(group, why, at, delay)
 
 
@@ -156,9 +172,10 @@ def _join_again(group: Group, member: Member, request: Join, ticket: Ticket, at:
             return answer(ticket, joined(group, member, ()))
         case State.COMPLETING_REBALANCE | State.STABLE:
             # A leader that joins again has seen topics change, of which its subscription says nothing.
+            cause = Cause.NEW_SUBSCRIPTION if has_news else Cause.LEADER_REJOINED
             news = "has a new subscription" if has_news else "is the leader and joined again"
-            waiting = _wait_again(group, member, request, ticket)
-            return waiting + rebalance(group, _because(f"{member.member_id} {news}", request), at, delay)
+            why = _because(cause, f"{member.member_id} {news}", request)
+            return _wait_again(group, member, request, ticket) + rebalance(group, why, at, delay)
         case State.EMPTY | State.DEAD:
             raise AssertionError(f"a group with members is {group.state}")
 
@@ -177,9 +194,10 @@ def _wait_again(group: Group, member: Member, request: Join, ticket: Ticket) -> 
 
 
 def _come_back(
-    group: Group, old: Member, member_id: str, request: Join, ticket: Ticket, at: Instant, delay: float
+    group: Group, old: Member, member_id: str, request: Join, ticket: Ticket, at: Instant, settings: Settings
 ) -> Effects:
     """A static member returns without knowing its id: whoever still uses the old one is fenced."""
+    delay = settings.group_initial_rebalance_delay_ms / 1000
     old_leader = group.leader_id or ""
     fenced = ErrorCode.fenced_instance_id
     effects = take_join_ticket(group, old, JoinReply(member_id=old.member_id, error_code=fenced))
@@ -188,9 +206,9 @@ def _come_back(
     effects += told(_event(group, Happening.REPLACED, member_id, f"{old.member_id} came back as {member_id}"))
     group.renew_session(member, at.now)
     effects += _wait_again(group, member, request, ticket)
-    why = _because(f"{request.instance_id} came back", request)
+    why = _because(Cause.STATIC_RETURNED, f"{request.instance_id} came back", request)
     match group.state:
-        case State.STABLE if group.protocol == group.favourite_protocol():
+        case State.STABLE if group.protocol == group.favourite_protocol() and _can_be_kept(group, settings):
             return effects + _go_on_without_rebalance(group, member, request, old_leader)
         case State.STABLE:
             return effects + rebalance(group, why, at, delay)
@@ -201,6 +219,12 @@ def _come_back(
             return effects + complete_if_all_joined(group, at)
         case State.EMPTY | State.DEAD:
             raise AssertionError(f"a group with members is {group.state}")
+
+
+def _can_be_kept(group: Group, settings: Settings) -> bool:
+    """Whether a record has room for the group as it is: the one that came back may have brought a lot."""
+    assigned = {member.member_id: member.assignment for member in group.members.values()}
+    return group.record_size(assigned) <= settings.message_max_bytes
 
 
 def _go_on_without_rebalance(group: Group, member: Member, request: Join, old_leader: str) -> Effects:
@@ -218,6 +242,6 @@ def _event(group: Group, what: Happening, member_id: str, why: str | None = None
     return Event(what=what, group_id=group.group_id, generation=group.generation, member_id=member_id, why=why or "")
 
 
-def _because(cause: str, request: Join) -> str:
+def _because(cause: Cause, words: str, request: Join) -> Reason:
     """The reason that a client gives is told along (KIP-800)."""
-    return f"{cause}: {request.reason}" if request.reason else cause
+    return Reason(cause, f"{words}: {request.reason}" if request.reason else words)

@@ -1,7 +1,7 @@
 """LeaveGroup: members go because they ask to, or because an operator removes them by instance id (KIP-345)."""
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, gathered, told
+from kcoord.groups.effects import NOTHING, Cause, Effects, Event, Happening, Reason, answer, gathered, told
 from kcoord.groups.fencing import fence_identity
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
@@ -68,7 +68,7 @@ def _leave(group: Group, leaving: Leaving) -> tuple[ErrorCode, Effects]:
     return ErrorCode.none, remove(group, group.members[member_id]) + told(left)
 
 
-def _after(group: Group, why: str, at: Instant, initial_delay: float) -> Effects:
+def _after(group: Group, why: Reason, at: Instant, initial_delay: float) -> Effects:
     match group.state:
         case State.STABLE | State.COMPLETING_REBALANCE:
             return rebalance(group, why, at, initial_delay)
@@ -82,10 +82,10 @@ def _line(leaving: Leaving, error: ErrorCode) -> LeftMember:
     return LeftMember(member_id=leaving.member_id, group_instance_id=leaving.instance_id, error_code=error)
 
 
-def _because(members: tuple[Leaving, ...], lines: list[LeftMember]) -> str:
+def _because(members: tuple[Leaving, ...], lines: list[LeftMember]) -> Reason:
     gone = [
         f"{leaving.member_id or leaving.instance_id} left" + (f": {leaving.reason}" if leaving.reason else "")
         for leaving, line in zip(members, lines, strict=True)
         if line.error_code is ErrorCode.none
     ]
-    return "; ".join(gone)
+    return Reason(Cause.LEFT, "; ".join(gone))

@@ -6,11 +6,11 @@ from uuid import UUID
 from kcoord.errors import ErrorCode
 from kcoord.groups.group import Group, Kept
 from kcoord.groups.protocols import CONSUMER
-from kcoord.groups.records import OffsetDeleted
+from kcoord.groups.records import OffsetDeleted, OffsetsStored
 from kcoord.groups.replies import OffsetGroup, OffsetLine, OffsetTopic, TopicErrors
 from kcoord.groups.requests import AskedGroup, AskedTopic
 from kcoord.groups.state import State
-from kcoord.groups.topics import Topics
+from kcoord.groups.topics import Heir, Topics
 from kcoord.groups.verdicts import Verdicts, in_order, same_for
 
 Offsets = dict[str, dict[int, Kept]]
@@ -70,13 +70,39 @@ def all_of(group: Group) -> list[OffsetDeleted]:
     ]
 
 
-def of_deleted_topic(group: Group, topic: str, topic_id: UUID) -> list[OffsetDeleted]:
-    """Offsets mean nothing once their topic is gone; those of a namesake with another id stay."""
+def of_deleted_topic(
+    group: Group, topic: str, topic_id: UUID, heir: Heir | None = None
+) -> list[OffsetDeleted | OffsetsStored]:
+    """Offsets mean nothing once their topic is gone; those of a namesake with another id stay.
+
+    What may have been meant for the heir, though it was taken for the topic that is gone, is the heir's from now on.
+    """
+    concerned = {
+        partition: kept
+        for partition, kept in group.offsets.get(topic, {}).items()
+        if kept[-1].topic_id is None or kept[-1].topic_id == topic_id
+    }
     return [
-        OffsetDeleted(group_id=group.group_id, topic=topic, partition=partition)
-        for partition, (*_, stored) in group.offsets.get(topic, {}).items()
-        if stored.topic_id is None or stored.topic_id == topic_id
+        _inherited(group, topic, partition, kept, heir)
+        if heir and kept[-1].committed_at_ms >= heir.since_ms
+        else OffsetDeleted(group_id=group.group_id, topic=topic, partition=partition)
+        for partition, kept in concerned.items()
     ]
+
+
+def _inherited(group: Group, topic: str, partition: int, kept: Kept, heir: Heir) -> OffsetsStored:
+    offset, leader_epoch, metadata, stamp = kept
+    return OffsetsStored(
+        group.group_id,
+        topic,
+        (partition,),
+        (offset,),
+        (leader_epoch,),
+        (metadata,),
+        stamp.committed_at_ms,
+        stamp.expires_at_ms,
+        heir.topic_id,
+    )
 
 
 def _verdicts(group: Group, asked: AskedTopic, topics: Topics) -> Verdicts:

@@ -12,7 +12,7 @@ waits for `group.initial.rebalance.delay.ms` although all it knows of have joine
 from typing import Final
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, told
+from kcoord.groups.effects import NOTHING, Effects, Event, Happening, Reason, answer, told
 from kcoord.groups.group import Group, InitialDelay
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
@@ -23,20 +23,20 @@ _SHORTEST_WAIT: Final = 0.1
 """Members may ask for a rebalance time-out of 0; to wait that long again and again is to do nothing else."""
 
 
-def rebalance(group: Group, why: str, at: Instant, initial_delay: float) -> Effects:
+def rebalance(group: Group, why: Reason, at: Instant, initial_delay: float) -> Effects:
     """Something changed: have all members join again, or go on with the join phase that is under way."""
     if group.state is State.PREPARING_REBALANCE:
         return complete_if_all_joined(group, at)
     return prepare(group, why, at, initial_delay)
 
 
-def prepare(group: Group, why: str, at: Instant, initial_delay: float) -> Effects:
+def prepare(group: Group, why: Reason, at: Instant, initial_delay: float) -> Effects:
     """Begin a join phase."""
     effects = _send_back_to_join(group, at) if group.state is State.COMPLETING_REBALANCE else NOTHING
     group.end_sync_phase()
     was_empty = group.is_empty
     group.move_to(State.PREPARING_REBALANCE, at.wall_ms)
-    effects += told(Event(what=Happening.REBALANCING, group_id=group.group_id, generation=group.generation, why=why))
+    effects += told(_begun(group, why))
     if not was_empty:
         return effects + _complete_or_wait(group, at)
     if not initial_delay:
@@ -113,6 +113,16 @@ def subscriptions(group: Group) -> tuple[JoinedMember, ...]:
     protocol = group.protocol
     members = group.members.values()
     return tuple([JoinedMember(each.member_id, each.instance_id, each.subscription(protocol)) for each in members])
+
+
+def _begun(group: Group, why: Reason) -> Event:
+    return Event(
+        what=Happening.REBALANCING,
+        group_id=group.group_id,
+        generation=group.generation,
+        why=why.words,
+        cause=why.cause,
+    )
 
 
 def _complete_or_wait(group: Group, at: Instant) -> Effects:

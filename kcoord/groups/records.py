@@ -27,7 +27,7 @@ class GroupStored:
     protocol_type: str | None
     protocol: str | None
     leader_id: str | None
-    since_ms: int | None  # when it came into its state
+    since_ms: int | None  # when it became Empty; with members, when all of them had joined
     members: tuple[StoredMember, ...] = ()
 
 

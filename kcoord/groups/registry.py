@@ -38,10 +38,12 @@ class Registry:
         match record:
             case GroupStored():
                 known = self.groups.get(record.group_id)
+                self._count_no_longer(known)
                 self.groups[record.group_id] = group = replayed(record, self._deadlines, self._census)
                 group.offsets = known.offsets if known else {}
             case GroupDeleted():
                 known = self.groups.pop(record.group_id, None)
+                self._count_no_longer(known)
                 if known and known.offsets:  # the group goes on as one of another kind
                     self.known_or_simple(record.group_id).offsets = known.offsets
             case OffsetsStored():
@@ -68,7 +70,7 @@ class Registry:
         effects = gathered(_let_go(group, at) for group in lost)
         for group in lost:
             del self.groups[group.group_id]
-            self._census.members -= len(group.members) + len(group.pending)
+            self._count_no_longer(group)
         self.others = {group_id: other for group_id, other in self.others.items() if not is_lost(group_id)}
         return effects
 
@@ -107,6 +109,11 @@ class Registry:
         self.replay_all(records)
         deleted = Event(what=Happening.DELETED, group_id=group_id, generation=group.generation if group else 0)
         return Effects((), tuple(records)) + told(deleted)
+
+    def _count_no_longer(self, group: Group | None) -> None:
+        """The group is gone, or another takes its place."""
+        if group is not None:
+            self._census.members -= len(group.members) + len(group.pending)
 
     def _forget_other(self, record: OtherDeleted) -> None:
         other = self.others.get(record.group_id)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.effects import NOTHING, Effects, Event, Happening, told
+from kcoord.groups.effects import NOTHING, Cause, Effects, Event, Happening, Reason, told
 from kcoord.groups.fencing import fence
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
@@ -40,7 +40,8 @@ def expire(group: Group, member_id: str, at: Instant, initial_delay: float) -> E
     expired = Event(what=Happening.EXPIRED, group_id=group.group_id, generation=group.generation, member_id=member_id)
     effects = remove(group, member) + told(expired)
     if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-        return effects + rebalance(group, f"the session of {member_id} expired", at, initial_delay)
+        why = Reason(Cause.SESSION_EXPIRED, f"the session of {member_id} expired")
+        return effects + rebalance(group, why, at, initial_delay)
     return effects + _complete_if_last(group, at)
 
 

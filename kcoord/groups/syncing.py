@@ -3,7 +3,7 @@
 from typing import Final
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.effects import NOTHING, Effects, Event, Happening, answer, gathered, told
+from kcoord.groups.effects import NOTHING, Cause, Effects, Event, Happening, Reason, answer, gathered, told
 from kcoord.groups.fencing import fence
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
@@ -68,7 +68,8 @@ def drop_silent(group: Group, at: Instant, initial_delay: float) -> Effects:
             for member in silent
         )
     )
-    return dropped + prepare(group, f"{len(silent)} members did not sync in time", at, initial_delay)
+    why = Reason(Cause.NOT_SYNCED, f"{len(silent)} members did not sync in time")
+    return dropped + prepare(group, why, at, initial_delay)
 
 
 def _differs(asked: str | None, actual: str | None) -> bool:
@@ -80,6 +81,8 @@ def _hand_out(group: Group, plan: dict[str, bytes], at: Instant) -> Effects:
     """Give every member its assignment, an empty one to those that the leader forgot."""
     for member in group.members.values():
         member.assignment = plan.get(member.member_id, b"")
+    # As in Kafka, the record says since when members had joined: with its own timestamp it tells how long a plan took.
+    record = group.stored()
     group.move_to(State.STABLE, at.wall_ms)
     replies = []
     for member in group.members.values():
@@ -88,7 +91,7 @@ def _hand_out(group: Group, plan: dict[str, bytes], at: Instant) -> Effects:
             member.sync_ticket = None
             group.renew_session(member, at.now)
     stable = Event(what=Happening.STABLE, group_id=group.group_id, generation=group.generation)
-    return Effects(tuple(replies), (group.stored(),), (stable,))
+    return Effects(tuple(replies), (record,), (stable,))
 
 
 def _plan_anew(group: Group, at: Instant, initial_delay: float) -> Effects:
@@ -97,7 +100,9 @@ def _plan_anew(group: Group, at: Instant, initial_delay: float) -> Effects:
     refused = gathered(take_sync_ticket(member, error) for member in group.members.values())
     for member in group.members.values():
         member.assignment = b""
-    return refused + prepare(group, "a plan larger than message.max.bytes", at, initial_delay)
+    return refused + prepare(
+        group, Reason(Cause.PLAN_TOO_LARGE, "a plan larger than message.max.bytes"), at, initial_delay
+    )
 
 
 def _assigned(group: Group, member: Member) -> SyncReply:

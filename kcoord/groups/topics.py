@@ -1,7 +1,14 @@
 """What the coordinator asks of the cluster: which topics there are."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
+
+
+class Heir(NamedTuple):
+    """The topic that has the name of one that was deleted, and since when a commit by that name may be meant for it."""
+
+    topic_id: UUID
+    since_ms: int
 
 
 class Topics(Protocol):

@@ -84,18 +84,21 @@ class PendingBatch:
         self.count += 1
         self._last_ms = max(self._last_ms, now_ms)
 
+    def add_offset(self, fact: OffsetsStored, now_ms: int) -> None:
+        """Add a commit of one offset without text. As add_offsets would, in half the time: most commits are such."""
+        group_id, topic, (partition,), (offset,), (epoch,), _, at_ms, _, topic_id = fact
+        delta = _DELTAS[self.count]
+        _, pack, front, names, middle, tags = _form(group_id, topic, topic_id, len(delta))
+        front += _DELTAS[now_ms - self._first_ms]
+        self.plain.append(pack(front, delta, names, partition, middle, offset, epoch, _EMPTY_TEXT, at_ms, tags))
+        self.count += 1
+        if now_ms > self._last_ms:
+            self._last_ms = now_ms
+
     def add_offsets(self, fact: OffsetsStored, start: int, now_ms: int) -> int:
         """Add the lines from this one on of a commit without texts, as far as there is room; where it ends."""
         count, at_ms = self.count, fact.committed_at_ms
         self._last_ms = max(self._last_ms, now_ms)
-        if len(fact.partitions) == 1:
-            delta = _DELTAS[count]
-            _, pack, front, names, middle, tags = _form(fact.group_id, fact.topic, fact.topic_id, len(delta))
-            front += _DELTAS[now_ms - self._first_ms]
-            partition, offset, epoch = fact.partitions[0], fact.offsets[0], fact.leader_epochs[0]
-            self.plain.append(pack(front, delta, names, partition, middle, offset, epoch, _EMPTY_TEXT, at_ms, tags))
-            self.count = count + 1
-            return 1
         more = min(MOST_RECORDS - count, len(fact.partitions) - start)
         if count < 64 < count + more:  # up to here, the place in the batch takes one byte
             more = 64 - count
@@ -157,6 +160,9 @@ def add_fact(batches: Pending, fact: Record, now_ms: int) -> None:
     """Put a fact behind those that wait, in as many batches as it needs."""
     if isinstance(fact, OffsetsStored) and fact.expires_at_ms is None and not any(fact.metadata):
         start, end = 0, len(fact.partitions)
+        if end == 1:
+            _last(batches, now_ms).add_offset(fact, now_ms)
+            return
         while start < end:
             start = _last(batches, now_ms).add_offsets(fact, start, now_ms)
     else:

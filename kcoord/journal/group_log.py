@@ -11,9 +11,10 @@ import logging
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Partition
+from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId, Partition
 from kcoord.broker.describing import offsets_partition
 from kcoord.broker.partition_log import Refused
+from kcoord.broker.segment import Damaged
 from kcoord.groups.records import Record
 from kcoord.journal.decoding import Fact, FactReader
 from kcoord.journal.encoding import Pending, add_fact
@@ -29,7 +30,7 @@ log = logging.getLogger("kcoord.journal")
 
 
 class Unsound(OSError):
-    """A partition that cannot be read to its end."""
+    """A partition that is damaged: it cannot be read to its end, however often that is tried."""
 
 
 class GroupLog:
@@ -46,6 +47,20 @@ class GroupLog:
     @property
     def partitions(self) -> Sequence[Partition]:
         return self._partitions
+
+    @property
+    def leaders(self) -> Sequence[NodeId]:
+        """By partition, the node that coordinates its groups."""
+        return [partition.leader for partition in self._partitions]
+
+    @property
+    def is_ready(self) -> bool:
+        """It can be read at any time."""
+        return True
+
+    def unread(self) -> Collection[int]:
+        """The partitions that hold something, or cannot say what."""
+        return [each.index for each in self._partitions if each.log.size or each.log.is_failed]
 
     def partition_of(self, group_id: str) -> int:
         return offsets_partition(group_id, self._count)
@@ -83,21 +98,22 @@ class GroupLog:
         return failed
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
-        """What the partition holds, some at a time, as of when reading began. Raises Unsound."""
+        """What the partition holds, some at a time. Raises Unsound, or OSError where the disk fails."""
         log = self._partitions[index].log
         offset, end = log.start_offset, log.end_offset
         if log.is_failed:
             raise Unsound("its log has failed")
         while offset < end:
-            content = log.read(offset, max_bytes=_READ_BYTES, min_one_batch=True)
-            if isinstance(content, Refused):
-                raise Unsound(content.message or content.error.name)
-            if not content:
-                break
             facts: list[Fact] = []
-            for batch in _batches(content):
-                facts += reader.read(batch)
-                offset = batch.header.last_offset + 1
+            try:
+                content = log.read_own(offset, max_bytes=_READ_BYTES)
+                if not content:
+                    break
+                for batch in _sound_batches(content):
+                    facts += reader.read(batch)
+                    offset = batch.header.last_offset + 1
+            except (Damaged, BadBatch) as error:
+                raise Unsound(str(error)) from error
             yield facts
 
     def _write(self, partition: Partition, pending: Pending, now_ms: int) -> Refused | None:
@@ -111,11 +127,8 @@ class GroupLog:
         return None
 
 
-def _batches(content: bytes) -> Iterator[Batch]:
-    try:
-        for batch in split(content):
-            if not has_valid_crc(batch):
-                raise Unsound(f"the batch of offset {batch.header.base_offset} is damaged: its checksum is wrong")
-            yield batch
-    except BadBatch as bad:
-        raise Unsound(bad.message) from bad
+def _sound_batches(content: bytes) -> Iterator[Batch]:
+    for batch in split(content):
+        if not has_valid_crc(batch):
+            raise Unsound(f"the batch of offset {batch.header.base_offset} is damaged: its checksum is wrong")
+        yield batch

@@ -67,7 +67,10 @@ class LogFolder:
         """Whether it is there and nothing is in it: one that could not be made, and not be taken away either."""
         if not self.folder.is_dir() or read_topic_id(self.folder) is not None:
             return False
-        return not any(path.stat().st_size for path in self.folder.glob(f"*{SEGMENT}"))
+        return not self._has_records()
+
+    def _has_records(self) -> bool:
+        return any(path.stat().st_size for path in self.folder.glob(f"*{SEGMENT}"))
 
     def write_topic_id(self, topic_id: UUID) -> None:
         self._write(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id_text(topic_id)}".encode())
@@ -143,6 +146,15 @@ class LogFolder:
             system.delete_folder(doomed)
         except OSError as error:
             log.warning("not deleted folder=%s error=%r", self.folder, str(error))
+            self._forget_id_if_empty()
+
+    def _forget_id_if_empty(self) -> None:
+        """Without its topic's id an empty one is a leftover, not a topic that the next start would take over."""
+        try:
+            if not self._has_records():
+                self.files.system.delete(self.folder / PARTITION_METADATA)
+        except OSError as error:
+            log.warning("not deleted file=%s error=%r", self.folder / PARTITION_METADATA, str(error))
 
     def delete_indexes(self, base_offset: int) -> None:
         """Kafka's index of a segment that changes: it makes another."""

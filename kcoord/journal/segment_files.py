@@ -12,6 +12,7 @@ import logging
 import os
 from pathlib import Path
 
+from kcoord.broker.segment import Damaged
 from kcoord.journal.system import System
 
 log = logging.getLogger("kcoord.journal")
@@ -145,7 +146,7 @@ class SegmentFile:
         files = self._files
         content = files.system.read(files.descriptor(self), size, position)
         if len(content) < size:
-            raise OSError(f"{self.path} ends at {position + len(content)}, not at {self._size}")
+            raise Damaged(f"{self.path} ends at {position + len(content)}, not at {self._size}")
         return content
 
     def heal(self) -> None:

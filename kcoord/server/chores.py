@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kcoord.broker.cluster import Cluster
 from kcoord.groups.instant import Instant
+from kcoord.metrics.reasons import Closing
 from kcoord.server.clock import now_ms
 from kcoord.server.connection import Connection
 
@@ -57,6 +58,10 @@ class Chores:
         self._tasks = [asyncio.create_task(_repeat(chore, every)) for chore, every in chores]
         self._tasks.append(asyncio.create_task(self._compact()))
 
+    def repeat(self, chore: Callable[[], None], every: float) -> None:
+        """Have this done every so many seconds, too."""
+        self._tasks.append(asyncio.create_task(_repeat(chore, every)))
+
     def read_groups(self, groups: "GroupRuntime", *, pause: float = 0.0) -> None:
         """Read what is kept of groups, while others are served; after a pause where a disk has just failed."""
         if self._reading is None or self._reading.done():
@@ -65,13 +70,19 @@ class Chores:
     async def _read_groups(self, groups: "GroupRuntime", pause: float) -> None:
         while groups.unread:
             await asyncio.sleep(pause)
-            until = time.monotonic() + _LONGEST_STEP
-            for _ in groups.read(self._household.now):
-                if time.monotonic() > until:
-                    await asyncio.sleep(0)
-                    until = time.monotonic() + _LONGEST_STEP
-            self._household.settle()
             pause = REST  # if there is more to read already, a disk has failed again
+            try:
+                await self._read_what_is_due(groups)
+            except Exception:
+                log.exception("bug: groups are not read retry_in=%gs", pause)
+
+    async def _read_what_is_due(self, groups: "GroupRuntime") -> None:
+        until = time.monotonic() + _LONGEST_STEP
+        for _ in groups.read(self._household.now):
+            if time.monotonic() > until:
+                await asyncio.sleep(0)
+                until = time.monotonic() + _LONGEST_STEP
+        self._household.settle()
 
     async def _compact(self) -> None:
         settings = self._household.cluster.settings
@@ -97,7 +108,7 @@ class Chores:
         oldest_allowed = self._household.now().now - allowed_ms / 1000
         idle = [c for c in self._household.connections if c.last_active < oldest_allowed and c.ticket is None]
         for connection in idle:
-            connection.close(f"idle for more than connections.max.idle.ms={allowed_ms}")
+            connection.close(f"idle for more than connections.max.idle.ms={allowed_ms}", closing=Closing.IDLE)
 
     def _give_back_memory(self) -> None:
         """Once there was nothing to do for a while."""

@@ -19,11 +19,13 @@ _REST_PER_WORK: Final = 4
 
 async def compact_what_is_worth_it(cluster: Cluster, groups: GroupRuntime) -> None:
     least = cluster.settings.kcoord_compaction_bytes
-    for partition in cluster.topics[OFFSETS_TOPIC].partitions:
+    topic = cluster.topics.get(OFFSETS_TOPIC)  # none where the journal is elsewhere
+    for partition in topic.partitions if topic else ():
         if is_worth_compacting(partition.log, least):
             try:
                 await _compact(partition, cluster, groups)
             except (OSError, BadBatch) as error:
+                groups.counts.failed_compactions += 1
                 log.error("not compacted partition=%s why=%r", partition.index, str(error))
 
 
@@ -40,6 +42,8 @@ async def _compact(partition: Partition, cluster: Cluster, groups: GroupRuntime)
     except StopIteration as end:
         outcome: Compacted = end.value
         cluster.freed(outcome.bytes_before - outcome.bytes_after)
+        groups.counts.compactions += 1
+        groups.counts.compacted_bytes += outcome.bytes_before - outcome.bytes_after
         log.info(
             "compacted partition=%s bytes=%s left=%s worked=%.3fs took=%.3fs",
             partition.index,

@@ -14,11 +14,13 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from kcoord.groups.instant import Instant
+from kcoord.metrics.reasons import Closing
 from kcoord.server.dispatch import Answer, HangUp, Outcome, Park, Unserved
 from kcoord.server.routes import Asker
+from kcoord.server.turns import Turn
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
-from kcoord.wire.frames import FrameSplitter
+from kcoord.wire.frames import LENGTH_BYTES, FrameSplitter
 
 log = logging.getLogger("kcoord.server")
 
@@ -46,8 +48,8 @@ class Owner(Protocol):
 
     def gone(self, connection: "Connection") -> None: ...
 
-    def soon(self, turn: Callable[[], None]) -> None:
-        """Have this called when the others have been read from, or had their turn."""
+    def soon(self, turn: Turn) -> None:
+        """Have this called when the others have been read from, or had their turn; `settle` follows."""
 
     def keep(self) -> None:
         """Make safe what was decided: answers may leave then, but of connections that are closed instead."""
@@ -70,9 +72,10 @@ class Connection(asyncio.Protocol):
         "_parked_bytes",
         "_splitter",
         "_transport",
-        "_waiting_bytes",
+        "_unread_bytes",
         "address",
         "asker",
+        "closing",
         "held_bytes",
         "last_active",
         "node_id",
@@ -85,6 +88,7 @@ class Connection(asyncio.Protocol):
         self.peer = ""
         self.address = ""
         self.asker = Asker("")
+        self.closing: Closing | None = None  # None: it is open, or the client hung up
         self.last_active = owner.now().now
         self.held_bytes = 0
         self.ticket: Ticket | None = None
@@ -92,7 +96,7 @@ class Connection(asyncio.Protocol):
         self._splitter = FrameSplitter(max_frame_bytes)
         self._frames: deque[bytes] = deque()
         self._outgoing: list[bytes] = []
-        self._waiting_bytes = 0
+        self._unread_bytes = 0  # that came in and were not worked on: requests with their lengths, the last in part
         self._parked_bytes = 0
         self._is_full = False
         self._is_paused = False
@@ -106,24 +110,25 @@ class Connection(asyncio.Protocol):
         self.address, self.peer = str(peername[0]), f"{peername[0]}:{peername[1]}"
         self.asker = Asker(self.address)
         if reason := self._owner.admit(self):
-            self.close(reason)
+            self.close(reason, closing=Closing.REFUSED)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_closed = True
         self._frames.clear()
         self._outgoing.clear()
-        self._waiting_bytes = self._parked_bytes = 0
+        self._unread_bytes = self._parked_bytes = 0
         self._hold(-self.held_bytes)
         self._owner.gone(self)
 
     def data_received(self, chunk: bytes) -> None:
-        if self._is_closed:
+        if self._is_closed or self._splitter.broken:
             return
-        for frame in self._splitter.feed(chunk):
-            self._frames.append(frame)
-            self._waiting_bytes += len(frame)
-        if self._has_turn_coming or len(chunk) > _LARGE_BYTES:
-            self._work([])
+        self._unread_bytes += len(chunk)
+        self._frames += self._splitter.feed(chunk)
+        if self._has_turn_coming:
+            self._take_stock()
+        elif len(chunk) > _LARGE_BYTES:
+            self._work_now([])
         else:
             self._has_turn_coming = True
             self._owner.soon(self._take_turn)
@@ -134,32 +139,31 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_full = False
-        self._work([])
+        self._work_now([])
 
     def answer(self, answer: Answer) -> None:
         """The answer to the request that was parked."""
         self.ticket = None
         self._parked_bytes = 0
         if self._frames or self._is_full or self._splitter.is_amidst:
-            self._work(list(answer.pieces))
+            self._work_now(list(answer.pieces))
             return
         self.last_active = self._owner.now().now
-        if answer.pieces:
-            self._put_aside(answer.pieces, sum(map(len, answer.pieces)))
+        self._put_aside(answer.pieces, sum(map(len, answer.pieces)))
         self._hold(-self.held_bytes)
 
-    def refuse(self, reason: str) -> None:
+    def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
         """Hang up on the client once it has its answers, saying why in one line of the log."""
-        self._log_closing(reason)
+        self._log_closing(reason, closing)
         self._owner.keep()
         self._send()
         self._is_closed = True
         assert self._transport is not None
         self._transport.close()
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
         """Hang up at once, saying why in one line of the log; what is unsent is dropped."""
-        self._log_closing(reason)
+        self._log_closing(reason, closing)
         self._outgoing.clear()
         self.hang_up()
 
@@ -173,82 +177,85 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         self._transport.abort()
 
-    def _log_closing(self, reason: str) -> None:
+    def _log_closing(self, reason: str, closing: Closing) -> None:
         if not self._is_closed:
+            self.closing = closing
             log.warning("closed peer=%s node=%s why=%r", self.peer, self.node_id, reason)
 
-    def _work(self, pieces: list[bytes]) -> None:
-        """Take a turn: work on what came in until nothing is left, one is parked, or the turn is over."""
+    def _take_turn(self, at: Instant) -> None:
+        self._has_turn_coming = False
+        if not self._is_closed:
+            self._work([], at)
+
+    def _work_now(self, pieces: list[bytes]) -> None:
+        """Not in a turn. If there is one coming, all the rest waits for it."""
         at = self._owner.now()
-        self.last_active = at.now
-        size = sum(map(len, pieces))
         if not self._has_turn_coming:
-            size = self._answer_waiting(pieces, size, at)
-        if pieces:
-            self._put_aside(pieces, size)
-        if self._frames or self.ticket is not None or self._splitter.is_amidst or self.held_bytes or self._is_full:
+            self._work(pieces, at)
+        else:
+            self.last_active = at.now
+            self._put_aside(pieces, sum(map(len, pieces)))
             self._take_stock()
         self._owner.settle()
 
-    def _answer_waiting(self, pieces: list[bytes], size: int, at: Instant) -> int:
-        """Put the answers to what waits behind the pieces that are there, of so many bytes; how many there are then."""
-        requests = 0
-        while self._frames and self.ticket is None and not self._is_full and not self._is_closed:
+    def _work(self, pieces: list[bytes], at: Instant) -> None:
+        """Work on what came in until nothing is left, one is parked, or the turn is over. The pieces leave first."""
+        self.last_active = at.now
+        frames, requests, size = self._frames, 0, sum(map(len, pieces))
+        while frames and self.ticket is None and not self._is_full and not self._is_closed:
             if requests == _TURN_REQUESTS or size > _TURN_BYTES:
                 self._has_turn_coming = True
                 self._owner.soon(self._take_turn)
                 break
-            frame = self._frames.popleft()
-            self._waiting_bytes -= len(frame)
+            frame = frames.popleft()
             requests += 1
-            outcome = self._decide(frame, at)
-            if isinstance(outcome, Answer):
+            self._unread_bytes -= LENGTH_BYTES + len(frame)
+            try:
+                outcome = self._owner.decide(self, frame, at)
+            except Exception as error:
+                outcome = self._fault(error)
+            if type(outcome) is Answer:
                 for piece in outcome.pieces:
                     pieces.append(piece)
                     size += len(piece)
-            elif isinstance(outcome, Park):
+            elif type(outcome) is Park:
                 self.ticket = outcome.ticket
-                self._owner.park(self, outcome)
                 self._parked_bytes = len(frame)
+                self._owner.park(self, outcome)
             else:
+                assert type(outcome) is HangUp
                 self._outgoing += pieces
-                pieces.clear()
-                self.refuse(outcome.reason)
-        return size
-
-    def _take_turn(self) -> None:
-        self._has_turn_coming = False
-        if not self._is_closed:
-            self._work([])
+                pieces, size = [], 0
+                self.refuse(outcome.reason, closing=outcome.closing)
+        if pieces:
+            self._put_aside(pieces, size)
+        if frames or self.ticket is not None or self._splitter.is_amidst or self.held_bytes or self._is_full:
+            self._take_stock()
 
     def _take_stock(self) -> None:
         """Not all is done: what is held is counted, a client that is far ahead not read from, a broken stream ended."""
         if self._splitter.broken and not self._frames and self.ticket is None:
-            self.refuse(str(self._splitter.broken))
+            self.refuse(str(self._splitter.broken), closing=Closing.MALFORMED)
         self._hold(self._bytes_in_flight() - self.held_bytes)
         if self._frames or self._is_paused:
             self._pause_or_resume()
 
     def _bytes_in_flight(self) -> int:
         """What this client makes us hold: requests that wait, a part of one, and answers that it does not read."""
-        held = self._waiting_bytes + self._parked_bytes
-        if self._splitter.is_amidst:
-            held += self._splitter.held_bytes
+        held = self._parked_bytes + self._unread_bytes
         if self._is_full:
             assert self._transport is not None
             held += self._transport.get_write_buffer_size()
         return held
 
-    def _decide(self, frame: bytes, at: Instant) -> Outcome:
-        try:
-            return self._owner.decide(self, frame, at)
-        except BadBody as bad:
-            return HangUp(reason=f"a malformed request: {bad}")
-        except Unserved as unserved:
-            return HangUp(reason=str(unserved))
-        except Exception:
-            log.exception("bug peer=%s node=%s: a request could not be answered", self.peer, self.node_id)
-            return HangUp(reason="a fault of the server")
+    def _fault(self, error: Exception) -> HangUp:
+        """What becomes of a request that could not be decided."""
+        if isinstance(error, BadBody):
+            return HangUp(reason=f"a malformed request: {error}", closing=Closing.MALFORMED)
+        if isinstance(error, Unserved):
+            return HangUp(reason=str(error), closing=Closing.UNSERVED)
+        log.error("bug peer=%s node=%s: a request could not be answered", self.peer, self.node_id, exc_info=error)
+        return HangUp(reason="a fault of the server", closing=Closing.FAULT)
 
     def _put_aside(self, pieces: list[bytes], size: int) -> None:
         """Answers leave when all have had their turn; large ones at once, together with those before them."""
@@ -261,9 +268,10 @@ class Connection(asyncio.Protocol):
             self._owner.leave(self._send)
 
     def _send(self) -> None:
-        if self._outgoing and not self._is_closed:
+        outgoing = self._outgoing
+        if outgoing and not self._is_closed:
             assert self._transport is not None
-            outgoing, self._outgoing = self._outgoing, []
+            self._outgoing = []
             self._transport.writelines(outgoing)
 
     def _hold(self, change: int) -> None:

@@ -14,6 +14,7 @@ from kcoord.api.caller import Caller
 from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, SERVED
 from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.groups.instant import Instant
+from kcoord.metrics.reasons import Closing
 from kcoord.server.routes import CORRELATION, START, Asker, Route, route
 from kcoord.tickets import Ticket
 from kcoord.wire.headers import CORRELATION_ID, RequestHeader, read_request_start
@@ -30,9 +31,10 @@ class Unserved(ValueError):
 
 
 class Answer(NamedTuple):
-    """The pieces of the frame to send; none for a Produce that asked for no answer."""
+    """The pieces of the frame to send, none for a Produce that asked for no answer; and the reply that they say."""
 
     pieces: list[bytes]
+    reply: object = None
 
 
 class Park(NamedTuple):
@@ -49,6 +51,7 @@ class HangUp:
     """Close the connection, for this reason."""
 
     reason: str
+    closing: Closing = Closing.OTHER
 
 
 Outcome = Answer | Park | HangUp
@@ -84,17 +87,17 @@ class Dispatch:
                 asker.remember(frame, found, request)
             return self._coordinate(frame, found, request, asker, ticket, at)
         asked = Asked(node=self._node, now_ms=at.wall_ms)
-        return self._decide(header, found.module.to_request(entity), asked, ticket)
+        return self._decide(header, found.module.to_request(entity), asked, asker, ticket)
 
     def finish(self, park: Park, now_ms: int) -> Answer:
         """The answer to a Fetch that was parked."""
         asked = Asked(node=self._node, now_ms=now_ms)
         reply = park.route.module.finish(self._cluster, park.waiting, asked)
-        return Answer(park.route.answer(park.correlation_id, reply))
+        return Answer(park.route.answer(park.correlation_id, reply), reply)
 
     def answer(self, park: Park, reply: object) -> Answer:
         """The answer to a request of a group that was parked, now that there is a reply."""
-        return Answer(park.route.answer(park.correlation_id, reply))
+        return Answer(park.route.answer(park.correlation_id, reply), reply)
 
     def _find_route(self, frame: bytes) -> Route | Answer:
         start = read_request_start(frame)
@@ -109,27 +112,32 @@ class Dispatch:
     def _coordinate(self, frame: bytes, by: Route, request: Any, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
         reply = self._groups.decide(self._node.node_id, by.module.decide, request, ticket, at)
         if by.has_few_answers and reply is not None:
-            return Answer(asker.answer(frame, by, reply))
+            return Answer(asker.answer(frame, by, reply), reply)
         (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION.start)
-        return Park(by, correlation_id, ticket) if reply is None else Answer(by.answer(correlation_id, reply))
+        return Park(by, correlation_id, ticket) if reply is None else Answer(by.answer(correlation_id, reply), reply)
 
-    def _decide(self, header: RequestHeader, request: Any, asked: Asked, ticket: Ticket) -> Outcome:
+    def _decide(self, header: RequestHeader, request: Any, asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:
         if header.api_key == PRODUCE:
-            return self._produce(header, request, asked)
+            return self._produce(header, request, asked, asker)
         if header.api_key == FETCH:
-            return self._fetch(header, request, asked, ticket)
+            return self._fetch(header, request, asked, asker, ticket)
         if header.api_key == API_VERSIONS:
             return _answer(header, _module(API_VERSIONS).announce(request))
-        return _answer(header, _module(header.api_key).decide(self._cluster, request, asked))
+        return _answer(header, self._reply(header.api_key, request, asked, asker))
 
-    def _produce(self, header: RequestHeader, request: "Produce", asked: Asked) -> Outcome:
-        reply = _module(PRODUCE).decide(self._cluster, request, asked)
+    def _reply(self, api_key: int, request: Any, asked: Asked, asker: Asker) -> Any:
+        return _module(api_key).decide(self._cluster, request, asked)
+
+    def _produce(self, header: RequestHeader, request: "Produce", asked: Asked, asker: Asker) -> Outcome:
+        reply = self._reply(PRODUCE, request, asked, asker)
         if not request.is_unanswered:
             return _answer(header, reply)
         # The client waits for no answer, so that a closed connection is the only way to tell it (KafkaApis does so).
-        return HangUp(reason="a Produce with acks=0 failed") if reply.has_errors else Answer([])
+        if reply.has_errors:
+            return HangUp(reason="a Produce with acks=0 failed", closing=Closing.FAILED_PRODUCE)
+        return Answer([], reply)
 
-    def _fetch(self, header: RequestHeader, request: "Fetch", asked: Asked, ticket: Ticket) -> Outcome:
+    def _fetch(self, header: RequestHeader, request: "Fetch", asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:
         reply = _module(FETCH).decide(self._cluster, self._fetch_sessions, request, asked)
         if isinstance(reply, _module(FETCH).Waiting):
             return Park(route(FETCH, header.api_version), header.correlation_id, ticket, waiting=reply)
@@ -157,4 +165,4 @@ def _module(api_key: int) -> Any:
 
 
 def _answer(header: RequestHeader, reply: Any) -> Answer:
-    return Answer(route(header.api_key, header.api_version).answer(header.correlation_id, reply))
+    return Answer(route(header.api_key, header.api_version).answer(header.correlation_id, reply), reply)

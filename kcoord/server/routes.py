@@ -19,6 +19,7 @@ from struct import Struct, calcsize
 from typing import Any, Final
 
 from kcoord.api.table import HEARTBEAT, OFFSET_COMMIT, SERVED
+from kcoord.metrics.counts import NO_TALLY
 from kcoord.wire.check import Found
 from kcoord.wire.codec import codec
 from kcoord.wire.headers import RequestHeader, read_request_header
@@ -90,7 +91,7 @@ def route(api_key: int, api_version: int) -> Route:
 class Repeated:
     """A request that a client may send again, the same but for its correlation id and some values."""
 
-    __slots__ = ("_known", "_mask", "_size", "_varying", "request", "route")
+    __slots__ = ("_known", "_mask", "_rest", "_size", "_varying", "request", "route")
 
     def __init__(self, frame: bytes, route: Route, request: Any) -> None:
         self.route = route
@@ -105,8 +106,12 @@ class Repeated:
         self._mask = int.from_bytes(mask)
         self._known = int.from_bytes(frame) & self._mask
         self._varying = _unpack(varying) if varying else None
+        self._rest = b"" if varying else frame[REST]
 
     def matches(self, frame: bytes) -> bool:
+        """Whether it is that request, given that its API and version are the same."""
+        if self._varying is None:
+            return frame[REST] == self._rest
         return len(frame) == self._size and int.from_bytes(frame) & self._mask == self._known
 
     def request_of(self, frame: bytes) -> Any:
@@ -122,11 +127,12 @@ class Asker:
     What it repeats is read once. As long as it gets the same reply, it gets the same bytes but for the correlation id.
     """
 
-    __slots__ = ("_answers", "_unknown", "host", "repeated")
+    __slots__ = ("_answers", "_unknown", "host", "repeated", "tally")
 
     def __init__(self, address: str) -> None:
         self.host = f"/{address}"
         self.repeated: dict[bytes, Repeated] = {}  # by the first bytes of a frame
+        self.tally = NO_TALLY  # the last reply of those that are given again
         self._answers: dict[Route, tuple[object, bytes, bytes]] = {}
         self._unknown: dict[Route, int] = {}
 

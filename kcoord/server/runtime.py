@@ -8,7 +8,6 @@ import contextlib
 import logging
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import count
 from types import TracebackType
@@ -16,15 +15,17 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 from uuid import uuid4
 
 from kcoord.api.table import SERVED
-from kcoord.broker.cluster import OFFSETS_TOPIC, NodeId, Partition, Topic
+from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId, Partition, Topic
 from kcoord.broker.long_polls import LongPolls
 from kcoord.groups.instant import Instant
+from kcoord.metrics.reasons import Closing
 from kcoord.server.chores import REST, Chores
 from kcoord.server.clock import instant, now_ms
 from kcoord.server.connection import Connection
+from kcoord.server.connection_limits import ConnectionLimits
 from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
 from kcoord.server.setup import Setup, address, bind, close_all, fresh_session_id, make_cluster
-from kcoord.server.turns import Turns
+from kcoord.server.turns import Act, Turn, Turns
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
 from kcoord.wire.headers import read_request_start
@@ -39,17 +40,12 @@ _BACKLOG: Final = 4096
 T = TypeVar("T")
 
 
-class Runtime:
-    """`async with Runtime(setup) as runtime:` serves until it is left."""
+class ClusterRuntime:
+    """A cluster at work for connections that somebody else makes, as long as `async with` lasts."""
 
-    def __init__(self, setup: Setup) -> None:
-        self._settings = setup.settings
-        self._sockets = bind(setup)
-        try:
-            self.cluster = make_cluster(setup, self._sockets, now_ms())
-        except BaseException:
-            close_all(self._sockets)
-            raise
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._settings = cluster.settings
         self.cluster.on_append = self._appended
         self.cluster.on_delete = self._deleted
         self._dispatches: dict[int, Dispatch] = {
@@ -61,18 +57,15 @@ class Runtime:
         self._parked: dict[Ticket, tuple[Connection, Park]] = {}
         self._tickets = cast("Iterator[Ticket]", count(1))
         self._connections: set[Connection] = set()
-        self._per_address: Counter[str] = Counter()
+        self._limits = ConnectionLimits(self._settings)
         self._held_bytes = 0
-        self._servers: list[asyncio.Server] = []
         self._chores = Chores(self)
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._is_settling = False
+        self.soon: Callable[[Turn], None]
+        self.leave: Callable[[Act], None]
         self._is_verbose = log.isEnabledFor(logging.DEBUG)
-
-    @property
-    def bootstrap(self) -> str:
-        return ",".join(address(node) for node in self.cluster.nodes.values())
 
     @property
     def connections(self) -> Set[Connection]:
@@ -80,9 +73,8 @@ class Runtime:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._turns = Turns(self._loop, instant, keep=self.keep, afterwards=self._arm)
-        for node, listening in zip(self.cluster.nodes.values(), self._sockets, strict=True):
-            self._servers.append(await self._listen(node.node_id, listening))
+        self._turns = Turns(self._loop, instant, settle=self.settle, keep=self.keep, afterwards=self._arm)
+        self.soon, self.leave = self._turns.ask, self._turns.ask_to_send
         self._chores.begin()
         if OFFSETS_TOPIC in self.cluster.topics:
             self._chores.read_groups(self._made_groups())
@@ -91,8 +83,6 @@ class Runtime:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        for server in self._servers:
-            server.close()
         await self._chores.end()
         self._turns.end()
         if self._alarm:
@@ -109,29 +99,16 @@ class Runtime:
 
     def admit(self, connection: Connection) -> str | None:
         self._connections.add(connection)
-        self._per_address[connection.address] += 1
         log.debug("connected peer=%s node=%s", connection.peer, connection.node_id)
-        if len(self._connections) > self._settings.max_connections:
-            return f"max.connections={self._settings.max_connections} are open"
-        if self._per_address[connection.address] > self._settings.max_connections_per_ip:
-            return f"max.connections.per.ip={self._settings.max_connections_per_ip} are open from there"
-        return None
+        return self._limits.came(connection.address)
 
     def gone(self, connection: Connection) -> None:
         self._connections.discard(connection)
         log.debug("gone peer=%s node=%s", connection.peer, connection.node_id)
-        self._per_address[connection.address] -= 1
-        if not self._per_address[connection.address]:
-            del self._per_address[connection.address]
+        self._limits.went(connection.address)
         if connection.ticket is not None:
             self._parked.pop(connection.ticket, None)
             self._long_polls.forget(connection.ticket)
-
-    def soon(self, turn: Callable[[], None]) -> None:
-        self._turns.ask(turn)
-
-    def leave(self, send: Callable[[], None]) -> None:
-        self._turns.ask_to_send(send)
 
     def keep(self) -> None:
         is_kept = self.groups is None or self.groups.flush(self.now())
@@ -143,17 +120,22 @@ class Runtime:
             if self.groups:
                 self.groups.flush_was_lost(str(error), instant())
         if not is_kept:
-            for connection in [each for each in self._connections if each.has_unsent]:
-                connection.close("what its answers rest on could not be kept")
+            self.close_unsent()
             self.settle()
         if self.groups and self.groups.unread:
             self._chores.read_groups(self.groups, pause=REST)
+
+    def close_unsent(self) -> None:
+        """What was decided is not kept: nobody may hear of it."""
+        for connection in [each for each in self._connections if each.has_unsent]:
+            connection.close("what its answers rest on could not be kept", closing=Closing.NOT_KEPT)
 
     def held(self, change: int) -> None:
         self._held_bytes += change
         if self._held_bytes > self._settings.queued_max_request_bytes and self._connections:
             greediest = max(self._connections, key=lambda connection: connection.held_bytes)
-            greediest.close(f"queued.max.request.bytes={self._settings.queued_max_request_bytes} are held")
+            most = self._settings.queued_max_request_bytes
+            greediest.close(f"queued.max.request.bytes={most} are held", closing=Closing.MEMORY)
 
     def decide(self, connection: Connection, frame: bytes, at: Instant) -> Outcome:
         if self._is_verbose:
@@ -176,12 +158,15 @@ class Runtime:
 
     def _made_groups(self) -> "GroupRuntime":
         """Made with the first request of a group: most of the time until a server is there is spent on imports."""
+        if self.groups is None:
+            self.groups = self._make_groups()
+        return self.groups
+
+    def _make_groups(self) -> "GroupRuntime":
         from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
 
-        if self.groups is None:
-            make_offsets_topic(self.cluster, now_ms())
-            self.groups = GroupRuntime(self.cluster, lambda: str(uuid4()))
-        return self.groups
+        make_offsets_topic(self.cluster, now_ms())
+        return GroupRuntime(self.cluster, fresh_member_id)
 
     def _appended(self, partition: Partition, size: int) -> None:
         self._long_polls.appended(partition.topic, partition.index, size)
@@ -226,7 +211,7 @@ class Runtime:
             answer = finish(self._dispatches[connection.node_id], park, by)
         except Exception:
             log.exception("bug peer=%s: a parked request could not be answered", connection.peer)
-            connection.close("a fault of the server")
+            connection.close("a fault of the server", closing=Closing.FAULT)
         else:
             connection.answer(answer)
 
@@ -260,11 +245,49 @@ class Runtime:
         finally:
             self.settle()  # and with it the next alarm: one fault must not stop every clock
 
-    async def _listen(self, node_id: NodeId, listening: socket.socket) -> asyncio.Server:
-        limit = self._settings.socket_request_max_bytes
-        return await self._loop.create_server(
-            lambda: Connection(self, node_id, limit), sock=listening, backlog=_BACKLOG
+
+class Runtime(ClusterRuntime):
+    """`async with Runtime(setup) as runtime:` serves until it is left."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._sockets = bind(setup)
+        self._servers: list[asyncio.Server] = []
+        try:
+            ports = [bound.getsockname()[1] for bound in self._sockets]
+            super().__init__(make_cluster(setup, ports, now_ms()))
+        except BaseException:
+            close_all(self._sockets)
+            raise
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(address(node) for node in self.cluster.nodes.values())
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        for node, listening in zip(self.cluster.nodes.values(), self._sockets, strict=True):
+            await self._listen(node.node_id, listening)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        for server in self._servers:
+            server.close()
+        await super().__aexit__(kind, error, at)
+
+    async def _listen(self, node_id: NodeId, listening: socket.socket) -> None:
+        self._servers.append(
+            await self._loop.create_server(lambda: self._connection(node_id), sock=listening, backlog=_BACKLOG)
         )
+
+    def _connection(self, node_id: NodeId) -> Connection:
+        return Connection(self, node_id, self._settings.socket_request_max_bytes)
+
+
+def fresh_member_id() -> str:
+    """The end of a new member's id."""
+    return str(uuid4())
 
 
 def _log_request(connection: Connection, frame: bytes) -> None:

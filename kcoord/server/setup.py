@@ -5,7 +5,7 @@ import os
 import resource
 import socket
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -43,6 +43,14 @@ class Setup:
     fsync: bool = False  # with a data dir: an answer waits for the disk
 
 
+def settings_of(properties: Mapping[str, str], data_dir: Path | None) -> Settings:
+    """The settings that these texts by name make. Raises BadSetting."""
+    if data_dir is None:
+        return Settings.from_properties(properties)
+    # The usual limit is for records which nobody asked to keep. A data dir has the room that its disk has.
+    return Settings.from_properties({"kcoord.log.bytes": str(_NO_LIMIT), **properties})
+
+
 def address(node: Node) -> str:
     return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
 
@@ -71,21 +79,21 @@ def close_all(sockets: Sequence[socket.socket]) -> None:
         opened.close()
 
 
-def make_cluster(setup: Setup, sockets: Sequence[socket.socket], now_ms: int) -> Cluster:
-    """The nodes that listen there, with the topics that are to be and, of a data dir, those that were. CannotServe."""
+def make_cluster(setup: Setup, ports: Sequence[int], now_ms: int) -> Cluster:
+    """A node for each port, with the topics that are to be and, of a data dir, those that were. CannotServe."""
     if setup.data_dir is None:
         from kcoord.journal.file_store import FileStores
 
         stores = FileStores(most_files=_files_for_records())
         cluster = Cluster(
             cluster_id=_fresh_cluster_id(),
-            nodes=_nodes(setup, sockets, first=1),
+            nodes=_nodes(setup, ports, first=1),
             settings=setup.settings,
             fresh_id=_fresh_topic_id,
             storage=PassingStorage(stores.make),
         )
     else:
-        cluster = _found_cluster(setup, setup.data_dir, sockets, now_ms)
+        cluster = _found_cluster(setup, setup.data_dir, ports, now_ms)
     try:
         _create_topics(cluster, setup.topics, now_ms)
     except BaseException:
@@ -94,15 +102,12 @@ def make_cluster(setup: Setup, sockets: Sequence[socket.socket], now_ms: int) ->
     return cluster
 
 
-def _nodes(setup: Setup, sockets: Sequence[socket.socket], *, first: int) -> list[Node]:
+def _nodes(setup: Setup, ports: Sequence[int], *, first: int) -> list[Node]:
     host = setup.advertised_host or setup.host
-    return [
-        Node(node_id=NodeId(number), host=host, port=listening.getsockname()[1])
-        for number, listening in enumerate(sockets, start=first)
-    ]
+    return [Node(node_id=NodeId(number), host=host, port=port) for number, port in enumerate(ports, start=first)]
 
 
-def _found_cluster(setup: Setup, folder: Path, sockets: Sequence[socket.socket], now_ms: int) -> Cluster:
+def _found_cluster(setup: Setup, folder: Path, ports: Sequence[int], now_ms: int) -> Cluster:
     from kcoord.journal.data_dir import BadDataDir, DataDir
     from kcoord.journal.finding import find_topics
 
@@ -112,7 +117,7 @@ def _found_cluster(setup: Setup, folder: Path, sockets: Sequence[socket.socket],
         )
     except BadDataDir as error:
         raise CannotServe(str(error)) from None
-    cluster = _cluster_in(data_dir, setup, sockets)
+    cluster = _cluster_in(data_dir, setup, ports)
     try:
         find_topics(cluster, data_dir, _fresh_topic_id, now_ms)
     except BadDataDir as error:
@@ -129,15 +134,11 @@ def _found_cluster(setup: Setup, folder: Path, sockets: Sequence[socket.socket],
     return cluster
 
 
-def _cluster_in(data_dir: "DataDir", setup: Setup, sockets: Sequence[socket.socket]) -> Cluster:
-    settings = setup.settings
-    if settings.kcoord_log_bytes == Settings().kcoord_log_bytes:
-        # That is for records which nobody asked to keep. A data dir has the room that its disk has.
-        settings = replace(settings, kcoord_log_bytes=_NO_LIMIT)
+def _cluster_in(data_dir: "DataDir", setup: Setup, ports: Sequence[int]) -> Cluster:
     return Cluster(
         cluster_id=data_dir.cluster_id,
-        nodes=_nodes(setup, sockets, first=data_dir.node_id),
-        settings=settings,
+        nodes=_nodes(setup, ports, first=data_dir.node_id),
+        settings=setup.settings,
         fresh_id=_fresh_topic_id,
         storage=data_dir,
     )

@@ -6,7 +6,7 @@ find its caches full of the other's code, and each answer would wake a client th
 round of the loop brings is worked on in sweeps:
 
     read      connections cut frames out of what came in, and ask for a turn
-    decide    each has its turn: requests are decided, answers put aside
+    decide    each has its turn: requests are decided, answers put aside, with those to requests that waited
     keep      what answers rest on is made safe, in one write for all of them
     send      each writes its answers
 
@@ -16,6 +16,7 @@ for a turn while turns are taken gets it in the next round, when the others have
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from kcoord.groups.instant import Instant
@@ -23,23 +24,26 @@ from kcoord.groups.instant import Instant
 log = logging.getLogger("kcoord.server")
 
 Act = Callable[[], None]
+Turn = Callable[[Instant], None]
 
 
 class Turns:
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, clock: Callable[[], Instant], *, keep: Act, afterwards: Act
+        self, loop: asyncio.AbstractEventLoop, clock: Callable[[], Instant], *, settle: Act, keep: Act, afterwards: Act
     ) -> None:
-        """`keep` is called before anything is sent, `afterwards` at the end of each round."""
+        """`settle` is called when all had their turn, `keep` before anything is sent, `afterwards` at the end."""
         self.at: Instant | None = None  # when the round began that is under way
+        self.asked_at: float | None = None  # when it was asked for: what it works on had come by then
         self._loop = loop
         self._clock = clock
+        self._settle = settle
         self._keep = keep
         self._afterwards = afterwards
-        self._turns: list[Act] = []
+        self._turns: list[Turn] = []
         self._sends: list[Act] = []
         self._coming: asyncio.Handle | None = None
 
-    def ask(self, turn: Act) -> None:
+    def ask(self, turn: Turn) -> None:
         self._turns.append(turn)
         if self._coming is None:
             self.begin()
@@ -53,28 +57,33 @@ class Turns:
         """Have a round, if none is coming or under way."""
         if self._coming is None:
             self._coming = self._loop.call_soon(self._round)
+            self.asked_at = time.monotonic()
 
     def end(self) -> None:
         if self._coming is not None:
             self._coming.cancel()
 
     def _round(self) -> None:
-        self.at = self._clock()
+        self.at = at = self._clock()
         turns, self._turns = self._turns, []
-        _each(turns)
+        for turn in turns:
+            try:
+                turn(at)
+            except Exception:  # is not to keep the others waiting
+                log.exception("bug: a turn could not be taken")
+        if turns:
+            try:
+                self._settle()
+            except Exception:
+                log.exception("bug: those who wait could not be answered")
         self._keep()
         sends, self._sends = self._sends, []
-        _each(sends)
-        self._coming = self.at = None
+        for send in sends:
+            try:
+                send()
+            except Exception:
+                log.exception("bug: answers could not be sent")
+        self._coming = self.at = self.asked_at = None
         self._afterwards()
         if self._turns or self._sends:
             self.begin()
-
-
-def _each(acts: list[Act]) -> None:
-    """All of them: a fault in one is not to keep the others waiting."""
-    for act in acts:
-        try:
-            act()
-        except Exception:
-            log.exception("bug: a turn could not be taken")

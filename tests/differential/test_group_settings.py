@@ -30,7 +30,7 @@ from tests.differential.pair import wait_until
 
 ORDERS, PAYMENTS = TOPICS
 OURS = Group()
-A_MOMENT = timedelta(milliseconds=1)
+A_MOMENT = timedelta(seconds=5)  # longer than the steps take in which nothing must have gone yet
 
 OTHER_SETTINGS = {
     **SETTINGS,

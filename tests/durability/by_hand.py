@@ -26,6 +26,7 @@ from tests.durability.writers import (
 )
 
 _SESSION: Final = timedelta(minutes=20)
+_NOT_YET: Final = (ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available)
 
 
 class Member:
@@ -124,12 +125,12 @@ class Asking:
         client = self._new_client()
         while True:
             answer = client.ask(OFFSET_FETCH, 7, group_id=group_id, topics=None)
-            if answer.error_code is not ErrorCode.coordinator_load_in_progress:
+            if answer.error_code not in _NOT_YET:
                 assert answer.error_code is ErrorCode.none
                 return [line.committed_offset for topic in answer.topics for line in topic.partitions]
 
-    def create(self, topic: str) -> ErrorCode:
-        asked = {"name": topic, "num_partitions": 1, "replication_factor": 1}
+    def create(self, topic: str, *, partitions: int = 1) -> ErrorCode:
+        asked = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
         error: ErrorCode = self._new_client().ask(CREATE_TOPICS, 7, topics=[asked]).topics[0].error_code
         return error
 

@@ -76,10 +76,18 @@ class FaultySystem(System):
 
         if self._plan.how == "delay" and self._plan.only in self._paths[file]:
             late, self._delayed[file] = self._delayed.get(file), (bytes(content), position)
-            if late is not None:
+            if late is None:
+                _say(BEGINS)
+            else:
                 super().write(file, *late)
             return
         self._call("write", self._paths[file], done)
+
+    def read(self, file: int, size: int, position: int) -> bytes:
+        content: bytes = self._call(
+            "read", self._paths[file], lambda _: super(FaultySystem, self).read(file, size, position)
+        )
+        return content
 
     def truncate(self, file: int, size: int) -> None:
         if self._plan.how == "scar" and self._is_failing and self._plan.only in self._paths[file] and self._scars_left:

@@ -134,6 +134,12 @@ class Life:
         self.acknowledged += self._so_far()
         return self._so_far()
 
+    def rest(self) -> None:
+        """Every writer ends after the step at hand: all that was asked for is answered, nothing is under way."""
+        for writer in self.writers:
+            writer.end()
+        self.end()
+
     def kill(self, served: Served) -> None:
         for writer in self.writers:
             writer.expect_kill()

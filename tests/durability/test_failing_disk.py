@@ -16,7 +16,7 @@ import pytest
 from tests.durability.faulty import IS_OVER, Plan
 from tests.durability.forgetful import after_power_cut
 from tests.durability.rounds import LEAST, Life
-from tests.durability.seeds import SEED, told
+from tests.durability.seeds import KILLS, SEED, told
 from tests.durability.serving import Kind
 
 _HERE: Final = "tests/durability/test_failing_disk.py"
@@ -30,7 +30,7 @@ def _audit_after_restart(life: Life) -> None:
     assert not wrong, told(wrong, _HERE)
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(max(1, KILLS // 6)))
 def test_a_server_that_dies_within_a_write_has_lost_nothing_acknowledged(tmp_path: Path, number: int) -> None:
     """Twice: on a folder that is new, and on what that has left."""
     random = Random(f"{SEED} {number}")
@@ -114,7 +114,7 @@ def test_a_file_that_cannot_be_synced_takes_nothing_more_and_nothing_acknowledge
     _audit_after_restart(life)
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(max(1, KILLS // 10)))
 def test_with_fsync_a_power_cut_loses_nothing_acknowledged(tmp_path: Path, number: int) -> None:
     life = Life(tmp_path / "0", SEED + number)
     for cut in range(2):

@@ -1,5 +1,6 @@
 """Where a disk fails: in one partition, between two members of a group, at the start."""
 
+import errno
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,22 @@ def test_groups_of_other_partitions_are_served_while_one_cannot_be_written(tmp_p
         assert asking.committed("healthy") == [19]
         assert asking.committed("sick") == []
         assert asking.commit("sick", 1) is ErrorCode.none
+
+
+def test_groups_that_could_not_be_written_and_then_not_be_read_are_served_once_the_disk_is_well(tmp_path: Path) -> None:
+    """The second write fails, so that they are read again; the first time they cannot be."""
+    sick = f"__consumer_offsets-{offsets_partition('sick', 50)}/0"
+    plan = Plan(how="refuse", calls=("write", "read"), first=2, count=2, only=sick, error=errno.EIO)
+    with Served(tmp_path / "data", Kind(plan=plan)) as served, Asking(served) as asking:
+        assert asking.commit("healthy", 1) is ErrorCode.none
+        assert asking.commit("sick", 1) is ErrorCode.none
+        assert asking.commit("sick", 2) is not ErrorCode.none
+        assert asking.committed("sick") == [1]
+        assert asking.commit("sick", 3) is ErrorCode.none
+        assert asking.committed("healthy") == [1]
+        assert served.log().count("its groups cannot be read now") == 1
+    with Served(tmp_path / "data", Kind()) as served, Asking(served) as asking:
+        assert asking.committed("sick") == [3]
 
 
 def test_no_member_hears_of_an_assignment_that_could_not_be_written(tmp_path: Path) -> None:
@@ -66,6 +83,18 @@ def test_a_topic_that_could_not_be_made_is_not_there_later(tmp_path: Path) -> No
         assert "made" not in asking.topics()
     with Served(tmp_path / "data", Kind()) as served, Asking(served) as asking:
         assert "made" not in asking.topics()
+
+
+def test_a_topic_of_which_one_partition_could_be_made_and_not_be_taken_away_is_not_there_later(tmp_path: Path) -> None:
+    """The second folder cannot be made, then the first, in which the topic's id is, not be moved out of the way."""
+    plan = Plan(how="refuse", calls=("make_folder", "rename"), first=2, count=2, only="made-", error=errno.EIO)
+    with Served(tmp_path / "data", Kind(plan=plan)) as served, Asking(served) as asking:
+        assert asking.create("made", partitions=2) is not ErrorCode.none
+        assert "not deleted folder=" in served.log()
+        assert "made" not in asking.topics()
+    with Served(tmp_path / "data", Kind()) as served, Asking(served) as asking:
+        assert "made" not in asking.topics()
+        assert asking.create("made", partitions=2) is ErrorCode.none
 
 
 def _not_made() -> Kind:

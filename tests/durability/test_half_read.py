@@ -1,5 +1,6 @@
 """What is done by the clock while groups are being read does not touch what was acknowledged."""
 
+from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
 from uuid import UUID
@@ -47,8 +48,8 @@ def _offsets(runtime: GroupRuntime, group_id: str) -> list[int]:
     return [line.committed_offset for topic in group.topics for line in topic.partitions]
 
 
-def test_offsets_do_not_expire_by_what_is_read_of_them_so_far() -> None:
-    cluster = _cluster()
+def _half_read(cluster: Cluster) -> tuple[GroupRuntime, Iterator[None]]:
+    """A runtime that has read the first of two commits of "g", and the steps by which it reads the rest."""
     runtime = GroupRuntime(cluster, lambda: "id")
     _commit(runtime, "g", Line(0, 7), _LONG_AGO)
     for _ in range(300):  # more than is read at once
@@ -57,12 +58,51 @@ def test_offsets_do_not_expire_by_what_is_read_of_them_so_far() -> None:
     runtime = GroupRuntime(cluster, lambda: "id")
     steps = runtime.read(lambda: _NOW)
     next(steps)
-    runtime.expire_offsets(_NOW)
-    assert runtime.flush(_NOW)
+    return runtime, steps
+
+
+def _finish(steps: Iterator[None]) -> None:
     for _ in steps:
         pass
+
+
+def _read_anew(cluster: Cluster) -> GroupRuntime:
+    runtime = GroupRuntime(cluster, lambda: "id")
+    _finish(runtime.read(lambda: _NOW))
+    return runtime
+
+
+def test_offsets_do_not_expire_by_what_is_read_of_them_so_far() -> None:
+    cluster = _cluster()
+    runtime, steps = _half_read(cluster)
+    runtime.expire_offsets(_NOW)
+    assert runtime.flush(_NOW)
+    _finish(steps)
     assert _offsets(runtime, "g") == [8]
-    again = GroupRuntime(cluster, lambda: "id")
-    for _ in again.read(lambda: _NOW):
-        pass
-    assert _offsets(again, "g") == [8]
+    assert _offsets(_read_anew(cluster), "g") == [8]
+
+
+def test_offsets_of_a_topic_that_is_deleted_meanwhile_do_not_come_back_with_what_is_read_later() -> None:
+    cluster = _cluster()
+    runtime, steps = _half_read(cluster)
+    topic = cluster.topics["t"]
+    cluster.delete_topic(topic)
+    runtime.topic_deleted("t", topic.topic_id, _NOW)
+    _finish(steps)
+    assert _offsets(runtime, "g") == []
+    assert runtime.flush(_NOW)
+    assert _offsets(_read_anew(cluster), "g") == []
+
+
+def test_offsets_of_a_topic_that_is_made_anew_meanwhile_are_those_that_are_committed_then() -> None:
+    cluster = _cluster()
+    runtime, steps = _half_read(cluster)
+    topic = cluster.topics["t"]
+    cluster.delete_topic(topic)
+    runtime.topic_deleted("t", topic.topic_id, _NOW)
+    cluster.create_topic("t", [(_NODE,)], {}, _NOW.wall_ms)
+    _finish(steps)
+    assert _offsets(runtime, "g") == []
+    _commit(runtime, "g", Line(0, 1), _NOW)
+    assert _offsets(runtime, "g") == [1]
+    assert _offsets(_read_anew(cluster), "g") == [1]

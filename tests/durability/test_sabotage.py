@@ -21,11 +21,16 @@ def _found_wrong(life: Life) -> list[str]:
 
 
 def test_answers_that_leave_before_they_are_written_are_noticed(tmp_path: Path) -> None:
+    """Soon: the write that a server dies in may be one that nobody was promised anything about."""
+    assert any(_dies_with_answers_first(tmp_path / f"data-{seed}", seed) for seed in range(SEED, SEED + 5))
+
+
+def _dies_with_answers_first(folder: Path, seed: int) -> list[str]:
     plan = Plan(how="die", first=300, only="__consumer_offsets", answers_first=True)
-    life = Life(tmp_path / "data", SEED, Kind(plan=plan, settings={"offsets.topic.num.partitions": "5"}))
+    life = Life(folder, seed, Kind(plan=plan, settings={"offsets.topic.num.partitions": "5"}))
     with life.serve() as served:
         life.be_busy_until_it_dies(served)
-    assert _found_wrong(life)
+    return _found_wrong(life)
 
 
 @pytest.mark.parametrize("log", ["__consumer_offsets", "produced"])
@@ -47,7 +52,10 @@ def test_writes_that_are_done_later_are_noticed(tmp_path: Path, log: str) -> Non
     settings = {"offsets.topic.num.partitions": "1"}
     life = Life(tmp_path / "data", SEED, Kind(plan=plan, settings=settings), is_patient=True)
     with life.serve() as served:
-        life.be_busy(served)
+        life.begin(served)
+        life.wait_for_line(BEGINS, served)
+        life.rest()  # or the last write, the one that is missing, may be one that nobody has an answer for
+        served.kill()
     assert _found_wrong(life)
 
 

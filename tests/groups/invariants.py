@@ -148,7 +148,7 @@ def _durable(group: Group) -> tuple[object, ...]:
         group.protocol_type,
         group.protocol,
         group.leader_id,
-        group.since_ms if group.protocol_type is not None else None,
+        group.since_ms if group.is_empty and group.protocol_type is not None else None,  # nobody asks of others
         [_durable_member(member, group.protocol) for member in group.members.values()],
     )
 

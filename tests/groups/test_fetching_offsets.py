@@ -7,6 +7,7 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import OffsetGroup, OffsetLine
 from kcoord.groups.requests import AskedGroup, AskedTopic
+from kcoord.groups.topics import Heir
 from tests.groups.commits import Line, stored
 from tests.groups.scene import WALL_START_MS, Scene
 
@@ -217,6 +218,25 @@ def test_offsets_of_a_topic_that_was_made_anew_stay_when_the_earlier_one_is_gone
     scene.commit({("t", 1): 1})
     scene.take(scene.coordinator.topic_deleted("t", earlier))
     assert lines(scene.fetch(None).groups[0]) == [("t", [(1, 1)])]
+
+
+def test_what_may_have_been_meant_for_the_heir_of_a_deleted_topic_is_the_heir_s(scene: Scene) -> None:
+    earlier = topic_id(scene, "t")
+    scene.commit({("t", 0): 7, ("t", 1): 7})
+    scene.pass_time(60)
+    since_ms = scene.at().wall_ms
+    scene.commit({("t", 1): 1}, metadata="note", leader_epoch=3)
+    scene.topics.made += 1
+    heir = Heir(topic_id(scene, "t"), since_ms)
+
+    scene.take(scene.coordinator.topic_deleted("t", earlier, heir=heir))
+
+    assert lines(scene.fetch({heir.topic_id: [0, 1]}).groups[0]) == [("t", [(0, -1), (1, 1)])]
+    before = scene.coordinator.groups["g"].offsets
+    scene.restart()
+    assert scene.coordinator.groups["g"].offsets == before
+    scene.take(scene.coordinator.topic_deleted("t", earlier))
+    assert scene.offset("t", 1).metadata == "note", "the earlier topic has nothing to do with it any more"
 
 
 @pytest.mark.fact("T-028")

@@ -5,6 +5,7 @@ import gc
 import pytest
 
 from kcoord.errors import ErrorCode
+from kcoord.journal.encoding import key_values
 from kcoord.tickets import Ticket
 from tests.groups.commits import Line, commit_of
 from tests.groups.scene import Scene
@@ -65,6 +66,18 @@ def test_the_members_of_a_restarted_coordinator_count() -> None:
     scene.stable_group(2)
     scene.restart()
     assert scene.join(group_id="other").reply.error_code is LIMIT
+
+
+def test_members_of_groups_that_are_half_read_and_let_go_count_no_longer_however_often_that_happens() -> None:
+    """As of a partition of which a disk gives a part, again and again."""
+    earlier = Scene()
+    earlier.stable_group(2)
+    scene = Scene(kcoord_max_members=3)
+    for _ in range(3):
+        for record in earlier.records * 2:
+            scene.coordinator.replay(record)
+        assert not scene.join(group_id="other").reply.error_code, "it counts as one, and those as two"
+        scene.take(scene.coordinator.unload(scene.at()))
 
 
 def test_a_subscription_that_is_too_large_is_refused() -> None:
@@ -139,3 +152,60 @@ def test_a_plan_that_is_too_large_to_be_kept_is_handed_out_to_nobody_and_all_joi
     assert scene.state() == "CompletingRebalance"
     smaller = scene.sync(leader.reply.member_id, generation + 1, {leader.reply.member_id: bytes(900)})
     assert smaller.reply.assignment == bytes(900)
+
+
+def test_a_static_member_that_comes_back_with_more_than_a_record_holds_begins_a_rebalance() -> None:
+    scene = Scene(message_max_bytes=2000)
+    scene.stable_group(1, static=True)
+    records = len(scene.records)
+
+    reply = scene.join("", "i0", protocols=(("range", bytes(2000)),)).reply
+
+    assert (reply.generation_id, scene.state()) == (2, "CompletingRebalance")
+    assert len(scene.records) == records
+
+
+@pytest.mark.parametrize("group_id", ["g", "größe" * 100])
+def test_a_plan_is_measured_as_its_record_is_written(group_id: str) -> None:
+    scene = Scene()
+    first = scene.join(group_id=group_id, client_id="ü").reply
+    scene.join("", "instance", group_id=group_id)
+    leader = scene.join(first.member_id, group_id=group_id).reply
+    group, plan = scene.coordinator.groups[group_id], {leader.member_id: bytes(300)}
+    size = group.record_size(plan)
+
+    scene.sync(leader.member_id, leader.generation_id, plan, group_id=group_id)
+
+    ((key, value),) = key_values(scene.records[-1])
+    assert value is not None
+    assert size == len(key) + len(value)
+
+
+@pytest.mark.parametrize("needs_known_id", [False, True])
+@pytest.mark.parametrize(
+    ("client_id", "instance_id"), [("c" * 32_731, None), ("c", "i" * 32_731), ("\ufffd" * 10_911, None)]
+)
+def test_a_name_of_which_no_member_id_can_be_made_is_refused_and_makes_no_group(
+    scene: Scene, client_id: str, instance_id: str | None, needs_known_id: bool
+) -> None:
+    reply = scene.join("", instance_id, client_id=client_id, needs_known_id=needs_known_id).reply
+    assert (reply.error_code, reply.member_id) == (ErrorCode.unknown_server_error, "")
+    assert not scene.records
+    assert not scene.list_groups().groups
+
+
+@pytest.mark.parametrize(("client_id", "instance_id"), [("c" * 32_730, None), ("c" * 32_767, "i" * 32_730)])
+def test_the_longest_names_make_a_member_of_which_a_record_can_be_written(
+    scene: Scene, client_id: str, instance_id: str | None
+) -> None:
+    reply = scene.join("", instance_id, client_id=client_id).reply
+    assert len(reply.member_id) == 32_767
+    scene.sync(reply.member_id, 1, {}, instance_id=instance_id)
+    ((_, value),) = key_values(scene.records[-1])
+    assert value is not None
+
+
+def test_a_client_id_that_no_record_can_hold_is_refused_of_members_that_have_their_id_too(scene: Scene) -> None:
+    given = scene.join(needs_known_id=True).reply.member_id
+    reply = scene.join(given, client_id="\ufffd" * 10_923).reply
+    assert reply.error_code is ErrorCode.unknown_server_error

@@ -18,7 +18,7 @@ def told(group: Group) -> dict[str, Any]:
     """All of a group that must survive: nothing of what only waits or counts."""
     return {
         "state": group.state,
-        "since": group.since_ms,
+        "since": group.since_ms if group.is_empty else None,
         "generation": group.generation,
         "protocol type": group.protocol_type,
         "protocol": group.protocol,

@@ -138,6 +138,16 @@ def test_the_plan_is_recorded_before_anyone_is_told_of_it(scene: Scene) -> None:
     assert scene.state() == "Empty"
 
 
+def test_the_record_says_since_when_all_had_joined_not_when_the_plan_came(scene: Scene) -> None:
+    (leader,) = scene.completing_group(1)
+    joined_at = scene.at().wall_ms
+    scene.pass_time(2)
+    scene.sync(leader.member_id, 1, {leader.member_id: b"mine"})
+    stored = scene.records[-1]
+    assert isinstance(stored, GroupStored)
+    assert stored.since_ms == joined_at
+
+
 @pytest.mark.fact("S-012", "S-013")
 def test_a_plan_of_a_follower_does_not_count(scene: Scene) -> None:
     leader, follower = scene.completing_group(2)

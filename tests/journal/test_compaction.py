@@ -14,7 +14,7 @@ from kcoord.journal import compaction
 from kcoord.journal.compaction import Compacted, compact, is_worth_compacting
 from kcoord.journal.decoding import FactReader, Unreadable
 from kcoord.journal.group_log import GroupLog
-from kcoord.server.group_runtime import ClusterTopics
+from kcoord.server.cluster_topics import ClusterTopics
 from kcoord.settings import Settings
 from kcoord.wire.batches import BadBatch, split
 from tests.groups import invariants

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kcoord.broker.segment import Damaged
 from kcoord.journal.segment_files import SegmentFile, SegmentFiles
 from tests.journal.failing_system import FailingSystem, open_files_of
 
@@ -160,6 +161,6 @@ def test_a_file_that_was_cut_short_is_an_error_of_the_read(tmp_path: Path) -> No
     file.append(b"x" * 500)
     with (tmp_path / "a.log").open("r+b") as opened:
         opened.truncate(300)
-    with pytest.raises(OSError, match="ends at 300, not at 500"):
+    with pytest.raises(Damaged, match="ends at 300, not at 500"):
         file.read(250, 100)
     files.close()

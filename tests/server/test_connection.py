@@ -11,6 +11,7 @@ from kcoord.groups.instant import Instant
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer, HangUp, Outcome, Park
 from kcoord.server.routes import route
+from kcoord.server.turns import Turn
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
 from kcoord.wire.frames import framed
@@ -55,7 +56,7 @@ class Script:
         self.settled = 0
         self.held_bytes = 0
         self.seconds = 0.0
-        self.turns: list[Callable[[], None]] = []
+        self.turns: list[Turn] = []
         self.sends: list[Callable[[], None]] = []
         self.kept = 0
         self.refusal: str | None = None
@@ -88,7 +89,7 @@ class Script:
 
     def gone(self, connection: Connection) -> None: ...
 
-    def soon(self, turn: Callable[[], None]) -> None:
+    def soon(self, turn: Turn) -> None:
         self.turns.append(turn)
 
     def keep(self) -> None:
@@ -101,7 +102,7 @@ class Script:
         """One round: who asked for a turn has it, then answers leave."""
         turns, self.turns = self.turns, []
         for turn in turns:
-            turn()
+            turn(self.now())
         self.let_leave()
 
     def let_leave(self) -> None:
@@ -205,7 +206,7 @@ def test_what_waits_is_counted_and_given_back(
 ) -> None:
     send(b"park", b"x" * 100)
     receive(b"\0\0\0\x09abc")
-    assert script.held_bytes == connection.held_bytes == 111
+    assert script.held_bytes == connection.held_bytes == 4 + (4 + 100) + 7
     connection.answer(Answer(pieces=[]))
     assert script.held_bytes == 7
     connection.connection_lost(None)
@@ -249,7 +250,7 @@ def test_small_requests_and_answers_wait_for_the_others(connection: Connection, 
     connection.data_received(framed([b"a"]))
     assert script.decided == [], "the others are read from first"
     (turn,) = script.turns
-    turn()
+    turn(script.now())
     assert (script.decided, link.writes) == ([b"a"], []), "the others have their turn first"
     script.let_leave()
     assert link.writes == [b"A"]
@@ -270,7 +271,7 @@ def test_what_is_left_to_send_to_a_client_that_has_gone_is_dropped(
 ) -> None:
     connection.data_received(framed([b"a"]))
     (turn,) = script.turns
-    turn()
+    turn(script.now())
     connection.connection_lost(None)
     script.let_leave()
     assert link.writes == []
@@ -335,7 +336,7 @@ def test_answers_that_are_not_read_are_counted_until_they_are(
     connection.pause_writing()
     link.unread_bytes = 5000
     send(b"a")
-    assert script.held_bytes == 5001
+    assert script.held_bytes == 5005
     connection.resume_writing()
     assert script.held_bytes == 0
 
@@ -347,6 +348,19 @@ def test_a_turn_that_comes_after_the_client_has_gone_leaves_nothing_held(
     connection.connection_lost(None)
     script.take_turns()
     assert script.held_bytes == connection.held_bytes == 0
+
+
+def test_empty_requests_behind_a_parked_one_count_too(send: Send, script: Script, link: Link) -> None:
+    send(b"park", *([b""] * 20_000))
+    assert script.held_bytes > 4 * 20_000
+    assert not link.is_reading_now
+
+
+def test_what_comes_after_a_bad_length_is_not_held(receive: Callable[[bytes], None], script: Script) -> None:
+    receive(framed([b"park"]) + b"\xff\xff\xff\xff")
+    held = script.held_bytes
+    receive(b"x" * 5000)
+    assert script.held_bytes == held
 
 
 def test_a_parked_request_is_counted_until_it_is_answered(send: Send, connection: Connection, script: Script) -> None:

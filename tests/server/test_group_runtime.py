@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from crc32c import crc32c
 
 from kcoord.broker.cluster import Cluster, Node, NodeId
 from kcoord.broker.describing import offsets_partition
@@ -21,7 +22,7 @@ from kcoord.journal import encoding
 from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
-from kcoord.wire.batches import Batch, split
+from kcoord.wire.batches import CHECKED_FROM, HEADER_SIZE, Batch, split
 from kcoord.wire.records import Record, read_records
 from tests.groups.commits import Line, commit_of
 
@@ -30,14 +31,20 @@ AT = Instant(1000.0, 1_700_000_000_000)
 
 
 class FullStore(MemoryStore):
-    """Takes nothing while the disk is full."""
+    """Takes nothing while the disk is full, and gives nothing while its content fails to be read."""
 
     is_full = False
+    fault: Exception | None = None
 
     def append(self, content: bytearray) -> None:
         if FullStore.is_full:
             raise OSError(28, "no space left")
         super().append(content)
+
+    def read(self, position: int, size: int) -> bytes:
+        if self.fault:
+            raise self.fault
+        return super().read(position, size)
 
 
 class Stage:
@@ -63,9 +70,9 @@ class Stage:
     def flush(self) -> bool:
         return self.runtime.flush(AT)
 
-    def read(self) -> None:
-        """All that is to be read."""
-        for _ in self.runtime.read(lambda: AT):
+    def read(self, *, later: float = 0.0) -> None:
+        """All that is to be read by now, or so many seconds later."""
+        for _ in self.runtime.read(lambda: Instant(AT.now + later, AT.wall_ms + round(later * 1000))):
             pass
 
     def restart(self) -> None:
@@ -75,6 +82,12 @@ class Stage:
     def log_of(self, group_id: str) -> PartitionLog:
         index = offsets_partition(group_id, 50)
         return self.cluster.topics["__consumer_offsets"].partitions[index].log
+
+    def fail_to_read(self, group_id: str, fault: Exception | None) -> None:
+        """What is kept of the group's partition cannot be read from now on; with None, it can be again."""
+        store = self.log_of(group_id).segments[0].store
+        assert isinstance(store, FullStore)
+        store.fault = fault
 
     def batches(self, group_id: str = "g") -> list[list[Record]]:
         """What was written to the partition of the group, batch by batch."""
@@ -340,6 +353,100 @@ def test_a_partition_that_is_damaged_is_not_served_and_others_are(
     assert stage.error_of_offsets("g") is ErrorCode.coordinator_not_available
     assert stage.offsets("other") == {0: 2}
     assert any("checksum" in record.getMessage() for record in caplog.records if record.levelname == "ERROR")
+    assert stage.runtime.unread == [], "to read it once more would change nothing"
+
+
+def test_a_batch_that_holds_no_records_though_its_checksum_is_right_is_damage(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    batch = bytearray(batch_of(encoding.group_key("g"), None).data)
+    struct.pack_into(">i", batch, HEADER_SIZE - 4, 2)
+    struct.pack_into(">I", batch, CHECKED_FROM - 4, crc32c(bytes(batch[CHECKED_FROM:])))
+    stage.log_of("g").append_own(list(split(bytes(batch))), AT.wall_ms)
+    stage.restart()
+    stage.read()
+    assert stage.error_of_offsets("g") is ErrorCode.coordinator_not_available
+    assert stage.runtime.unread == []
+    [line] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert "cannot be read" in line
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [(OSError(5, "Input/output error"), "cannot be read"), (RuntimeError("a fault of ours"), "bug partition=")],
+)
+def test_a_partition_that_cannot_be_read_now_is_read_later_and_others_at_once(
+    stage: Stage, caplog: pytest.LogCaptureFixture, fault: Exception, said: str
+) -> None:
+    stage.commit(0, offset=1)
+    stage.commit(0, offset=2, group_id="other")
+    stage.flush()
+    stage.restart()
+    stage.fail_to_read("g", fault)
+    stage.read()
+    assert stage.offsets("other") == {0: 2}
+    assert stage.error_of_offsets("g") is ErrorCode.coordinator_not_available
+    assert not stage.runtime.is_reading, "nothing of it is half read"
+    [line] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert said in line
+    assert f"partition={offsets_partition('g', 50)}" in line
+    stage.fail_to_read("g", None)
+    stage.read(later=0.5)
+    assert stage.error_of_offsets("g") is ErrorCode.coordinator_not_available, "it is to rest first"
+    stage.read(later=1)
+    assert stage.offsets() == {0: 1}
+    assert stage.runtime.unread == []
+
+
+def test_the_longer_a_partition_cannot_be_read_the_more_seldom_that_is_tried(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.commit(0)
+    stage.flush()
+    stage.restart()
+    stage.fail_to_read("g", OSError(5, "Input/output error"))
+    tries = []
+    for second in range(200):
+        caplog.clear()
+        stage.read(later=second)
+        if caplog.records:
+            tries.append(second)
+    assert tries == [0, 1, 3, 7, 15, 31, 63, 123, 183]
+
+
+def test_a_partition_that_fails_half_way_leaves_nothing_of_it_in_memory(stage: Stage) -> None:
+    for _ in range(40):
+        for _ in range(100):
+            stage.commit(0, 1, 2, 3)
+        stage.flush()
+    stage.restart()
+    steps = stage.runtime.read(lambda: AT)
+    next(steps)
+    stage.fail_to_read("g", OSError(5, "Input/output error"))
+    assert list(steps) == []
+    _, listed = stage.ask(Coordinator.list_groups, ListGroups())
+    assert listed.groups == ()
+    stage.fail_to_read("g", None)
+    stage.read(later=1)
+    assert stage.offsets() == dict.fromkeys(range(4), 7)
+
+
+def test_a_topic_that_is_deleted_while_a_partition_cannot_be_read_takes_its_offsets_with_it(stage: Stage) -> None:
+    stage.commit(0)
+    stage.commit(0, group_id="other")
+    stage.flush()
+    stage.restart()
+    stage.fail_to_read("g", OSError(5, "Input/output error"))
+    stage.read()
+    stage.runtime.topic_deleted("t", stage.cluster.topics["t"].topic_id, AT)
+    assert stage.offsets("other") == {}, "it need not wait for what others are in"
+    stage.fail_to_read("g", None)
+    stage.read(later=1)
+    assert stage.offsets() == {}
+    assert stage.flush()
+    stage.restart()
+    stage.read()
+    assert (stage.offsets(), stage.offsets("other")) == ({}, {})
 
 
 def batch_of(key: bytes, value: bytes | None) -> Batch:

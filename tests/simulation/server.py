@@ -18,7 +18,8 @@ from kcoord.groups.requests import DeleteGroups
 from kcoord.journal.compaction import Compacted, compact
 from kcoord.journal.decoding import FactReader, Unreadable
 from kcoord.journal.group_log import GroupLog
-from kcoord.server.group_runtime import ClusterTopics, GroupRuntime, make_offsets_topic
+from kcoord.server.cluster_topics import ClusterTopics
+from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
 from tests.simulation.ledger import Ledger

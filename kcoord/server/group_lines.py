@@ -1,0 +1,27 @@
+"""What happens in groups, for operators: one line of the log for each change."""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from kcoord.groups.effects import Event, Happening
+from kcoord.server.log_text import plain, quoted
+
+log = logging.getLogger("kcoord.groups")
+
+_ORDINARY: Final = frozenset({Happening.MADE, Happening.ID_GIVEN, Happening.JOINED, Happening.GENERATION})
+
+
+def log_events(events: Iterable[Event]) -> None:
+    for event in events:
+        level = logging.DEBUG if event.what in _ORDINARY else logging.INFO
+        if log.isEnabledFor(level):
+            log.log(
+                level,
+                "%s group=%s generation=%s%s%s",
+                event.what,
+                plain(event.group_id),
+                event.generation,
+                f" member={plain(event.member_id)}" if event.member_id else "",
+                f" why={quoted(event.why)}" if event.why else "",
+            )
