@@ -1,17 +1,19 @@
 """`kcoord log`: what is in the files of a log."""
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import click
-from rich.console import Console
 
 from kcoord.journal.dump import Dumped, Problem, Wanted, batch_json, dump_segment, segments_in
 
-from .log_table import batch_line, line, printable, record_line
+from .json_text import json_line
+from .log_table import batch_line, line, record_line
+from .output import Output, is_colored, write
+from .printable import printable
+from .tables import paint
 
 FORMAT: Final = {"kcoord": "log-dump/v1"}
 
@@ -94,15 +96,15 @@ def _show_lines(dumps: Dumps) -> int:
             if isinstance(each, Problem):
                 problems += 1
                 _complain(segment, each)
-            click.echo(_json({**FORMAT, "file": str(segment), **_each_json(each)}))
+            click.echo(json_line({**FORMAT, "file": str(segment), **_each_json(each)}))
     return problems
 
 
 def _show_json(dumps: Dumps) -> int:
     problems = 0
-    click.echo(_json(FORMAT)[:-1] + ', "segments": [', nl=False)
+    click.echo(json_line(FORMAT)[:-1] + ', "segments": [', nl=False)
     for count, (segment, dumped) in enumerate(dumps):
-        click.echo(f"{',' * (count > 0)}\n" + _json({"file": str(segment)})[:-1] + ', "batches": [', nl=False)
+        click.echo(f"{',' * (count > 0)}\n" + json_line({"file": str(segment)})[:-1] + ', "batches": [', nl=False)
         found: list[Problem] = []
         comma = ""
         for each in dumped:
@@ -110,9 +112,9 @@ def _show_json(dumps: Dumps) -> int:
                 found.append(each)
                 _complain(segment, each)
                 continue
-            click.echo(f"{comma}\n{_json(batch_json(each))}", nl=False)
+            click.echo(f"{comma}\n{json_line(batch_json(each))}", nl=False)
             comma = ","
-        click.echo(f'],\n"problems": {_json([_each_json(problem) for problem in found])}}}', nl=False)
+        click.echo(f'],\n"problems": {json_line([_each_json(problem) for problem in found])}}}', nl=False)
         problems += len(found)
     click.echo("]}")
     return problems
@@ -124,25 +126,20 @@ def _each_json(each: Dumped) -> dict[str, Any]:
     return batch_json(each)
 
 
-def _json(content: object) -> str:
-    return json.dumps(content).replace("\x7f", "\\u007f")  # the one control character that json lets be
-
-
 # The table: a line for each batch and each record, so that it too is written while the segment is read.
 
 
 def _show_table(dumps: Dumps) -> int:
-    console = Console()
+    colored = is_colored(Output())
     problems = 0
     for segment, dumped in dumps:
-        console.out(printable(str(segment)), style="bold", highlight=False)
-        console.out(line("OFFSET", "TIME", "KEY", "VALUE"), style="bold", highlight=False)
+        heads = [printable(str(segment)), line("OFFSET", "TIME", "KEY", "VALUE")]
+        write("".join(f"{paint(head, 'bold', colored)}\n" for head in heads))
         for each in dumped:
             if isinstance(each, Problem):
                 problems += 1
                 _complain(segment, each)
                 continue
-            console.out(batch_line(each), style="dim" if each.is_valid else "red", highlight=False)
-            if each.records:
-                console.out("\n".join(map(record_line, each.records)), highlight=False)
+            batch = paint(batch_line(each), "dim" if each.is_valid else "red", colored)
+            write("".join(f"{text}\n" for text in [batch, *map(record_line, each.records)]))
     return problems

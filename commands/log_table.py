@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from kcoord.journal.dump import DumpedBatch, DumpedRecord, codec_name
 
+from .printable import printable
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -78,10 +80,3 @@ def _time(timestamp: int) -> str:
         return f"{_EPOCH + timedelta(milliseconds=timestamp):%Y-%m-%d %H:%M:%S.%f}"[:-3]
     except OverflowError:
         return str(timestamp)
-
-
-def printable(text: str) -> str:
-    """The text with all that a terminal would act on escaped."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

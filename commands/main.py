@@ -1,57 +1,122 @@
-"""The command `kcoord`: its verbs are loaded when they are called, so that each starts as quickly as it can."""
+"""The command `kcoord`."""
 
-import importlib
+import atexit
+import gc
+import os
 import sys
-from typing import Any, Final
+from collections.abc import Sequence
+from io import TextIOWrapper
+from typing import Final, NoReturn
 
 import click
 
+from .connection_options import DEBUG, connection_options
+from .failing import end_by_broken_pipe, end_by_interrupt, is_unread, line_of, traceback_of
+from .lazy import LazyGroup, Verb
+from .output import output_options, talk
+from .shared_options import shared_values
+
 _verbs: Final = {
-    "demo": ("demo", "The tour: what works, shown on an embedded cluster."),
-    "log": ("log", "What is in the files of a log: batches, records, groups and their offsets."),
-    "serve": ("serve", "A local cluster that Kafka's clients use as if it were Kafka."),
+    "context": Verb("context", "context", "Named clusters: where they are and how to log in."),
+    "demo": Verb("demo", "demo", "The tour: what works, shown on an embedded cluster."),
+    "log": Verb("log", "log", "What is in the files of a log: batches, records, groups and their offsets."),
+    "serve": Verb("serve", "serve", "A local cluster that Kafka's clients use as if it were Kafka."),
 }
+_ABOUT_LIVE_CLUSTERS: Final = ("context",)
+_COLLECT_AFTER: Final = 200_000  # objects: a command makes many, keeps most of them, and is soon over
 
 
-class _Lazy(click.Group):
-    """A group whose commands are imported when they are needed; their short help is known without."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_verbs)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _verbs:
-            return None
-        module = importlib.import_module(f".{_verbs[cmd_name][0]}", __package__)
-        command: click.Command = getattr(module, cmd_name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _verbs[name][1]) for name in self.list_commands(ctx)])
-
-
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(
+    cls=LazyGroup, verbs=_verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
+)
 @click.version_option(package_name="kcoord", message="kcoord %(version)s")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks of errors.")  # main() looks for it
-def cli() -> None:
-    """An embedded cluster for Kafka's clients. The group coordinator comes next.
+@connection_options
+@output_options
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Names for live Kafka clusters, and an embedded cluster for Kafka's clients.
 
     \b
-    kcoord demo                                    the tour
-    kcoord serve --topic orders:3                  a cluster on 127.0.0.1:9092
-    kcoord serve --listen 127.0.0.1:0 --brokers 3  three brokers on free ports
-    kcoord log dump data/__consumer_offsets-7      what is in the files of a broker
+    kcoord context add prod -b broker:9092        a cluster by a name
+    kcoord serve --topic orders:3                 a cluster on 127.0.0.1:9092
+    kcoord log dump data/__consumer_offsets-7     the files of a broker
+    kcoord demo                                   the tour
+
+    -b, -o and the other options of live clusters may stand anywhere: before the noun, the verb, or after it.
     """
+    if shared_values(ctx) and ctx.invoked_subcommand not in _ABOUT_LIVE_CLUSTERS:
+        raise click.UsageError(f"what stands before {ctx.invoked_subcommand!r} means nothing to it", ctx)
 
 
-def main(args: list[str] | None = None) -> Any:
-    """Exit 0 done, 1 failed, 2 usage; one line says what failed."""
-    wants_debug = "--debug" in (sys.argv[1:] if args is None else args)
+for _option in cli.params[2:]:  # of nouns and verbs: their help shows them
+    assert isinstance(_option, click.Option)
+    _option.hidden = True
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Exit 0 done, 1 failed or partly failed, 2 usage; one line says what failed."""
+    gc.set_threshold(_COLLECT_AFTER)
+    arguments = sys.argv[1:] if args is None else list(args)
+    if sys.stdout is None:  # closed by who started us
+        sys.exit("kcoord: there is no stdout to write to")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # for terminals that know only ASCII
+    exit_code = _run(*_without_debug(arguments))
+    if args is None:
+        _leave(exit_code)
+    sys.exit(exit_code)
+
+
+def _leave(exit_code: int) -> None:
+    """End the process as it is: to take apart all that a thousand groups are takes a tenth of the time they took."""
+    if len(sys._current_frames()) > 1:
+        return  # other threads are at work: Python waits for those that are to be waited for
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            return  # who has it knows what to say
+    os._exit(exit_code)
+
+
+def _run(arguments: list[str], wants_debug: bool) -> int:
+    """As click does it, but for what is said of errors, and how a broken pipe is taken."""
     try:
-        cli(args=args, prog_name="kcoord", standalone_mode=True)
-    except (RuntimeError, OSError, ValueError) as error:
-        if wants_debug:
-            raise
-        click.echo(f"kcoord: {error}", err=True)
-        sys.exit(1)
+        with cli.make_context("kcoord", arguments) as ctx:
+            ctx.meta[DEBUG] = wants_debug
+            cli.invoke(ctx)
+        sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        return _fail(error, False, error.exit_code)
+    except click.Abort:
+        talk("kcoord: aborted")
+        return 1
+    except KeyboardInterrupt:
+        return end_by_interrupt()
+    except BrokenPipeError as error:
+        return end_by_broken_pipe() if is_unread(sys.stdout, sys.stderr) else _fail(error, wants_debug, 1)
+    except Exception as error:
+        return _fail(error, wants_debug, 1)
+    return 0
+
+
+def _fail(error: Exception, wants_debug: bool, exit_code: int) -> int:
+    if wants_debug:
+        click.echo(traceback_of(error), err=True)
+    talk(f"kcoord: {line_of(error)}")
+    return exit_code
+
+
+def _without_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """--debug may stand anywhere before a `--`."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = [argument for argument in arguments[:end] if argument != "--debug"]
+    return [*options, *arguments[end:]], len(options) < end

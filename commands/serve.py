@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kcoord.settings import BadSetting, Settings, known_settings, read_properties
+from kcoord.java_properties import BadProperties, read_properties
+from kcoord.settings import BadSetting, Settings, known_settings
 
 if TYPE_CHECKING:
     from kcoord.server.runtime import Runtime
@@ -157,10 +158,12 @@ def _known_of(config: Path) -> dict[str, str]:
         properties = read_properties(config.read_text())
     except UnicodeDecodeError:
         raise click.BadParameter(f"{config.name} is not a text file", param_hint="--config") from None
+    except BadProperties as error:
+        raise click.BadParameter(f"{config.name}, {error}", param_hint="--config") from None
     unknown = [name for name in properties if name not in known_settings()]
     if unknown:
         click.echo(f"kcoord: left aside from {config.name}: {', '.join(unknown)}", err=True)
-    return {name: value for name, value in properties.items() if name not in unknown}
+    return {name: value.strip() for name, value in properties.items() if name not in unknown}
 
 
 def _show_settings() -> None:

@@ -1,4 +1,4 @@
-"""kcoord: a Kafka-compatible group coordinator and embedded cluster. This page is the map.
+"""kcoord: a Kafka-compatible group coordinator, an embedded cluster and an admin CLI. This page is the map.
 
 The road of a request, and where each step is:
 
@@ -11,6 +11,8 @@ The road of a request, and where each step is:
 
     errors     Kafka's error codes
     settings   what can be set, under Kafka's names
+    java_properties
+               Java's properties files, as Java reads them
     tickets    the names of requests that wait
     wire/      bytes and kio's entities: frames, headers, what kio says of a version's fields (schema), and made from it
                the check before kio reads (check) and the writers (write); codec; answers that many share but for one
@@ -37,6 +39,8 @@ The road of a request, and where each step is:
                that are made once and remember what is asked again and again (routes), the coordinators at work
                (group_runtime, on a group_journal), compaction in the background (compactor), what groups there are
                (census), the clock, memory that is given back, process (main)
+    admin/     live clusters: how to reach one (connecting/). Of what is above it here it knows wire/, java_properties
+               and errors alone
     testing/   for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle, the
                pytest plugin
     commands/  the command line; on disk beside kcoord/, installed as kcoord.commands

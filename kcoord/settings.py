@@ -5,7 +5,6 @@ name for begins with `kcoord.`. Values are Kafka's defaults unless the comment s
 """
 
 import difflib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -110,18 +109,6 @@ def setting_name(field_name: str) -> str:
 def known_settings() -> dict[str, str]:
     """Each setting's name and what it is about."""
     return {setting_name(item.name): item.metadata["about"] for item in fields(Settings)}
-
-
-def read_properties(text: str) -> dict[str, str]:
-    """The lines of a Java properties file, as far as Kafka's files use it: `name=value`, comments, lines that go on."""
-    properties = {}
-    for line in text.replace("\\\n", "").splitlines():
-        stripped = line.strip()
-        if not stripped or stripped[0] in "#!":
-            continue
-        name, *value = re.split(r"\s*[=:]\s*|\s+", stripped, maxsplit=1)
-        properties[name] = value[0] if value else ""
-    return properties
 
 
 def _parsed(name: str, text: str, item: Any) -> bool | int | str:

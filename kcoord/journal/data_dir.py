@@ -18,12 +18,12 @@ from typing import Final
 from uuid import UUID
 
 from kcoord.broker.store import KeptTopic, LogStorage
+from kcoord.java_properties import read_properties
 from kcoord.journal.checkpoints import START_OFFSETS, BadCheckpoint, read_start_offsets, start_offsets_text
 from kcoord.journal.log_folder import DELETED, LogFolder
 from kcoord.journal.segment_files import SegmentFiles
 from kcoord.journal.system import System
 from kcoord.journal.topics_file import BadTopicsFile, Kept, TopicsFile
-from kcoord.settings import read_properties
 
 log = logging.getLogger("kcoord.journal")
 

@@ -1,0 +1,59 @@
+"""Text in lines that are at most so wide: names are broken after their marks, sentences between their words."""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import accumulate
+from typing import Final
+
+from .printable import char_width, width
+
+_MARK: Final = r"(?:[;/|_-]|[,.:](?!\d))"
+"""What a part may end in. Not within 2,000 or 10.0.0.7: half a number is another number."""
+
+
+def fold(text: str, room: int) -> list[str]:
+    """The text in parts that are at most so wide, each broken at a blank, or else after a dot or the like if that
+    leaves it half full."""
+    if text.isascii():
+        return [part.strip() or part[:room] for part in _parts(room).findall(text)] or [""]
+    parts = []
+    while width(text) > room:
+        cut = _cut(text, room)
+        parts.append(text[:cut].rstrip())
+        text = text[cut:].lstrip()
+    return [*parts, text]
+
+
+def fill(words: Iterable[str], room: int) -> list[str]:
+    """Lines of as many words as there is room for; a word that is longer has a line of its own."""
+    lines: list[str] = []
+    for word in words:
+        if lines and width(lines[-1] + word.rstrip()) <= room:
+            lines[-1] += word
+        else:
+            lines.append(word)
+    return [line.rstrip() for line in lines]
+
+
+def fill_facts(text: str, room: int) -> list[str]:
+    """Lines that end between facts, as in `orders · Stable · lag 3`; where one has no room, between words."""
+    facts = re.findall(r".+?(?: · |$)", text)
+    if all(width(fact.rstrip()) <= room for fact in facts):
+        return fill(facts, room)
+    return [part for line in fill(re.findall(r"\S+ ?", text), room) for part in fold(line, room)]
+
+
+@lru_cache(maxsize=64)
+def _parts(room: int) -> re.Pattern[str]:
+    """All that is left, or as much as ends at a blank or in a mark, or as much as there is room for."""
+    half = max(0, room // 2 - 1)  # before the mark
+    return re.compile(rf".{{1,{room}}}$|.{{1,{room}}} |.{{{half},{room - 1}}}{_MARK}|.{{{room}}}")
+
+
+def _cut(text: str, room: int) -> int:
+    ends = accumulate(map(char_width, text))
+    cut = max(1, next(index for index, end in enumerate(ends) if end > room))
+    blank = text.rfind(" ", 1, cut + 1)
+    marks = [found.end() for found in re.finditer(_MARK, text) if cut // 2 <= found.end() <= cut]
+    return blank + 1 or max(marks, default=cut)

@@ -1,0 +1,59 @@
+"""Groups of commands whose verbs are imported when they are called, so that each starts as quickly as it can."""
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+class Verb(NamedTuple):
+    """Where a command is (a module of this package and a name in it), and its short help, told without importing it."""
+
+    module: str
+    name: str
+    help: str
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are needed; their short help is known without."""
+
+    def __init__(self, *args: Any, verbs: Mapping[str, Verb], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._verbs = dict(verbs)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self._verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        verb = self._verbs.get(cmd_name)
+        if verb is None:
+            return None
+        command: click.Command = getattr(importlib.import_module(f".{verb.module}", __package__), verb.name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with names that are nearly so: click looks for them among those that are loaded."""
+        name = args[0]
+        if name not in self._verbs and not name.startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            near = " or ".join(get_close_matches(name, self._verbs))
+            raise click.UsageError(f"No such command {name!r}" + (f", did you mean {near}?" if near else ""), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._verbs[name].help) for name in self.list_commands(ctx)])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
+        found = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        names = [CompletionItem(name, help=self._verbs[name].help) for name in found]
+        return names + click.Command.shell_complete(self, ctx, incomplete)

@@ -1,0 +1,69 @@
+"""A bar for what takes longer than a moment: on stderr, on a terminal only, gone when it is done."""
+
+import sys
+from threading import Lock, Timer
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+PATIENCE: Final = 1.0  # seconds
+
+
+def progress(label: str, total: int | None = None) -> "Bar":
+    """`with progress("reading groups", 100) as bar: … bar.advance()`."""
+    return Bar(label, total)
+
+
+class Bar:
+    """Counts what is done; shows it as soon as that takes longer than a second. Any thread may count."""
+
+    def __init__(self, label: str, total: int | None = None) -> None:
+        self._label = label
+        self._total = total
+        self._done = 0
+        self._lock = Lock()
+        self._bar: Progress | None = None
+        self._is_over = False
+        self._timer = Timer(PATIENCE, self._show)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            self._timer.start()
+        return self
+
+    def advance(self, count: int = 1) -> None:
+        with self._lock:
+            self._done += count
+            if self._bar is not None:
+                self._bar.update(self._bar.task_ids[0], completed=self._done)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._is_over = True
+            if self._bar is not None:
+                self._bar.stop()
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        with self._lock:
+            if self._is_over:
+                return
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+                transient=True,
+                redirect_stdout=False,  # what is written there meanwhile is data, and stays there
+            )
+            self._bar.add_task(self._label, total=self._total, completed=self._done)
+            self._bar.start()

@@ -1,0 +1,53 @@
+"""Options that many commands share, and that may stand anywhere: before the noun, before the verb and after it."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+_META: Final = "kcoord.shared."
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def shared_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """A decorator that gives commands and groups the same options, made by `shared_option`.
+
+    A value is kept for the whole run, not given to the function: `shared_values(ctx)` has it. Where an option stands
+    twice, the one nearest to the end counts, since contexts are made from the outside in; repeatable ones add up.
+
+        limits = shared_options(shared_option("--limit", type=int), shared_option("--only", multiple=True))
+
+        @click.group()
+        @limits
+        def groups(): ...
+
+        @groups.command("list")
+        @limits
+        @click.pass_context
+        def list_(ctx): shared_values(ctx).get("limit")         # kcoord groups --limit 3 list, or … list --limit 3
+    """
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def shared_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    """As click.option, for `shared_options`."""
+    return click.option(*names, expose_value=False, callback=keep, **settings)
+
+
+def shared_values(ctx: click.Context) -> dict[str, Any]:
+    """What was given of all shared options so far, by their names in Python."""
+    return {key.removeprefix(_META): value for key, value in ctx.meta.items() if key.startswith(_META)}
+
+
+def keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    key = f"{_META}{parameter.name}"
+    if value is None or value == ():
+        return value
+    ctx.meta[key] = (*ctx.meta.get(key, ()), *value) if parameter.multiple else value
+    return value

@@ -1,0 +1,1 @@
+"""Live clusters: how to connect to them, their groups and offsets."""

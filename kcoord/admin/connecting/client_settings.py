@@ -1,0 +1,176 @@
+"""The settings of a client under one set of names, whichever language they came in.
+
+Java's client.properties and librdkafka's -X mean the same things by different names. Here librdkafka's are taken, since
+its names are finer (sasl.username instead of a line of JAAS), and the second client wants them anyway:
+
+    Java                                     here
+    sasl.mechanism                           sasl.mechanisms
+    sasl.jaas.config                         sasl.username, sasl.password; sasl.oauthbearer.*; sasl.kerberos.*
+    ssl.truststore.location, .certificates   ssl.ca.location, ssl.ca.pem        (any kind of store, not only PEM)
+    ssl.keystore.certificate.chain, .key     ssl.certificate.pem, ssl.key.pem
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from kcoord.admin.connecting.secrets import BadReference, is_reference, is_secret_key, resolve, resolve_without_commands
+from kcoord.java_properties import read_properties_file
+from kcoord.wire.secret import Secret
+
+_RENAMED: Final = {
+    "metadata.broker.list": "bootstrap.servers",
+    "sasl.mechanism": "sasl.mechanisms",
+    "ssl.truststore.location": "ssl.ca.location",
+    "ssl.truststore.password": "ssl.ca.password",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
+    "socket.timeout.ms": "request.timeout.ms",
+}
+
+JAAS: Final = "sasl.jaas.config"
+UNSECURED_TOKEN: Final = "kcoord.unsecured.token"  # noqa: S105 - the claims of a JAAS line, as JSON
+DELEGATION_TOKEN: Final = "kcoord.delegation.token"  # noqa: S105
+
+KNOWN: Final = frozenset(
+    {
+        "bootstrap.servers",
+        "client.id",
+        "request.timeout.ms",
+        "security.protocol",
+        "sasl.mechanisms",
+        "sasl.username",
+        "sasl.password",
+        "sasl.oauthbearer.method",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.extensions",
+        "sasl.oauthbearer.config",
+        "enable.sasl.oauthbearer.unsecure.jwt",
+        "https.ca.location",
+        "https.ca.password",
+        "https.ca.pem",
+        "ssl.ca.location",
+        "ssl.ca.password",
+        "ssl.ca.pem",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.key.location",
+        "ssl.key.pem",
+        "ssl.key.password",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.endpoint.identification.algorithm",
+        "enable.ssl.certificate.verification",
+        "ssl.enabled.protocols",
+        UNSECURED_TOKEN,
+        DELEGATION_TOKEN,
+    }
+)
+"""What our own client understands."""
+
+_SETTLED_ELSEWHERE: Final = frozenset({"ssl.truststore.type", "ssl.keystore.type", "ssl.protocol"})
+"""Read and of no effect: a store's content tells its type, and ssl.enabled.protocols the versions."""
+
+# Of each set, the nearest layer that gives any decides alone: a truststore of a file does not mix with a PEM of -X.
+_EXCLUSIVE: Final = (
+    frozenset({"ssl.ca.location", "ssl.ca.pem"}),
+    frozenset({"https.ca.location", "https.ca.pem"}),
+    frozenset(
+        {"ssl.keystore.location", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location", "ssl.key.pem"}
+    ),
+    frozenset({"sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.config", UNSECURED_TOKEN}),
+)
+
+
+class BadConnection(ValueError):
+    """Settings that no connection can be made of; the message says where they stand."""
+
+
+class BadJaas(ValueError):
+    """A JAAS line that Kafka would not read either. The text is not repeated: it holds the password."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    value: str | Secret
+    origin: str
+    """Where it was given, for errors: a file and line, -X, a context."""
+    name: str = ""
+    """As it was written there: Java's where that is another than ours."""
+    is_of_file: bool = False
+    """Java's files hold much that is not for us; what -X says is always meant."""
+
+    @property
+    def text(self) -> str:
+        return self.value.reveal() if isinstance(self.value, Secret) else self.value
+
+    @property
+    def secret(self) -> Secret:
+        return self.value if isinstance(self.value, Secret) else Secret(self.value)
+
+
+Layer = dict[str, Setting]
+Follow = Callable[[str, str], Secret]
+"""From a key and its value, which may be a reference, to the secret. Raises BadReference."""
+
+
+def of_file(path: Path, named_by: str, environment: Mapping[str, str]) -> Layer:
+    """The settings of a client.properties, and who named it; it may run no commands. Raises BadConnection."""
+    try:
+        properties = read_properties_file(path.expanduser())
+    except OSError as error:
+        raise BadConnection(f"{named_by}: cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise BadConnection(str(error)) from None
+    follow = partial(resolve_without_commands, environment=environment)
+    layer = _layer(((each.name, each.value, f"{path}:{each.line}") for each in properties), follow, follow)
+    return {key: replace(setting, is_of_file=True) for key, setting in layer.items()}
+
+
+def of_pairs(pairs: Iterable[tuple[str, str]], origin: str, environment: Mapping[str, str]) -> Layer:
+    """The settings of -X, or of a context. Raises BadConnection."""
+    follow = partial(resolve, environment=environment)
+    follow_within = partial(resolve_without_commands, environment=environment)
+    return _layer(((key, value, origin) for key, value in pairs), follow, follow_within)
+
+
+def merged(layers: Iterable[Layer]) -> Layer:
+    """One out of many, the later ones winning key by key."""
+    together: Layer = {}
+    for layer in layers:
+        for rivals in _EXCLUSIVE:
+            if rivals & layer.keys():
+                together = {key: setting for key, setting in together.items() if key not in rivals}
+        together |= layer
+    return together
+
+
+def _layer(given: Iterable[tuple[str, str, str]], follow: Follow, follow_within: Follow) -> Layer:
+    """`follow_within` is for references in a JAAS line that was itself fetched from somewhere."""
+    layer: Layer = {}
+    for name, text, origin in given:
+        key = _RENAMED.get(name, name)
+        if key in _SETTLED_ELSEWHERE:
+            continue
+        try:
+            value = follow(name, text) if is_secret_key(key) else text
+            parts = _of_jaas(value, follow_within if is_reference(text) else follow) if key == JAAS else {key: value}
+        except (BadReference, BadJaas) as error:
+            raise BadConnection(f"{origin}: {error}") from None
+        layer |= {part: Setting(value=each, origin=origin, name=name) for part, each in parts.items()}
+    return layer
+
+
+def _of_jaas(value: str | Secret, follow: Follow) -> Mapping[str, str | Secret]:
+    from kcoord.admin.connecting.jaas_settings import settings_of_jaas  # here: many connections have none
+
+    assert isinstance(value, Secret)
+    return settings_of_jaas(value, follow)

@@ -1,0 +1,257 @@
+"""Which cluster is meant, and how to connect to it: what was given, put together to one Connection.
+
+Key by key, what stands higher wins:
+
+    -b, --request-timeout        the command line
+    -X key=value                 the command line, one setting at a time
+    --command-config             a client.properties named on the command line
+    KCOORD_BOOTSTRAP_SERVER, KCOORD_COMMAND_CONFIG
+    a context                    --context, KCOORD_CONTEXT, or the one of `kcoord context use`
+
+Two rules keep credentials where they belong. A context that is not named on the command line is left aside as soon as
+something above it says where the cluster is: its credentials are for its own brokers. And --context leaves KCOORD_*
+aside: who names a context means that one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from kcoord.admin.connecting.client_settings import KNOWN, BadConnection, Layer, Setting, merged, of_file, of_pairs
+from kcoord.admin.connecting.security import SPOKEN, bad, mechanism_of, protocol_of, security_of
+from kcoord.wire.connect_errors import address
+from kcoord.wire.secret import Secret
+from kcoord.wire.security import OAuthBearer, Plain, Scram, Security
+
+DEFAULT_TIMEOUT: Final = 30.0
+CLIENT_ID: Final = "kcoord"
+_PREFIXES_OF_LIBRDKAFKA: Final = ("sasl.kerberos.", "sasl.oauthbearer.assertion.", "sasl.oauthbearer.grant.")
+THREE_WAYS: Final = (
+    "which cluster? Say -b HOST:PORT, --command-config FILE with bootstrap.servers in it, "
+    "or kcoord context add NAME -b HOST:PORT"
+)
+
+
+class NoCluster(BadConnection):
+    """Nothing says where the cluster is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What stands on the command line."""
+
+    bootstrap: str | None = None
+    command_config: Path | None = None
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Of -X, in their order."""
+    context: str | None = None
+    request_timeout: float | None = None
+    may_be_current_context: bool = True
+    """Whether the context of `kcoord context use` is meant where nothing else says which cluster."""
+    bootstrap_option: str = "-b"
+    config_option: str = "--command-config"
+    """What the command calls them, for what is said of mistakes in them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """All that is needed to connect to a cluster's brokers."""
+
+    bootstrap: tuple[str, ...]
+    """host:port of each."""
+    security: Security = field(default_factory=Security)
+    client_id: str = CLIENT_ID
+    request_timeout: float = DEFAULT_TIMEOUT
+    librdkafka: Mapping[str, str | Secret] = field(default_factory=dict)
+    """The same as the configuration of librdkafka; librdkafka_configuration() makes it ready for use."""
+    needs_librdkafka: str | None = None
+    """Why our own client cannot speak to this cluster, in words."""
+    source: str = "-b"
+    """Who said where the cluster is, for errors."""
+    warnings: tuple[str, ...] = ()
+    """What the user should know."""
+    ignored: tuple[str, ...] = ()
+    """Keys of files that mean nothing here, as key (file:line)."""
+
+
+def resolve(given: Given, environment: Mapping[str, str]) -> Connection:
+    """Read files, contexts and secrets, and put them together. Raises NoCluster, BadConnection and their like."""
+    chosen = _choose(given, environment)
+    settings = merged(chosen.layers)
+    if "bootstrap.servers" not in settings:
+        raise NoCluster(THREE_WAYS)
+    bootstrap = addresses(settings["bootstrap.servers"])
+    timeout = given.request_timeout or _timeout(settings)
+    security = security_of(settings, timeout=timeout)
+    passed_on = {key: settings[key] for key in settings if key not in KNOWN and _is_for_librdkafka(key, settings[key])}
+    client_id = settings["client.id"].text if "client.id" in settings else CLIENT_ID
+    return Connection(
+        bootstrap=bootstrap,
+        security=security,
+        client_id=client_id,
+        request_timeout=timeout,
+        librdkafka=_librdkafka(settings, bootstrap, security, client_id, timeout)
+        | {key: setting.value for key, setting in passed_on.items()},
+        needs_librdkafka=_why_librdkafka(settings, passed_on),
+        source=settings["bootstrap.servers"].origin,
+        warnings=(*chosen.warnings, *_warnings(settings)),
+        ignored=tuple(
+            f"{key} ({setting.origin})"
+            for key, setting in settings.items()
+            if key not in KNOWN and key not in passed_on
+        ),
+    )
+
+
+def librdkafka_configuration(connection: Connection) -> dict[str, Any]:
+    """What confluent_kafka's clients take: secrets revealed, and tokens fetched where it asks for them."""
+    revealed: dict[str, Any] = {
+        key: value.reveal() if isinstance(value, Secret) else value for key, value in connection.librdkafka.items()
+    }
+    sasl = connection.security.sasl
+    if isinstance(sasl, OAuthBearer):
+        import time
+
+        def token(_: str) -> tuple[str, float, str, dict[str, str]]:
+            # Asked for again in a minute: our own source keeps the token as long as it is good.
+            return sasl.token().reveal(), time.time() + 60, "", dict(sasl.extensions)
+
+        revealed["oauth_cb"] = token
+    return revealed
+
+
+def addresses(setting: Setting) -> tuple[str, ...]:
+    """host:port of each of a list. Raises BadConnection."""
+    found = tuple(text.strip() for text in setting.text.split(",") if text.strip())
+    if not found:
+        raise BadConnection(f"{setting.origin}: no address is given: HOST:PORT is expected")
+    return tuple(address(*host_and_port(each, setting.origin)) for each in found)
+
+
+def host_and_port(text: str, origin: str = "-b") -> tuple[str, int]:
+    """Of `host:9092`, `[::1]:9092`, and as Java allows it `SASL_SSL://host:9092`. Raises BadConnection."""
+    host, _, port = text.rpartition("://")[2].rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    if not host or not port.isascii() or not port.isdecimal() or (":" in host and not is_bracketed):
+        hint = f"; an IPv6 text is written [{text}]:9092" if text.count(":") > 1 and "[" not in text else ""
+        raise BadConnection(f"{origin}: {text!r} is not HOST:PORT{hint}")
+    if not 0 < int(port) <= 65535:
+        raise BadConnection(f"{origin}: {text!r}: a port is 1 to 65535")
+    return host.strip("[]"), int(port)
+
+
+# Which layers count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chosen:
+    layers: tuple[Layer, ...]
+    """The last wins."""
+    warnings: tuple[str, ...] = ()
+
+
+def _choose(given: Given, environment: Mapping[str, str]) -> _Chosen:
+    on_line = [
+        of_file(given.command_config, given.config_option, environment) if given.command_config else {},
+        of_pairs(given.pairs, "-X", environment),
+        of_pairs([("bootstrap.servers", given.bootstrap)], given.bootstrap_option, environment)
+        if given.bootstrap
+        else {},
+    ]
+    if given.context:
+        return _with_context(given.context, on_line, environment)
+    layers = [*_of_environment(environment), *on_line]
+    if any("bootstrap.servers" in layer for layer in layers) or not given.may_be_current_context:
+        return _Chosen(layers=tuple(layers))
+    return _with_context(environment.get("KCOORD_CONTEXT"), layers, environment)
+
+
+def _of_environment(environment: Mapping[str, str]) -> list[Layer]:
+    layers = []
+    if path := environment.get("KCOORD_COMMAND_CONFIG"):
+        layers.append(of_file(Path(path), "KCOORD_COMMAND_CONFIG", environment))
+    if bootstrap := environment.get("KCOORD_BOOTSTRAP_SERVER"):
+        layers.append(of_pairs([("bootstrap.servers", bootstrap)], "KCOORD_BOOTSTRAP_SERVER", environment))
+    return layers
+
+
+def _with_context(name: str | None, above: list[Layer], environment: Mapping[str, str]) -> _Chosen:
+    """The layers of a context, or of the current one, below the others; without one where there is none."""
+    from kcoord.admin.connecting.contexts import contexts_path, load, permission_warning
+
+    path = contexts_path(environment)
+    contexts = load(path)
+    name = name or contexts.current
+    if name is None:
+        return _Chosen(layers=tuple(above))
+    context = contexts.named(name)
+    origin = f"context {name}"
+    layers = [
+        of_file(context.command_config, origin, environment) if context.command_config else {},
+        of_pairs(context.settings.items(), origin, environment),
+        of_pairs([("bootstrap.servers", context.bootstrap)], origin, environment) if context.bootstrap else {},
+    ]
+    warning = permission_warning(path)
+    return _Chosen(layers=(*layers, *above), warnings=(warning,) if warning else ())
+
+
+# What comes of them
+
+
+def _timeout(settings: Layer) -> float:
+    if "request.timeout.ms" not in settings:
+        return DEFAULT_TIMEOUT
+    text = settings["request.timeout.ms"].text.strip()
+    if not text.isascii() or not text.isdecimal() or not int(text):
+        raise bad(settings, "request.timeout.ms", f"{text!r} is no number of milliseconds")
+    return int(text) / 1000
+
+
+def _is_for_librdkafka(key: str, setting: Setting) -> bool:
+    """What our own client does not know: of -X and contexts all, of Java's files only what both of them have."""
+    return not setting.is_of_file or key.startswith(_PREFIXES_OF_LIBRDKAFKA)
+
+
+def _why_librdkafka(settings: Layer, passed_on: Mapping[str, Setting]) -> str | None:
+    if protocol_of(settings).startswith("SASL") and (mechanism := mechanism_of(settings)) not in SPOKEN:
+        return f"sasl.mechanism={mechanism}"
+    of_its_own = sorted(key for key, setting in passed_on.items() if not setting.is_of_file)
+    return f"{', '.join(of_its_own)}: only librdkafka knows that setting" if of_its_own else None
+
+
+def _warnings(settings: Layer) -> list[str]:
+    protocol = protocol_of(settings)
+    unused = [key for key in ("sasl.mechanisms", "sasl.username") if key in settings and "SASL" not in protocol]
+    first = [settings[key] for key in unused[:1]]
+    warnings = [f"{each.name} has no effect with security.protocol={protocol} ({each.origin})" for each in first]
+    is_blind = "enable.ssl.certificate.verification" in settings and "SSL" in protocol
+    if is_blind and settings["enable.ssl.certificate.verification"].text.strip().lower() == "false":
+        warnings.append("the certificates of brokers are not checked: anybody may stand between")
+    return warnings
+
+
+def _librdkafka(
+    settings: Layer, bootstrap: tuple[str, ...], security: Security, client_id: str, timeout: float
+) -> dict[str, str | Secret]:
+    protocol = protocol_of(settings)
+    made: dict[str, str | Secret | None] = {
+        "bootstrap.servers": ",".join(bootstrap),
+        "client.id": client_id,
+        "security.protocol": protocol,
+        "socket.timeout.ms": str(round(timeout * 1000)),
+    }
+    if tls := security.tls:
+        made |= {
+            "ssl.ca.pem": tls.authorities,
+            "ssl.certificate.pem": tls.certificate_chain,
+            "ssl.key.pem": tls.key,
+            "ssl.key.password": tls.key_password,
+            "enable.ssl.certificate.verification": str(tls.checks_certificate).lower(),
+            "ssl.endpoint.identification.algorithm": "https" if tls.checks_host_name else "none",
+        }
+    if protocol.startswith("SASL"):
+        made["sasl.mechanisms"] = mechanism_of(settings)
+    if isinstance(security.sasl, Plain | Scram):
+        made |= {"sasl.username": security.sasl.username, "sasl.password": security.sasl.password}
+    return {key: value for key, value in made.items() if value is not None}

@@ -1,0 +1,118 @@
+"""Secrets by reference: settings name a place, the secret itself is fetched when a connection is made.
+
+env:NAME        the environment variable NAME
+file:PATH       the file, without its last line end
+command:…       what the command prints, without its last line end; words are split as a shell does, nothing more
+text:…          the rest as it stands, for a secret that looks like one of these
+
+Commands are for those who type them, by -X or into a context of theirs. A file may come from somewhere: nothing that
+stands in one is run.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from kcoord.wire.connect_errors import in_one_line
+from kcoord.wire.secret import Secret
+
+__all__ = ["ADVICE", "BadReference", "Secret", "is_reference", "is_secret_key", "resolve", "resolve_without_commands"]
+
+COMMAND_TIMEOUT: Final = 30.0
+ADVICE: Final = "say env:NAME, file:PATH or command:… instead"
+
+_SCHEMES: Final = ("env", "file", "command", "text")
+_SECRET_WORDS: Final = ("password", "secret", "passphrase", "credential", "user.info", "private.key")
+_SECRET_KEYS: Final = frozenset(
+    {"ssl.key.pem", "ssl.keystore.key", "sasl.jaas.config", "sasl.oauthbearer.assertion.private.key.pem"}
+)
+
+
+class BadReference(ValueError):
+    """A place where there is no secret."""
+
+
+def is_secret_key(key: str) -> bool:
+    """Whether the value of such a setting must not be shown."""
+    lowered = key.lower()
+    return lowered in _SECRET_KEYS or any(word in lowered for word in _SECRET_WORDS)
+
+
+def is_reference(value: str) -> bool:
+    scheme, colon, _ = value.partition(":")
+    return bool(colon) and scheme in _SCHEMES[:3]
+
+
+def resolve(key: str, value: str, environment: Mapping[str, str] = os.environ) -> Secret:
+    """The secret that a setting's value is or refers to. Raises BadReference, which names the key and the place."""
+    scheme, colon, place = value.partition(":")
+    if not colon or scheme not in _SCHEMES:
+        return Secret(value)
+    match scheme:
+        case "env":
+            return _of_environment(key, place, environment)
+        case "file":
+            return _of_file(key, place)
+        case "command":
+            return _of_command(key, place)
+        case _:
+            return Secret(place)
+
+
+def resolve_without_commands(key: str, value: str, environment: Mapping[str, str]) -> Secret:
+    """As `resolve`, of what stands in a file. Raises BadReference for a command, too."""
+    if value.startswith("command:"):
+        raise BadReference(
+            f"{key}: command: runs a program, which no file may ask for; say it by -X or in a context, or say env:NAME"
+            " or file:PATH here (text:command:… is a secret that begins so)"
+        )
+    return resolve(key, value, environment)
+
+
+def _of_environment(key: str, name: str, environment: Mapping[str, str]) -> Secret:
+    if name not in environment:
+        raise BadReference(f"{key}: the environment variable {in_one_line(name)} is not set")
+    return Secret(environment[name])
+
+
+def _of_file(key: str, path: str) -> Secret:
+    try:
+        return Secret(_without_line_end(Path(path).expanduser().read_text()))
+    except UnicodeDecodeError:
+        raise BadReference(f"{key}: {in_one_line(path)} is not a text file") from None
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BadReference(f"{key}: cannot read {in_one_line(path)}: {reason}") from None
+
+
+def _of_command(key: str, command: str) -> Secret:
+    import shlex  # here: most settings have no command
+    import subprocess
+
+    shown = f"{key}: the command {in_one_line(command)!r}"
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise BadReference(f"{shown} cannot be split into words: {error}") from None
+    if not words:
+        raise BadReference(f"{key}: command: needs a command")
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own command
+            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise BadReference(f"{shown} did not end within {COMMAND_TIMEOUT:g} s") from None
+    except OSError as error:
+        raise BadReference(f"{shown} cannot be run: {error.strerror}") from None
+    if done.returncode:
+        said = in_one_line(done.stderr.decode(errors="replace").strip()) or "it said nothing"
+        raise BadReference(f"{shown} failed with exit code {done.returncode}: {said}")
+    try:
+        return Secret(_without_line_end(done.stdout.decode()))
+    except UnicodeDecodeError:
+        raise BadReference(f"{shown} printed what is no text") from None
+
+
+def _without_line_end(text: str) -> str:
+    return text.removesuffix("\n").removesuffix("\r")

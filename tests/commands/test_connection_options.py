@@ -1,0 +1,131 @@
+"""Where the options of connections may stand, shown on a command of the test's own and on real ones."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+options: Any = import_module("kcoord.commands.connection_options")
+connection_options: Callable[[Callable[..., None]], Callable[..., None]] = options.connection_options
+
+
+@click.group()
+@connection_options
+def root() -> None:
+    """As kcoord."""
+
+
+@root.group()
+@connection_options
+def noun() -> None:
+    """As kcoord groups."""
+
+
+@noun.command()
+@connection_options
+@click.pass_context
+def verb(ctx: click.Context) -> None:
+    found = options.connection(ctx)
+    asked = options.given(ctx)
+    click.echo(json.dumps([list(found.bootstrap), asked.pairs, found.request_timeout, found.client_id]))
+
+
+@pytest.fixture(autouse=True)
+def _no_contexts_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KCOORD_BOOTSTRAP_SERVER", "KCOORD_COMMAND_CONFIG", "KCOORD_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KCOORD_CONFIG_DIR", str(tmp_path))
+
+
+def run(*arguments: str) -> Any:
+    done = CliRunner().invoke(root, list(arguments), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-b", "h:1", "noun", "verb"],
+        ["noun", "-b", "h:1", "verb"],
+        ["noun", "verb", "-b", "h:1"],
+        ["noun", "verb", "--bootstrap-server=h:1"],
+    ],
+)
+def test_an_option_may_stand_before_or_after_the_verb(arguments: list[str]) -> None:
+    assert run(*arguments)[0] == ["h:1"]
+
+
+def test_the_option_nearest_to_the_end_wins() -> None:
+    assert run("-b", "a:1", "noun", "-b", "b:1", "verb", "-b", "c:1")[0] == ["c:1"]
+    assert run("-b", "a:1", "noun", "-b", "b:1", "verb")[0] == ["b:1"]
+    assert run("-b", "a:1", "--request-timeout", "5", "noun", "verb", "--request-timeout", "0.5")[2] == 0.5
+
+
+def test_settings_add_up_and_the_last_of_a_key_wins() -> None:
+    found = run(
+        "-b", "h:1", "-X", "client.id=a", "noun", "-X", "client.id=b", "verb", "-X", "x=", "-X", "client.id=c=d"
+    )
+    assert found[1] == [["client.id", "a"], ["client.id", "b"], ["x", ""], ["client.id", "c=d"]]
+    assert found[3] == "c=d"
+
+
+def test_one_run_leaves_nothing_to_the_next() -> None:
+    assert run("-b", "h:1", "-X", "client.id=a", "noun", "verb")[1] == [["client.id", "a"]]
+    assert run("-b", "h:1", "noun", "verb")[1] == []
+
+
+def test_nothing_said_is_a_usage_error_with_the_three_ways() -> None:
+    done = CliRunner().invoke(root, ["noun", "verb"])
+    assert done.exit_code == 2
+    assert "which cluster? Say -b HOST:PORT, --command-config FILE with bootstrap.servers in it" in done.output
+
+
+@pytest.mark.parametrize("pair", ["sasl.password:hush", "sasl.password", "=hush"])
+def test_a_setting_without_an_equals_sign_is_a_usage_error_that_hides_what_may_be_secret(pair: str) -> None:
+    done = CliRunner().invoke(root, ["noun", "verb", "-b", "h:1", "-X", pair])
+    assert done.exit_code == 2
+    assert "must be followed by =VALUE" in done.output
+    assert "hush" not in done.output
+
+
+def test_warnings_go_to_stderr() -> None:
+    done = CliRunner().invoke(root, ["noun", "verb", "-b", "h:1", "-X", "sasl.username=a"])
+    assert "sasl.username has no effect" in done.stderr
+    assert "no effect" not in done.stdout
+
+
+def test_debug_names_the_keys_of_a_file_that_mean_nothing_here(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("bootstrap.servers=h:1\nacks=all\n")
+    for debug, expected in ((True, f"kcoord: of no meaning here: acks ({path}:2)\n"), (False, "")):
+        with root.make_context("kcoord", ["noun", "verb", "--command-config", str(path)]) as ctx:
+            ctx.meta[options.DEBUG] = debug
+            with CliRunner().isolation() as (_, err, _):
+                root.invoke(ctx)
+                assert err.getvalue().decode() == expected
+
+
+def test_help_is_shown_without_loading_what_connects() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "kcoord.commands", "context", "add", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not loaded & {
+        "ssl",
+        "tomllib",
+        "cryptography",
+        "subprocess",
+        "kcoord.admin.connecting.connection",
+        "confluent_kafka",
+    }
