@@ -17,12 +17,14 @@ from .output import output_options, talk
 from .shared_options import shared_values
 
 _verbs: Final = {
+    "completion": Verb("completion", "completion", "Let the shell complete commands, groups, topics and contexts."),
     "context": Verb("context", "context", "Named clusters: where they are and how to log in."),
     "demo": Verb("demo", "demo", "The tour: what works, shown on an embedded cluster."),
+    "groups": Verb("groups", "groups", "Groups of a live cluster: list, describe, lag, watch."),
     "log": Verb("log", "log", "What is in the files of a log: batches, records, groups and their offsets."),
     "serve": Verb("serve", "serve", "A local cluster that Kafka's clients use as if it were Kafka."),
 }
-_ABOUT_LIVE_CLUSTERS: Final = ("context",)
+_ABOUT_LIVE_CLUSTERS: Final = ("context", "groups")
 _COLLECT_AFTER: Final = 200_000  # objects: a command makes many, keeps most of them, and is soon over
 
 
@@ -35,15 +37,16 @@ _COLLECT_AFTER: Final = 200_000  # objects: a command makes many, keeps most of 
 @output_options
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Names for live Kafka clusters, and an embedded cluster for Kafka's clients.
+    """Groups of live Kafka clusters, and an embedded cluster for Kafka's clients.
 
     \b
-    kcoord context add prod -b broker:9092        a cluster by a name
+    kcoord groups list -b broker:9092             the groups of a cluster
+    kcoord groups describe orders -b broker:9092  one of them: lag, members
     kcoord serve --topic orders:3                 a cluster on 127.0.0.1:9092
     kcoord log dump data/__consumer_offsets-7     the files of a broker
     kcoord demo                                   the tour
 
-    -b, -o and the other options of live clusters may stand anywhere: before the noun, the verb, or after it.
+    -b, -o and the other options of groups may stand anywhere: before the noun, the verb, or after it.
     """
     if shared_values(ctx) and ctx.invoked_subcommand not in _ABOUT_LIVE_CLUSTERS:
         raise click.UsageError(f"what stands before {ctx.invoked_subcommand!r} means nothing to it", ctx)
@@ -63,6 +66,10 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # for terminals that know only ASCII
+    if "_KCOORD_COMPLETE" in os.environ:
+        from .completion import answer_the_shell
+
+        answer_the_shell(cli)
     exit_code = _run(*_without_debug(arguments))
     if args is None:
         _leave(exit_code)

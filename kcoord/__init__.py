@@ -39,7 +39,11 @@ The road of a request, and where each step is:
                that are made once and remember what is asked again and again (routes), the coordinators at work
                (group_runtime, on a group_journal), compaction in the background (compactor), what groups there are
                (census), the clock, memory that is given back, process (main)
-    admin/     live clusters: how to reach one (connecting/). Of what is above it here it knows wire/, java_properties
+    admin/     groups and offsets of live clusters: what is told of them (model; offsets in columns: commits) and can be
+               asked (live), over our own connections (wire/) or through librdkafka (librdkafka/), and again if it was
+               refused for now (settling);
+               how to reach a cluster (connecting/); one look at groups (looking, read by reading), lag added up
+               (totals), change between looks (pace, watching). Of what is above it here it knows wire/, java_properties
                and errors alone
     testing/   for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle, the
                pytest plugin

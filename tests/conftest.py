@@ -11,6 +11,11 @@ from hypothesis import settings as hypothesis_settings
 # Each worker of pytest-xdist has its own of what a session shares. Where that takes long to start, files that need the
 # same go to the same worker: those whose names, from tests/ on, begin so. The first that fits counts.
 _TOGETHER: Final = {
+    "a secure Kafka": (
+        "integration/test_secure_connections",
+        "integration/test_groups_like",
+        "integration/test_login_like",
+    ),
     "a Kafka for groups": ("differential/test_group_",),
     "a pair": ("differential/",),
 }

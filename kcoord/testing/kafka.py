@@ -34,14 +34,22 @@ class KafkaCluster(Cluster):
         *,
         properties: Mapping[str, str] | None = None,
         advertised: Mapping[int, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        scram_users: Sequence[str] = (),
         jvm_flags: Sequence[str] = QUICK_FLAGS,
         start_timeout: float = 120.0,
     ) -> None:
-        """Server properties win over the defaults; advertised is host:port by node, for a proxy in front."""
+        """Server properties win over the defaults; advertised is host:port by node, for a proxy in front.
+
+        Listeners are more doors for clients: security protocols by name, such as {"SECURE": "SASL_SSL"}; bootstrap_of
+        says where they are. Users are written as kafka-storage's --add-scram takes them.
+        """
         self.cluster_id = new_cluster_id()
         self._broker_count = brokers
         self._properties = dict(properties or {})
         self._advertised = dict(advertised or {})
+        self._listeners = dict(listeners or {})
+        self._scram_users = tuple(scram_users)
         self._jvm_flags = tuple(jvm_flags)
         self._start_timeout = start_timeout
         self._folder: Path | None = None
@@ -51,6 +59,10 @@ class KafkaCluster(Cluster):
     @property
     def bootstrap(self) -> str:
         return ",".join(node.place.client_address for node in self._nodes)
+
+    def bootstrap_of(self, listener: str) -> str:
+        """host:port,host:port of one of the listeners that were asked for."""
+        return ",".join(f"{node.place.host}:{node.place.listeners[listener].port}" for node in self._nodes)
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -108,11 +120,11 @@ class KafkaCluster(Cluster):
 
     def _start_nodes(self, jvm: Jvm) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="kcoord-kafka-"))
-        places = choose_places(self._broker_count, self._advertised)
+        places = choose_places(self._broker_count, self._advertised, self._listeners)
         self._nodes = [Node(jvm, place, self._folder / f"node-{place.node}", flags=self._jvm_flags) for place in places]
         for node in self._nodes:
             node.prepare(places, self._properties)
-            node.format(self.cluster_id)
+            node.format(self.cluster_id, scram_users=self._scram_users)
         for node in self._nodes:
             node.formatted()
         for node in self._nodes:

@@ -11,7 +11,7 @@ from pathlib import Path
 from . import process
 from .errors import PortTakenError, StartError, tail
 from .java import QUICK_FLAGS, Jvm
-from .properties import Place, server_properties, to_text
+from .properties import Listener, Place, server_properties, to_text
 
 # Below the ports that Linux (32768–60999) and macOS (49152–65535) give to outgoing connections: none of these can sit
 # on the port of a killed broker when it comes back.
@@ -44,9 +44,11 @@ class Node:
         properties = server_properties(self.place, places, log_dirs=str(self.data_dir), overrides=overrides)
         self._properties_path.write_text(to_text(properties))
 
-    def format(self, cluster_id: str) -> None:
-        """Give its data dir the cluster's id; begun here, finished by formatted()."""
-        self._run("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(self._properties_path))
+    def format(self, cluster_id: str, *, scram_users: Sequence[str] = ()) -> None:
+        """Give its data dir the cluster's id, and users; begun here, finished by formatted()."""
+        users = [f"--add-scram={user}" for user in scram_users]
+        where = ["-c", str(self._properties_path)]
+        self._run("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", *users, *where)
 
     def formatted(self) -> None:
         """Wait for format(); StartError shows what it said, such as a property that Kafka refuses."""
@@ -115,9 +117,12 @@ class Node:
             self._process = process.spawn(command, folder=self.folder, stdout=log, stderr=log)
 
 
-def choose_places(brokers: int, advertised: Mapping[int, str]) -> list[Place]:
-    """Free loopback ports for that many brokers, numbered from 1."""
-    ports = iter(free_ports(3 * brokers))
+def choose_places(
+    brokers: int, advertised: Mapping[int, str], listeners: Mapping[str, str] | None = None
+) -> list[Place]:
+    """Free loopback ports for that many brokers, numbered from 1; more listeners are protocols by name."""
+    more = listeners or {}
+    ports = iter(free_ports((3 + len(more)) * brokers))
     places = []
     for node in range(1, brokers + 1):
         client_port = next(ports)
@@ -129,6 +134,7 @@ def choose_places(brokers: int, advertised: Mapping[int, str]) -> list[Place]:
             internal_port=next(ports),
             controller_port=next(ports),
             advertised=advertised.get(node, f"{HOST}:{client_port}"),
+            listeners={name: Listener(protocol=protocol, port=next(ports)) for name, protocol in more.items()},
         )
         places.append(place)
     return places

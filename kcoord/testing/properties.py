@@ -1,7 +1,16 @@
 """The server properties of a broker: small and quick, for tests; any of them can be overridden."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """One more door for clients, beside CLIENT."""
+
+    protocol: str
+    """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+    port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +26,8 @@ class Place:
     controller_port: int
     advertised: str
     """host:port for clients; a proxy's, where one stands in front."""
+    listeners: Mapping[str, Listener] = field(default_factory=dict)
+    """More of them, by name."""
 
     @property
     def client_address(self) -> str:
@@ -53,16 +64,21 @@ def _topology(place: Place, places: Sequence[Place]) -> dict[str, str]:
     voters = [f"{other.node}@{other.controller_address}" for other in places]
     # The brokers talk over a listener of their own, so a proxy in front of CLIENT sees clients only, and CLIENT can be
     # given another security protocol without touching the rest.
+    more = place.listeners
     listeners = {"CLIENT": place.client_port, "INTERNAL": place.internal_port, "CONTROLLER": place.controller_port}
+    protocols = dict.fromkeys(listeners, "PLAINTEXT") | {name: each.protocol for name, each in more.items()}
+    listeners |= {name: each.port for name, each in more.items()}
+    advertised = {"CLIENT": place.advertised, "INTERNAL": place.internal_address}
+    advertised |= {name: f"{place.host}:{each.port}" for name, each in more.items()}
     return {
         "process.roles": "broker,controller",
         "node.id": str(place.node),
         "controller.quorum.voters": ",".join(voters),
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "INTERNAL",
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listeners),
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "listeners": ",".join(f"{name}://{place.bind}:{port}" for name, port in listeners.items()),
-        "advertised.listeners": f"CLIENT://{place.advertised},INTERNAL://{place.internal_address}",
+        "advertised.listeners": ",".join(f"{name}://{each}" for name, each in advertised.items()),
     }
 
 

@@ -161,3 +161,4 @@ def test_the_shell_completes_names_of_contexts() -> None:
     assert completed(["context", "use"], "pr") == ["prod-1", "prod-2"]
     assert completed(["context", "remove"], "") == ["prod-1", "prod-2", "test"]
     assert completed(["context", "show"], "x") == []
+    assert completed(["groups", "list", "--context"], "pr") == ["prod-1", "prod-2"]

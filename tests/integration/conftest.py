@@ -10,6 +10,7 @@ import pytest
 from tests.clients.group_members.programs import Programs
 from tests.differential.pair import wait_for_coordinators
 from tests.integration.group_scene import GroupScene
+from tests.integration.secure_kafka import SecureKafka
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "500"}
 
@@ -32,6 +33,13 @@ def group_bootstrap(request: pytest.FixtureRequest) -> str:
     host, _, port = cluster.bootstrap.rpartition(":")
     wait_for_coordinators((host, int(port)))
     return str(cluster.bootstrap)
+
+
+@pytest.fixture(scope="session")
+def secure_kafka(tmp_path_factory: pytest.TempPathFactory, java_tools: object) -> Iterator[SecureKafka]:
+    """A real broker with a listener for every kind of security, and client.properties for them."""
+    with SecureKafka(tmp_path_factory.mktemp("secure")) as secure:
+        yield secure
 
 
 @pytest.fixture

@@ -31,6 +31,17 @@ def test_a_proxy_is_advertised_to_clients_and_not_to_brokers() -> None:
     assert place.client_address == f"127.0.0.1:{place.client_port}"
 
 
+def test_more_listeners_stand_beside_that_of_clients_and_are_advertised() -> None:
+    [place] = choose_places(1, {}, {"SECURE": "SASL_SSL"})
+    properties = server_properties(place, [place], log_dirs="data", overrides={})
+    door = f"SECURE://127.0.0.1:{place.listeners['SECURE'].port}"
+    assert properties["listeners"].split(",")[-1] == door
+    assert properties["advertised.listeners"].split(",")[-1] == door
+    assert properties["listener.security.protocol.map"] == (
+        "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL"
+    )
+
+
 def test_ports_are_different_and_out_of_the_way_of_outgoing_connections() -> None:
     ports = [port for place in choose_places(3, {}) for port in ports_of(place)]
     assert len(set(ports)) == 9

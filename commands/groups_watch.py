@@ -1,0 +1,141 @@
+"""`kcoord groups watch`."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+import click
+
+from kcoord.admin.choosing import NoneChosen, choose
+from kcoord.admin.connecting.connection import Connection
+from kcoord.admin.live import LiveCluster, Refused
+from kcoord.admin.looking import Look
+from kcoord.admin.model import Refusal
+from kcoord.admin.opening import open_cluster
+from kcoord.admin.reading import look
+from kcoord.admin.watching import Change, Watch
+
+from .connection_options import connection, connection_options
+from .duration_options import duration, interval
+from .group_choice import Choice, group_choice
+from .groups_watch_views import JsonView, LinesView, ScreenView, View
+from .output import Output, output_of, output_options, talk
+
+PATIENCE: Final = 5.0  # seconds for a broker that does not answer: a screen that stands still for longer is dead
+
+
+@click.command(short_help="Groups as they change: state, owners, lag and its speed.")
+@group_choice
+@click.option(
+    "--every", callback=interval, default="2s", show_default=True, metavar="DURATION", help="From look to look."
+)
+@click.option("--for", "limit", callback=duration, metavar="DURATION", help="End after so long; without it, at Ctrl-C.")
+@connection_options
+@output_options
+@click.pass_context
+def watch(ctx: click.Context, choice: Choice, every: timedelta, limit: timedelta | None) -> None:
+    """Watch groups: their state, who owns what, lag, how fast it shrinks, and when they will have caught up.
+
+    \b
+    kcoord groups watch payments
+    kcoord groups watch payments orders --every 5s
+    kcoord groups watch --regex '^prod-' --for 10m > changes.log
+    kcoord groups watch payments -o json | jq 'select(.event == "change")'
+
+    On a terminal it is a screen; otherwise one line for each group and look, and one for each change. -o json is one
+    JSON object on each line. IN/S is what is written each second, OUT/S what the group commits, over the last half
+    minute; CATCHES-UP-IN is the time until nothing is left if both go on like that.
+
+    Brokers may restart meanwhile: it says so, and goes on. Ctrl-C ends it with exit code 0.
+    """
+    output = output_of(ctx)
+    if output.format in ("yaml", "csv"):
+        raise click.UsageError(f"-o {output.format} is no form for what goes on: -o json is one object on each line")
+    where = connection(ctx)
+    patient = replace(where, request_timeout=min(PATIENCE, where.request_timeout))
+    memory = Watch()
+    with (
+        suppress(KeyboardInterrupt),
+        _Cluster(patient, choice, is_for_people=output.is_for_people) as cluster,
+        _view(output, where) as view,
+    ):
+        for changes in _watched(cluster, memory, every, limit):
+            view.show(memory, changes)
+
+
+def _view(output: Output, where: Connection) -> View:
+    if output.format == "json":
+        return JsonView()
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        return ScreenView(output, ", ".join(where.bootstrap))
+    return LinesView()
+
+
+def _watched(
+    cluster: "_Cluster", memory: Watch, every: timedelta, limit: timedelta | None
+) -> Iterator[tuple[Change, ...]]:
+    """What is new, look by look. Only the first must succeed."""
+    started = due = time.monotonic()
+    while limit is None or due - started <= limit.total_seconds():
+        time.sleep(max(0.0, due - time.monotonic()))
+        at = time.time()
+        try:
+            changes = memory.see(cluster.look(at))
+        except (ConnectionError, Refused) as error:
+            if memory.look is None:
+                raise
+            changes = memory.miss(at, str(error))
+        yield changes
+        due = max(due + every.total_seconds(), time.monotonic())
+
+
+class _Cluster:
+    """The cluster, opened anew after it could not be reached: its brokers may be others now."""
+
+    def __init__(self, where: Connection, choice: Choice, *, is_for_people: bool) -> None:
+        self._where, self._choice, self._is_for_people = where, choice, is_for_people
+        self._stack = ExitStack()
+        self._cluster: LiveCluster | None = None
+        self._has_chosen = False
+        self._has_seen = False
+
+    def __enter__(self) -> "_Cluster":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def look(self, at: float) -> Look:
+        """Groups that match a pattern are chosen anew each time: some may be new."""
+        if self._cluster is None:
+            self._cluster = self._stack.enter_context(open_cluster(self._where))
+        try:
+            names, unlisted = self._chosen(self._cluster)
+            seen = look(self._cluster, names, at=at, with_times=False)
+        except (ConnectionError, Refused):
+            self._cluster = None
+            self._stack.close()
+            raise
+        if self._is_for_people and not self._has_seen:
+            self._has_seen = True
+            for refusal in seen.refused:
+                talk(f"kcoord: {refusal}; waiting for it")
+        return replace(seen, refused=(*unlisted, *seen.refused))
+
+    def _chosen(self, cluster: LiveCluster) -> tuple[list[str], tuple[Refusal, ...]]:
+        """None at the first look is a mistake; later all may have been deleted."""
+        try:
+            names, unlisted = choose(
+                cluster, names=self._choice.names, pattern=self._choice.pattern, everything=self._choice.everything
+            )
+        except NoneChosen:
+            if not self._has_chosen:
+                raise
+            return [], ()
+        self._has_chosen = True
+        return names, unlisted

@@ -1,0 +1,291 @@
+"""A live cluster asked through confluent-kafka, for logins that only librdkafka speaks.
+
+Slower than our own connections, since offsets are asked for one group at a time, and with gaps: what librdkafka does
+not tell or cannot do is refused with UNSUPPORTED_VERSION and words for it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection, admin
+from confluent_kafka import TopicPartition as TheirPartition
+
+from kcoord.admin.commits import Commits, commits_of
+from kcoord.admin.connecting.connection import Connection, librdkafka_configuration
+from kcoord.admin.librdkafka import groups as librdkafka_groups
+from kcoord.admin.librdkafka import times as librdkafka_times
+from kcoord.admin.librdkafka.errors import protocol_error
+from kcoord.admin.librdkafka.link import Link
+from kcoord.admin.model import (
+    Answers,
+    Bounds,
+    Committed,
+    FoundOffset,
+    Group,
+    LeavingMember,
+    ListedGroup,
+    Node,
+    Position,
+    Refusal,
+    Topic,
+    TopicPartition,
+    read_on,
+)
+from kcoord.admin.settling import PASSING, Round, settle
+from kcoord.errors import ErrorCode
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_theirs: Final[Any] = admin  # what it exports, its types do not say
+
+AT_ONCE: Final = 100  # operations under way together
+NO_EPOCH: Final = -1
+LATEST, EARLIEST = -1, -2
+_ONCE: Final = PASSING - {ErrorCode.network_exception, ErrorCode.request_timed_out}  # it may have been done
+
+
+_AS_KAFKA_PRINTS: Final = str.maketrans("+/", "-_")  # ids of topics: base64 for URLs
+
+
+class LibrdkafkaCluster:
+    """See `live.LiveCluster` for what each method promises."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._link = Link(librdkafka_configuration(connection), timeout=connection.request_timeout)
+        self._admin = self._link.admin
+        self._timeout = connection.request_timeout
+
+    # Reading
+
+    def cluster_id(self) -> str | None:
+        cluster_id: str | None = self._link.description.cluster_id
+        return cluster_id
+
+    def nodes(self) -> Mapping[int, Node]:
+        return {each.id: librdkafka_groups.node(each) for each in self._link.description.nodes}
+
+    def topics(self, names: Collection[str] | None = None) -> Answers[str, Topic]:
+        wanted = list(self._link.call(self._admin.list_topics).topics) if names is None else list(names)
+
+        def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
+            return self._admin.describe_topics(TopicCollection(pending), request_timeout=self._timeout)
+
+        return self._each(wanted, start, lambda _, told: _topic(told), lambda name: f"topic {name}")
+
+    def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> Answers[str, ListedGroup]:
+        return librdkafka_groups.list_groups(self._link, states=states, types=types)
+
+    def describe_groups(self, names: Collection[str]) -> Answers[str, Group]:
+        return librdkafka_groups.describe_groups(self._link, names)
+
+    def committed(self, groups: Collection[str]) -> Answers[str, Commits]:
+        def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
+            asked = [[ConsumerGroupTopicPartitions(name)] for name in pending]  # librdkafka takes one at a time
+            answers = [
+                self._admin.list_consumer_group_offsets(one, require_stable=False, request_timeout=self._timeout)
+                for one in asked
+            ]
+            return {name: future for answer in answers for name, future in answer.items()}
+
+        return self._each(groups, start, lambda _, told: _commits(told.topic_partitions), lambda name: f"group {name}")
+
+    def describe_with_commits(self, names: Collection[str]) -> tuple[Answers[str, Group], Answers[str, Commits]]:
+        described = self.describe_groups(names)
+        return described, self.committed(list(described.found))
+
+    def bounds(self, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, Bounds]:
+        starts = self.offsets_at(dict.fromkeys(partitions, EARLIEST))
+        ends = self.offsets_at(dict.fromkeys(partitions, LATEST))
+        found = {
+            tp: Bounds(starts.found[tp].offset, end.offset) for tp, end in ends.found.items() if tp in starts.found
+        }
+        return Answers(found=found, refused=tuple(dict.fromkeys((*starts.refused, *ends.refused))))
+
+    def bounds_with_times(
+        self, partitions: Collection[TopicPartition], positions: Collection[Position]
+    ) -> tuple[Answers[TopicPartition, Bounds], Answers[Position, int]]:
+        bounds = self.bounds(partitions)
+        return bounds, self.timestamps(read_on(positions, bounds.found))
+
+    def offsets_at(self, timestamps: Mapping[TopicPartition, int]) -> Answers[TopicPartition, FoundOffset]:
+        def start(pending: list[TopicPartition]) -> "Mapping[TopicPartition, Future[Any]]":
+            wanted = {TheirPartition(*tp): _spec(timestamps[tp]) for tp in pending}
+            answers = self._admin.list_offsets(wanted, request_timeout=self._timeout)
+            return {TopicPartition(each.topic, each.partition): future for each, future in answers.items()}
+
+        return self._each(timestamps, start, lambda _, told: _found(told), lambda tp: f"topic {tp.topic}")
+
+    def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
+        """Of partitions that there are: for others librdkafka would wait until they come."""
+        known = self.topics({tp.topic for tp, _ in positions})
+        readable = [(tp, offset) for tp, offset in positions if _has(known.found.get(tp.topic), tp)]
+        missing = {tp for tp, _ in positions if tp.topic in known.found} - {tp for tp, _ in readable}
+        refused = [
+            Refusal(what=f"partition {tp}", error=ErrorCode.unknown_topic_or_partition) for tp in sorted(missing)
+        ]
+        answers = librdkafka_times.timestamps(self._link, readable)
+        return Answers(found=answers.found, refused=(*known.refused, *refused, *answers.refused))
+
+    def topic_configs(self, topics: Collection[str]) -> Answers[str, Mapping[str, str]]:
+        return self._configs(_theirs.ResourceType.TOPIC, topics, "topic")
+
+    def group_configs(self, groups: Collection[str]) -> Answers[str, Mapping[str, str]]:
+        return self._configs(_theirs.ResourceType.GROUP, groups, "group")
+
+    # Changing
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Answers[TopicPartition, ErrorCode]:
+        """librdkafka commits as no member here, with no generation: the broker refuses it if the group has members."""
+        if any(committed.metadata for committed in offsets.values()):
+            return _cannot(f"group {group}", offsets, "confluent-kafka would add a NUL to the metadata of offsets")
+        theirs = [_their_commit(tp, committed) for tp, committed in offsets.items()]
+
+        def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
+            request = [ConsumerGroupTopicPartitions(group, theirs)]
+            answers: Mapping[str, Future[Any]] = self._admin.alter_consumer_group_offsets(
+                request, request_timeout=self._timeout
+            )
+            return answers
+
+        answers = self._each(
+            [group], start, lambda _, told: _errors(told.topic_partitions), lambda _: f"group {group}", passing=_ONCE
+        )
+        if group not in answers.found:
+            whole = answers.refused[0].error if answers.refused else ErrorCode.unknown_server_error
+            return Answers(found=dict.fromkeys(offsets, whole), refused=answers.refused)
+        errors = answers.found[group]
+        refused = [
+            Refusal(what=f"group {group}, {tp}", error=error)
+            for tp, error in errors.items()
+            if error is not ErrorCode.none
+        ]
+        return Answers(found=errors, refused=tuple(refused))
+
+    def delete_offsets(self, group: str, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, ErrorCode]:
+        return _cannot(f"group {group}", partitions, "confluent-kafka cannot delete offsets")
+
+    def delete_groups(self, names: Collection[str]) -> Answers[str, ErrorCode]:
+        def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
+            answers: Mapping[str, Future[Any]] = self._admin.delete_consumer_groups(
+                pending, request_timeout=self._timeout
+            )
+            return answers
+
+        answers = self._each(names, start, lambda _, __: ErrorCode.none, lambda name: f"group {name}", passing=_ONCE)
+        failed = {refusal.what: refusal.error for refusal in answers.refused}
+        errors = {
+            name: ErrorCode.none
+            if name in answers.found
+            else failed.get(f"group {name}", ErrorCode.unknown_server_error)
+            for name in names
+        }
+        return Answers(found=errors, refused=answers.refused)
+
+    def remove_members(
+        self, group: str, members: Collection[LeavingMember], *, reason: str
+    ) -> Answers[LeavingMember, ErrorCode]:
+        return _cannot(f"group {group}", members, "confluent-kafka cannot remove members")
+
+    def close(self) -> None:
+        del self._admin
+        self._link.close()
+
+    # How it is done
+
+    def _configs(self, kind: Any, names: Collection[str], what: str) -> Answers[str, Mapping[str, str]]:
+        def start(pending: list[str]) -> "Mapping[str, Future[Any]]":
+            resources = [_theirs.ConfigResource(kind, name) for name in pending]
+            answers = self._admin.describe_configs(resources, request_timeout=self._timeout)
+            return {resource.name: future for resource, future in answers.items()}
+
+        def read(_: str, told: Any) -> Mapping[str, str]:
+            return {name: entry.value for name, entry in told.items() if entry.value is not None}
+
+        return self._each(names, start, read, lambda name: f"{what} {name}")
+
+    def _each(
+        self,
+        keys: Collection[Key],
+        start: "Callable[[list[Key]], Mapping[Key, Future[Any]]]",
+        read: Callable[[Key, Any], Value],
+        what: Callable[[Key], str],
+        *,
+        passing: frozenset[ErrorCode] = PASSING,
+    ) -> Answers[Key, Value]:
+        """Ask for all keys, some at a time, and again for those that are refused for now."""
+
+        def ask(pending: list[Key], told: Round[Key, Value]) -> None:
+            for first in range(0, len(pending), AT_ONCE):
+                futures = start(pending[first : first + AT_ONCE])
+                self._link.wait_for(list(futures.values()))
+                for key, future in futures.items():
+                    try:
+                        told.found[key] = read(key, future.result())
+                    except KafkaException as error:
+                        told.refuse(key, what(key), *protocol_error(error.args[0]))
+
+        return settle(keys, ask, patience=self._timeout, passing=passing)
+
+
+def _topic(told: Any) -> Topic:
+    return Topic(
+        name=told.name,
+        id=None if told.topic_id is None else str(told.topic_id).translate(_AS_KAFKA_PRINTS),
+        is_internal=told.is_internal,
+        leaders={each.id: -1 if each.leader is None else each.leader.id for each in told.partitions},
+    )
+
+
+def _has(topic: Topic | None, tp: TopicPartition) -> bool:
+    return topic is not None and tp.partition in topic.leaders
+
+
+def _commits(told: Iterable[Any]) -> Commits:
+    """Without metadata: confluent-kafka 2.16 reads past the end of those that have no NUL, into whatever follows.
+
+    A partition that cannot be told is raised: it would pass for one that has nothing committed.
+    """
+    commits = {}
+    for each in told:
+        if each.error is not None:
+            raise KafkaException(each.error)
+        if each.offset >= 0:
+            commits[TopicPartition(each.topic, each.partition)] = Committed(each.offset, _epoch(each))
+    return commits_of(commits)
+
+
+def _errors(told: Iterable[Any]) -> dict[TopicPartition, ErrorCode]:
+    return {
+        TopicPartition(each.topic, each.partition): ErrorCode.none
+        if each.error is None
+        else protocol_error(each.error)[0]
+        for each in told
+    }
+
+
+def _their_commit(tp: TopicPartition, committed: Committed) -> TheirPartition:
+    """Without metadata: to that, even to none, confluent-kafka would add a NUL."""
+    if committed.leader_epoch == NO_EPOCH:
+        return TheirPartition(tp.topic, tp.partition, committed.offset)
+    return TheirPartition(tp.topic, tp.partition, committed.offset, leader_epoch=committed.leader_epoch)
+
+
+def _spec(timestamp: int) -> Any:
+    special = {LATEST: _theirs.OffsetSpec.latest, EARLIEST: _theirs.OffsetSpec.earliest}
+    return special[timestamp]() if timestamp in special else _theirs.OffsetSpec.for_timestamp(timestamp)
+
+
+def _found(told: Any) -> FoundOffset:
+    return FoundOffset(told.offset, told.timestamp, _epoch(told))
+
+
+def _epoch(told: Any) -> int:
+    return NO_EPOCH if told.leader_epoch is None else told.leader_epoch
+
+
+def _cannot(what: str, parts: Collection[Key], why: str) -> Answers[Key, ErrorCode]:
+    """Nothing is done: each part is refused."""
+    error = ErrorCode.unsupported_version
+    return Answers(found=dict.fromkeys(parts, error), refused=(Refusal(what=what, error=error, message=why),))

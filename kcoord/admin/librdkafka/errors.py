@@ -1,0 +1,76 @@
+"""What librdkafka says when something fails, in our words: an error of the protocol, or one clear line."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from kcoord.admin.connecting.client_settings import BadConnection
+from kcoord.admin.connecting.secrets import is_secret_key
+from kcoord.errors import ErrorCode
+from kcoord.wire.connect_errors import CannotConnect, LoginFailed, NoAnswer, TlsFailed, Unreachable, in_one_line
+from kcoord.wire.secret import HIDDEN
+
+_KNOWN_CODES: Final = {code.value for code in ErrorCode}
+
+# Its own errors are negative. Those that name a part of what was asked for are that part's error.
+_OF_A_PART: Final = {
+    KafkaError._UNKNOWN_TOPIC: ErrorCode.unknown_topic_or_partition,
+    KafkaError._UNKNOWN_PARTITION: ErrorCode.unknown_topic_or_partition,
+    KafkaError._UNKNOWN_GROUP: ErrorCode.group_id_not_found,
+    KafkaError._AUTO_OFFSET_RESET: ErrorCode.offset_out_of_range,
+    KafkaError._TIMED_OUT: ErrorCode.request_timed_out,
+    KafkaError._TIMED_OUT_QUEUE: ErrorCode.request_timed_out,
+    KafkaError._TRANSPORT: ErrorCode.network_exception,
+    KafkaError._WAIT_COORD: ErrorCode.coordinator_not_available,
+    KafkaError._UNSUPPORTED_FEATURE: ErrorCode.unsupported_version,
+}
+
+# " (after 12ms in state CONNECT, 3 identical error(s) suppressed)" or " (after 12 ms)", and the name of the client's
+# thread before it.
+_NOISE: Final = re.compile(r"\s*\(after \d+ ?ms(?: in state [^)]*)?\)(?:, \d+ identical error\(s\) suppressed)?")
+_BROKER: Final = re.compile(r"^(?:\[thrd:[^\]]*\]: )?(?:[a-z_]+://)?(\S+?)/(?:bootstrap|\d+): ")
+
+
+def protocol_error(error: KafkaError) -> tuple[ErrorCode, str]:
+    """As a broker would have said it, and in words where it was librdkafka that said it."""
+    code = error.code()
+    if code in _KNOWN_CODES:
+        return ErrorCode(code), ""
+    return _OF_A_PART.get(code, ErrorCode.unknown_server_error), f"librdkafka: {in_words(error.str())}"
+
+
+def in_words(text: str) -> str:
+    """What librdkafka says, without what only its makers read: "127.0.0.1:9092: Connection refused"."""
+    return in_one_line(_BROKER.sub(r"\1: ", _NOISE.sub("", text)).strip())
+
+
+def cannot_connect(error: KafkaError | None, bootstrap: str, timeout: float) -> CannotConnect:
+    """Why no broker answers, from the last that librdkafka has told of its connections."""
+    if error is None:
+        return NoAnswer(f"{bootstrap}: no broker has answered within {timeout:g} s")
+    told = in_words(error.str())
+    match error.code():
+        case KafkaError._AUTHENTICATION:
+            return LoginFailed(f"{told}; check the user, the password and sasl.mechanism")
+        case KafkaError._SSL:
+            return TlsFailed(f"{told}; check security.protocol and the certificates")
+        case KafkaError._RESOLVE:
+            return Unreachable(f"{told}; check the name of the host")
+        case _:
+            return Unreachable(f"{told}; check the address, and security.protocol")
+
+
+def bad_settings(error: KafkaException, configuration: Mapping[str, Any]) -> BadConnection:
+    """Why librdkafka makes no client of a configuration."""
+    said = without_secrets(in_words(error.args[0].str()), configuration)
+    return BadConnection(f"librdkafka cannot use these settings: {said}")
+
+
+def without_secrets(text: str, configuration: Mapping[str, Any]) -> str:
+    """The text with every secret of the configuration hidden, should librdkafka ever quote one."""
+    secrets = [value for key, value in configuration.items() if is_secret_key(key) and isinstance(value, str)]
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return text

@@ -1,0 +1,184 @@
+"""Groups as librdkafka tells of them: from two of its calls, since each knows what the other leaves out.
+
+    list_consumer_groups, describe_consumer_groups   type, instance ids, target assignments; consumers' groups only
+    list_groups, the older one                       groups of every kind, who coordinates them, members' own bytes
+
+Share and streams groups are listed by the older one alone, which cannot describe them.
+"""
+
+import warnings
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException
+
+from kcoord.admin.librdkafka.errors import protocol_error
+from kcoord.admin.librdkafka.link import Link
+from kcoord.admin.model import Answers, Group, GroupType, ListedGroup, Member, Node, Refusal, TopicPartition
+from kcoord.admin.settling import Round, settle
+from kcoord.errors import ErrorCode
+from kcoord.wire.consumer_protocol import read_subscription
+from kcoord.wire.frames import BadBody
+
+UNTOLD: Final = "librdkafka does not tell of groups of this type"
+CONSUMER: Final = "consumer"
+_DEAD: Final = "Dead"
+_FEW: Final = 5  # groups that the older call is asked for one by one; of more it describes all that there are
+_UNKNOWN_NODE: Final = Node(id=-1, host="", port=-1)
+
+_STATES: Final = {
+    ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
+    ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
+    ConsumerGroupState.STABLE: "Stable",
+    ConsumerGroupState.DEAD: _DEAD,
+    ConsumerGroupState.EMPTY: "Empty",
+}
+_TYPES: Final = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
+
+
+def list_groups(link: Link, *, states: Collection[str], types: Collection[str]) -> Answers[str, ListedGroup]:
+    listing = link.wait(link.admin.list_consumer_groups(request_timeout=link.timeout))
+    consumers = {each.group_id: each for each in listing.valid}
+    found = [_listed(each, consumers.get(each.id)) for each in _older_listing(link)]
+    wanted_states, wanted_types = ({word.lower() for word in words} for words in (states, types))
+    return Answers(
+        found={
+            group.name: group
+            for group in found
+            if (not wanted_states or group.state.lower() in wanted_states)
+            and (not wanted_types or group.type.value in wanted_types)
+        },
+        refused=tuple(_unlisted(error) for error in listing.errors),
+    )
+
+
+def _listed(older: Any, newer: Any) -> ListedGroup:
+    if newer is not None:
+        kind, state = _TYPES.get(newer.type, GroupType.UNKNOWN), _state(newer.state)
+        protocol_type = "" if newer.is_simple_consumer_group else CONSUMER
+    elif _is_described(older):
+        kind, state, protocol_type = GroupType.CLASSIC, older.state, older.protocol_type
+    else:
+        kind, state, protocol_type = GroupType.UNKNOWN, "", ""
+    return ListedGroup(name=older.id, protocol_type=protocol_type, state=state, type=kind, coordinator=older.broker.id)
+
+
+def _unlisted(error: KafkaException) -> Refusal:
+    code, words = protocol_error(error.args[0])
+    return Refusal(what="a broker", error=code, message=words or "it lists no groups")
+
+
+def describe_groups(link: Link, names: Collection[str]) -> Answers[str, Group]:
+    def ask(pending: list[str], told: Round[str, Group]) -> None:
+        futures = link.admin.describe_consumer_groups(pending, request_timeout=link.timeout)
+        link.wait_for(list(futures.values()))
+        older = _older(link, pending)
+        for name, future in futures.items():
+            try:
+                _tell(name, future.result(), older.get(name), told)
+            except KafkaException as error:
+                if _is_described(older.get(name)):
+                    told.found[name] = _group_of_others(older[name])
+                else:
+                    told.refuse(name, f"group {name}", *protocol_error(error.args[0]))
+
+    return settle(names, ask, patience=link.timeout)
+
+
+def _tell(name: str, described: Any, older: Any, told: Round[str, Group]) -> None:
+    if described.state is not ConsumerGroupState.DEAD or described.members:
+        told.found[name] = _group(described, older)
+    elif older is not None:
+        told.refuse(name, f"group {name}", ErrorCode.unsupported_version, UNTOLD)
+    else:
+        told.refuse(name, f"group {name}", ErrorCode.group_id_not_found)
+
+
+def _older(link: Link, names: list[str]) -> Mapping[str, Any]:
+    wanted = set(names)
+    listings = [_older_listing(link, name) for name in names] if len(names) <= _FEW else [_older_listing(link)]
+    return {each.id: each for listing in listings for each in listing if each.id in wanted}
+
+
+def _is_described(older: Any) -> bool:
+    """Of groups that are not classic it says Dead; of those that may not be seen, an error."""
+    return older is not None and older.error is None and older.state != _DEAD
+
+
+def _older_listing(link: Link, name: str | None = None) -> list[Any]:
+    """Of one group, or of all. It is deprecated, and nothing else lists what no consumers use."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return list(link.call(link.admin.list_groups, *([] if name is None else [name])))
+
+
+def _group(described: Any, older: Any) -> Group:
+    kind = _TYPES.get(described.type, GroupType.UNKNOWN)
+    has_older = _is_described(older)
+    protocol_type = older.protocol_type if has_older else "" if described.is_simple_consumer_group else CONSUMER
+    bytes_of = {member.id: member for member in older.members} if has_older else {}
+    return Group(
+        name=described.group_id,
+        type=kind,
+        state=_state(described.state),
+        protocol_type=protocol_type,
+        protocol=described.partition_assignor,
+        coordinator=node(described.coordinator),
+        members=tuple(
+            _member(each, bytes_of.get(each.member_id), is_consumer=protocol_type == CONSUMER)
+            for each in described.members
+        ),
+    )
+
+
+def _group_of_others(older: Any) -> Group:
+    """One that is not of consumers, such as Kafka Connect's: describe_consumer_groups refuses it."""
+    return Group(
+        name=older.id,
+        type=GroupType.CLASSIC,
+        state=older.state,
+        protocol_type=older.protocol_type,
+        protocol=older.protocol,
+        coordinator=Node(id=older.broker.id, host=older.broker.host, port=older.broker.port),
+        members=tuple(
+            Member(
+                member_id=each.id, instance_id=None, client_id=each.client_id, host=each.client_host, assignment=None
+            )
+            for each in older.members
+        ),
+    )
+
+
+def _member(described: Any, older: Any, *, is_consumer: bool) -> Member:
+    target = described.target_assignment
+    return Member(
+        member_id=described.member_id,
+        instance_id=described.group_instance_id,
+        client_id=described.client_id,
+        host=described.host,
+        assignment=partitions(described.assignment.topic_partitions) if is_consumer else None,
+        subscription=_subscription(older.metadata) if is_consumer and older is not None else None,
+        target=None if target is None else partitions(target.topic_partitions),
+    )
+
+
+def _subscription(content: bytes) -> tuple[str, ...] | None:
+    try:
+        return tuple(sorted(read_subscription(content))) if content else None
+    except BadBody:
+        return None
+
+
+def partitions(theirs: Iterable[Any]) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(TopicPartition(each.topic, each.partition) for each in theirs))
+
+
+def node(theirs: Any) -> Node:
+    if theirs is None:
+        return _UNKNOWN_NODE
+    return Node(id=theirs.id, host=theirs.host, port=theirs.port, rack=theirs.rack)
+
+
+def _state(theirs: ConsumerGroupState) -> str:
+    """Of the states that came with KIP-848, Assigning and Reconciling, librdkafka says nothing."""
+    return _STATES.get(theirs, "Unknown")

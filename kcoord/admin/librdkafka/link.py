@@ -1,0 +1,105 @@
+"""The client of librdkafka by which a cluster is asked: quiet, bounded in time, and clear about why it cannot connect.
+
+An operation that cannot reach a broker ends with "timed out" and no reason. The reason comes apart from it, to a
+callback that is called while we poll. So we poll while we wait, and what the callback heard is what is raised.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kcoord.admin.librdkafka.errors import bad_settings, cannot_connect, in_words, without_secrets
+from kcoord.admin.live import Refused
+from kcoord.wire.connect_errors import Disconnected, NoAnswer
+
+LOOK_EVERY: Final = 0.05  # seconds, at callbacks while an operation is under way
+
+# These do not pass by waiting. A broker that cannot be reached may, but not while no other has been reached either.
+_HOPELESS: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+_OF_CONNECTIONS: Final = (*_HOPELESS, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
+_UNANSWERED: Final = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+
+_silent: Final = logging.Logger("librdkafka")  # by itself: what librdkafka logs of connections reaches no handler
+_silent.addHandler(logging.NullHandler())
+
+
+class Link:
+    """An AdminClient, once a broker has answered it. Raises CannotConnect if none does, BadConnection for settings."""
+
+    def __init__(self, configuration: Mapping[str, Any], *, timeout: float) -> None:
+        self.timeout = timeout
+        self.configuration = {**configuration, "logger": _silent}
+        self._bootstrap = str(configuration.get("bootstrap.servers", ""))
+        self._trouble: KafkaError | None = None
+        self._are_all_down = False
+        self._is_connected = False
+        self.admin = self._new_client()
+        self.description = self.wait(self.admin.describe_cluster(request_timeout=timeout))
+        self._is_connected = True
+
+    def wait(self, future: "Future[Any]") -> Any:
+        """The result of an operation that stands for itself. Raises CannotConnect or Refused."""
+        self.wait_for([future])
+        return self._result(future.result)
+
+    def call(self, operation: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of one of the older operations, which return when they are done. Raises as `wait` does."""
+        return self._result(lambda: operation(*arguments, timeout=self.timeout))
+
+    def wait_for(self, futures: "list[Future[Any]]") -> None:
+        """Until all are done, well or not. Raises CannotConnect as soon as it is clear that they will not be."""
+        deadline = time.monotonic() + self.timeout + 5.0  # librdkafka keeps the time; this is for the worst
+        while wait(futures, timeout=LOOK_EVERY).not_done:
+            self.admin.poll(0)
+            if self._is_hopeless():
+                raise self._why()
+            if time.monotonic() > deadline:
+                raise NoAnswer(f"{self._bootstrap}: librdkafka has not answered within {self.timeout:g} s")
+        self.admin.poll(0)
+
+    def refused(self, error: KafkaException) -> Refused:
+        """What librdkafka refused as a whole, without secrets."""
+        said = without_secrets(in_words(error.args[0].str()), self.configuration)
+        return Refused(f"{self._bootstrap}: {said}")
+
+    def close(self) -> None:
+        """librdkafka ends its threads when nothing refers to its client any more."""
+        del self.admin
+
+    def _result(self, get: Callable[[], Any]) -> Any:
+        try:
+            return get()
+        except KafkaException as error:
+            self.admin.poll(0)
+            if error.args[0].code() in _UNANSWERED:
+                raise self._why() from None
+            raise self.refused(error) from None
+
+    def _new_client(self) -> AdminClient:
+        configuration: dict[str, Any] = {**self.configuration, "error_cb": self._hear}
+        try:
+            return AdminClient(configuration)
+        except KafkaException as error:
+            raise bad_settings(error, self.configuration) from None
+
+    def _hear(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._are_all_down = True
+        elif error.code() in _OF_CONNECTIONS and not self._has_hopeless_trouble():
+            self._trouble = error
+
+    def _has_hopeless_trouble(self) -> bool:
+        return self._trouble is not None and self._trouble.code() in _HOPELESS
+
+    def _is_hopeless(self) -> bool:
+        return self._has_hopeless_trouble() or (self._are_all_down and not self._is_connected)
+
+    def _why(self) -> ConnectionError:
+        if self._trouble is None and self._are_all_down:
+            return Disconnected(f"{self._bootstrap}: every connection is closed at once; check security.protocol")
+        return cannot_connect(self._trouble, self._bootstrap, self.timeout)

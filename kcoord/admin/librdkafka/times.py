@@ -1,0 +1,110 @@
+"""The times of records, read by a consumer that is told its partitions: it never subscribes, so it joins no group."""
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as TheirPartition
+
+from kcoord.admin.librdkafka.errors import bad_settings, protocol_error
+from kcoord.admin.librdkafka.link import Link
+from kcoord.admin.model import Answers, Position, Refusal, TopicPartition
+from kcoord.errors import ErrorCode
+
+AT_ONCE: Final = 500  # partitions that are read side by side
+NO_TIMESTAMP: Final = -1  # as a producer may write it, too
+ANY_PARTITION: Final = -1
+TIMES: Final = "the times of its records"  # what was refused of a topic
+
+_SETTINGS: Final = {
+    "group.id": "kcoord",  # librdkafka wants one; nothing is committed and no one joins
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_uncommitted",  # lag counts aborted records too
+    "allow.auto.create.topics": False,
+    "queued.min.messages": 1,
+    "fetch.message.max.bytes": 16 * 1024,
+    "fetch.wait.max.ms": 10,
+    "fetch.error.backoff.ms": 10,
+    "fetch.queue.backoff.ms": 10,
+}
+
+
+def timestamps(link: Link, positions: Collection[Position]) -> Answers[Position, int]:
+    """Several positions in one partition are read one after the other."""
+    if not positions:
+        return Answers(found={})
+    consumer = _new_consumer(link)
+    try:
+        found: dict[Position, int] = {}
+        refused: dict[Refusal, None] = {}
+        for turn in _turns(positions):
+            _read(consumer, turn, found, refused, patience=link.timeout)
+        return Answers(found=found, refused=tuple(refused))
+    except KafkaException as error:
+        raise link.refused(error) from None
+    finally:
+        consumer.close()
+
+
+def _new_consumer(link: Link) -> Consumer:
+    """Of consumers librdkafka checks more settings than of the client that connected already."""
+    try:
+        return Consumer({**link.configuration, **_SETTINGS})
+    except KafkaException as error:
+        raise bad_settings(error, link.configuration) from None
+
+
+def _turns(positions: Collection[Position]) -> Iterable[Mapping[TopicPartition, int]]:
+    """Each partition at most once in a turn, and not too many of them."""
+    waiting: dict[TopicPartition, list[int]] = defaultdict(list)
+    for tp, offset in dict.fromkeys(positions):
+        waiting[tp].append(offset)
+    while waiting:
+        now = list(waiting)[:AT_ONCE]
+        yield {tp: waiting[tp].pop() for tp in now}
+        waiting = defaultdict(list, {tp: offsets for tp, offsets in waiting.items() if offsets})
+
+
+def _read(
+    consumer: Consumer,
+    turn: Mapping[TopicPartition, int],
+    found: dict[Position, int],
+    refused: dict[Refusal, None],
+    *,
+    patience: float,
+) -> None:
+    waiting = dict(turn)
+    consumer.assign([TheirPartition(tp.topic, tp.partition, offset) for tp, offset in turn.items()])
+    deadline = time.monotonic() + patience
+    while waiting and time.monotonic() < deadline:
+        for message in consumer.consume(num_messages=len(waiting), timeout=0.1):
+            done = [tp for tp in waiting if _concerns(message, tp)]  # none: one more record of one that is done
+            for tp in done:
+                _tell((tp, waiting.pop(tp)), message, found, refused)
+            if done:
+                consumer.incremental_unassign([TheirPartition(*tp) for tp in done])
+    for tp in waiting:
+        refused[Refusal(what=f"topic {tp.topic}", error=ErrorCode.request_timed_out, message=TIMES)] = None
+    consumer.unassign()
+
+
+def _concerns(message: Any, tp: TopicPartition) -> bool:
+    """An error may be that of a whole topic: it may not be read."""
+    return bool(message.topic() == tp.topic and message.partition() in (tp.partition, ANY_PARTITION, None))
+
+
+def _tell(position: Position, message: Any, found: dict[Position, int], refused: dict[Refusal, None]) -> None:
+    """A record without a time is left out."""
+    error = message.error()
+    if error is None:
+        kind, timestamp = message.timestamp()
+        if kind != TIMESTAMP_NOT_AVAILABLE and timestamp != NO_TIMESTAMP:
+            found[position] = timestamp
+    elif error.code() != KafkaError._PARTITION_EOF:  # the end: no record has come there yet
+        code, words = protocol_error(error)
+        refused[Refusal(what=f"topic {position[0].topic}", error=code, message=words or TIMES)] = None

@@ -1,0 +1,49 @@
+"""How members, partitions and counts are named in sentences. Names are as the cluster has them: who prints escapes."""
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
+
+from kcoord.admin.model import Member, TopicPartition
+
+
+def say_member(member: Member) -> str:
+    """By what an operator finds it: client id, host, and the instance id or the member id."""
+    known_as = f"instance {member.instance_id}" if member.instance_id is not None else member.member_id
+    return " ".join(word for word in (member.client_id, member.host.removeprefix("/"), f"({known_as})") if word)
+
+
+def say_partitions(partitions: Iterable[TopicPartition]) -> str:
+    """Short, whatever their number: `orders 0-3,7; payments 1`."""
+    by_topic = groupby(sorted(set(partitions)), key=lambda tp: tp.topic)
+    return "; ".join(f"{topic} {_ranges([tp.partition for tp in tps])}" for topic, tps in by_topic)
+
+
+def say_count(count: int, thing: str) -> str:
+    """`1 member`, `1,200 members`."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def say_some(lines: Collection[str], *, limit: int = 8) -> tuple[str, ...]:
+    """All lines, or the first of them and how many there are besides."""
+    if len(lines) <= limit:
+        return tuple(lines)
+    return (*list(lines)[: limit - 1], f"and {len(lines) - limit + 1:,} more")
+
+
+def say_rate(per_second: float) -> str:
+    """`0/s`, `0.3/s`, `25/s`, `1,200/s`."""
+    size = abs(per_second)
+    if size < 0.05:
+        return "0/s"
+    return f"{per_second:,.1f}/s" if size < 9.95 else f"{per_second:,.0f}/s"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Of ascending numbers."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ",".join("-".join(map(str, run)) for run in runs)

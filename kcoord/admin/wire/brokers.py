@@ -1,0 +1,315 @@
+"""Connections to the brokers of a cluster: one to each, all asked at once, each in the newest version both sides know.
+
+A connection that broke is opened anew when it is needed again. Many brokers are asked in as many threads, each with a
+connection of its own: the work is waiting.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from kcoord.admin.connecting.connection import Connection
+from kcoord.admin.live import Refused
+from kcoord.admin.model import Node
+from kcoord.admin.wire.apis import API_VERSIONS, METADATA, Api
+from kcoord.errors import ErrorCode
+from kcoord.wire.asking import by_layouts
+from kcoord.wire.client import Client
+from kcoord.wire.connect_errors import LoginFailed, Unreachable, address
+from kcoord.wire.frames import BadBody, BadFrame
+
+IN_FLIGHT = 4  # requests on the way on one connection: the next is there when a broker has done with one
+
+
+class Unsupported(Refused):
+    """A broker has no version of an API that we know."""
+
+
+class Question(NamedTuple):
+    """What to ask of one broker: field values as `Client.ask` takes them, those of every version together."""
+
+    node: int
+    api: Api
+    values: Mapping[str, Any]
+
+
+class Answer(NamedTuple):
+    """A response and its version."""
+
+    version: int
+    response: Any
+
+
+Outcome = Answer | ConnectionError | Unsupported
+
+
+_WHO_IS_THERE: Final = Question(-1, METADATA, {"topics": []})
+
+
+class Brokers:
+    """The brokers of one cluster, found by way of those that are named in the connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._links: dict[int, _Link] = {}
+        self.cluster_id: str | None = None
+        self.nodes: dict[int, Node] = {}
+        self._meet()
+
+    def ask_any(self, api: Api, **values: Any) -> Answer:
+        """Ask one broker, or the next if that one cannot be reached."""
+        failure: ConnectionError | None = None
+        for node in sorted(self.nodes, key=lambda node: not self._is_linked(node)):
+            try:
+                return self._link(node).ask(api, values)
+            except ConnectionError as error:
+                failure = error
+        raise Unreachable(f"no broker of the cluster can be reached: {failure or 'it names none'}") from failure
+
+    def ask_each(self, questions: Sequence[Question]) -> list[Outcome]:
+        """Ask all of them, brokers side by side; the outcomes are in the order of the questions."""
+        by_node: dict[int, list[int]] = defaultdict(list)
+        for place, question in enumerate(questions):
+            by_node[question.node].append(place)
+        outcomes: list[Outcome] = [Unreachable("not asked")] * len(questions)
+
+        def ask_one(node: int) -> None:
+            places = by_node[node]
+            asked = [questions[place] for place in places]
+            for place, outcome in zip(places, self._ask_pipelined(node, asked), strict=True):
+                outcomes[place] = outcome
+
+        self._side_by_side(list(by_node), ask_one)
+        return outcomes
+
+    def versions(self, nodes: Collection[int], api: Api) -> dict[int, int]:
+        """In which version each broker would be asked; a broker that cannot be reached or asked so is left out."""
+        self._side_by_side(list(nodes), self._open)
+        found = {node: self._links[node].version_of(api) for node in nodes if self._is_linked(node)}
+        return {node: version for node, version in found.items() if version is not None}
+
+    def close(self) -> None:
+        while self._links:
+            self._links.popitem()[1].close()
+
+    def refresh(self) -> None:
+        """Look again which brokers there are and where."""
+        self.remember(self.ask_any(METADATA, topics=[]).response)
+
+    def remember(self, metadata: Any) -> None:
+        """Which brokers there are and where, as every response to Metadata tells it. One that names none is passed by:
+        a broker that has just started knows of none yet."""
+        if not metadata.brokers:
+            return
+        self.cluster_id = metadata.cluster_id
+        self.nodes = {
+            broker.node_id: Node(id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+            for broker in metadata.brokers
+        }
+        for gone in [node for node in self._links if node not in self.nodes]:
+            self._links.pop(gone).close()
+
+    def _meet(self) -> None:
+        failures = []
+        for place in self._connection.bootstrap:
+            try:
+                link, metadata = self._who_is_there(place)
+            except LoginFailed:
+                raise  # the others would say the same, and a wrong password too often locks an account
+            except ConnectionError as error:
+                failures.append(error)
+                continue
+            self.remember(metadata.response)
+            self._keep_or_close(link)
+            return
+        if len(failures) == 1:
+            raise failures[0]
+        raise Unreachable("no broker can be reached: " + "; ".join(map(str, failures)))
+
+    def _who_is_there(self, place: str) -> "tuple[_Link, Answer]":
+        link = _Link(self._connection, place, first=_WHO_IS_THERE)
+        try:
+            return link, link.first or link.ask(METADATA, _WHO_IS_THERE.values)
+        except BaseException:
+            link.close()
+            raise
+
+    def _keep_or_close(self, link: "_Link") -> None:
+        """The connection that was made first serves its broker too, if it is known under that address."""
+        for node in self.nodes.values():
+            if address(node.host, node.port) == link.address:
+                self._links[node.id] = link
+                return
+        link.close()
+
+    def _is_linked(self, node: int) -> bool:
+        return node in self._links and not self._links[node].is_broken
+
+    def _link(self, node: int) -> "_Link":
+        if node not in self.nodes:
+            raise Unreachable(f"broker {node} is not part of the cluster now")
+        place = address(self.nodes[node].host, self.nodes[node].port)
+        link = self._links.get(node)
+        if link and not link.is_broken and link.address == place:
+            return link
+        if link:
+            link.close()
+        self._links[node] = _Link(self._connection, place)
+        return self._links[node]
+
+    def _open(self, node: int) -> None:
+        with suppress(ConnectionError):
+            self._link(node)
+
+    def _ask_pipelined(self, node: int, questions: Sequence[Question]) -> list[Outcome]:
+        try:
+            return self._link(node).ask_all(questions)
+        except ConnectionError as error:
+            return [error] * len(questions)
+
+    def _side_by_side(self, nodes: Sequence[int], do: Callable[[int], None]) -> None:
+        try:
+            _side_by_side(nodes, do)
+        except BaseException:
+            self.close()  # answers that are on their way still would be taken for those to the next questions
+            raise
+
+
+class _Link:
+    """One connection, and which versions its broker speaks.
+
+    `first` is asked in the oldest version that we know without waiting for what the broker knows, so that its answer
+    comes together with that. Where it does not know the version, it hangs up, and there is no answer.
+    """
+
+    def __init__(self, connection: Connection, address: str, *, first: Question | None = None) -> None:
+        self.address = address
+        self.is_broken = False
+        self.first: Answer | None = None
+        self._connection = connection
+        self._client = self._connect()
+        try:
+            self._versions = self._ask_versions(first)
+            if first and self._speaks(first.api, first.api.oldest):
+                self.first = self._receive(first.api, first.api.oldest)
+            elif first:
+                self.close()
+                self._client = self._connect()
+        except (BadBody, BadFrame) as error:
+            self.close()
+            raise self._unreadable(error) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def version_of(self, api: Api) -> int | None:
+        _, newest = self._versions.get(api.key, (0, -1))
+        version = min(newest, api.newest)
+        return version if version >= api.oldest and self._speaks(api, version) else None
+
+    def _speaks(self, api: Api, version: int) -> bool:
+        oldest, newest = self._versions.get(api.key, (0, -1))
+        return oldest <= version <= newest
+
+    def ask(self, api: Api, values: Mapping[str, Any]) -> Answer:
+        (outcome,) = self.ask_all([Question(-1, api, values)])
+        if isinstance(outcome, Answer):
+            return outcome
+        raise outcome
+
+    def ask_all(self, questions: Sequence[Question]) -> list[Outcome]:
+        """Some are on the way at a time; a connection that breaks fails those that are not answered yet."""
+        versions = [self.version_of(question.api) for question in questions]
+        spoken = [place for place, version in enumerate(versions) if version is not None]
+        outcomes: list[Outcome] = [self._unsupported(question.api) for question in questions]
+        sent = 0
+        try:
+            for done, place in enumerate(spoken):
+                while sent < len(spoken) and sent < done + IN_FLIGHT:
+                    self._send(questions[spoken[sent]], versions[spoken[sent]])
+                    sent += 1
+                outcomes[place] = self._receive(questions[place].api, versions[place])
+        except (OSError, BadBody, BadFrame) as error:
+            self._break()
+            failure = error if isinstance(error, ConnectionError) else self._unreadable(error)
+            for place in spoken:
+                if not isinstance(outcomes[place], Answer):
+                    outcomes[place] = failure
+        except BaseException:
+            self._break()  # the answers to what is on the way would be taken for those to the next questions
+            raise
+        return outcomes
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _break(self) -> None:
+        self.is_broken = True
+        self.close()
+
+    def _send(self, question: Question, version: int | None) -> None:
+        assert version is not None
+        self._client.send(question.api.key, version, **question.values)
+
+    def _receive(self, api: Api, version: int | None) -> Answer:
+        assert version is not None
+        return Answer(version, self._client.receive(api.key, version))
+
+    def _unsupported(self, api: Api) -> Unsupported:
+        return Unsupported(f"{self.address} has no version of {api.name} that kcoord knows")
+
+    def _unreadable(self, error: Exception) -> Unreachable:
+        return Unreachable(f"{self.address} does not answer as a Kafka broker does: {error}")
+
+    def _connect(self) -> Client:
+        host, _, port = self.address.rpartition(":")
+        return Client(
+            host.strip("[]"),
+            int(port),
+            security=self._connection.security,
+            client_id=self._connection.client_id,
+            timeout=self._connection.request_timeout,
+            asking=by_layouts,
+        )
+
+    def _ask_versions(self, first: Question | None) -> dict[int, tuple[int, int]]:
+        self._client.send(API_VERSIONS.key, API_VERSIONS.newest)
+        if first:
+            self._send(first, first.api.oldest)
+        response = self._client.receive(API_VERSIONS.key, API_VERSIONS.newest)
+        return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+
+
+def _side_by_side(nodes: Sequence[int], do: Callable[[int], None]) -> None:
+    """For each broker in a thread of its own, for the last one in this. Raises the first failure when all are done."""
+    failures: list[Exception] = []
+
+    def do_and_tell(node: int) -> None:
+        try:
+            do(node)
+        except Exception as error:  # a thread that ends with it would print it, and nobody would know
+            failures.append(error)
+
+    threads = [threading.Thread(target=do_and_tell, args=(node,), daemon=True) for node in nodes[:-1]]
+    for thread in threads:
+        thread.start()
+    for node in nodes[-1:]:
+        do_and_tell(node)
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def refusing(outcome: ConnectionError | Unsupported) -> tuple[ErrorCode, str]:
+    """What a failed question is as an error of the protocol."""
+    if isinstance(outcome, Unsupported):
+        return ErrorCode.unsupported_version, str(outcome)
+    return ErrorCode.network_exception, str(outcome)
+
+
+def in_chunks(items: Collection[Any], size: int) -> list[list[Any]]:
+    ordered = list(items)
+    return [ordered[start : start + size] for start in range(0, len(ordered), size)]

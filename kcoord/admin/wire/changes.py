@@ -1,0 +1,217 @@
+"""Changing groups: their offsets, their members, deleting them.
+
+After a connection broke, or a broker was too slow, nothing is asked for again: the change may have been made. After
+other errors that pass it is, although it may have been made even then: so it must do no harm to make it twice, and
+whoever needs to know what was done looks at what is there now.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from kcoord.admin.model import Answers, Committed, GroupType, LeavingMember, Refusal, TopicPartition, by_topic
+from kcoord.admin.settling import PASSING, Round, settle
+from kcoord.admin.wire.apis import (
+    CONSUMER_GROUP_HEARTBEAT,
+    DELETE_GROUPS,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    SHARE_GROUP_HEARTBEAT,
+    STREAMS_GROUP_HEARTBEAT,
+    Api,
+)
+from kcoord.admin.wire.brokers import Answer, in_chunks
+from kcoord.admin.wire.coordinators import Asked, Coordinators, Groups
+from kcoord.errors import ErrorCode
+
+GROUPS_PER_REQUEST: Final = 100
+PARTITIONS_PER_COMMIT: Final = 5000
+NO_GENERATION: Final = -1
+LEAVES: Final = -1  # as the epoch of a heartbeat (KIP-848)
+
+_SAFE_TO_REPEAT: Final = PASSING - {ErrorCode.network_exception, ErrorCode.request_timed_out}
+_HEARTBEATS: Final = {
+    GroupType.CONSUMER: CONSUMER_GROUP_HEARTBEAT,
+    GroupType.SHARE: SHARE_GROUP_HEARTBEAT,
+    GroupType.STREAMS: STREAMS_GROUP_HEARTBEAT,
+}
+# Of a streams heartbeat: empty lists would say something, and some of them a broker refuses.
+_TOLD_BY_STREAMS: Final = (
+    *("active_tasks", "standby_tasks", "warmup_tasks"),
+    *("client_tags", "task_offsets", "task_end_offsets"),
+)
+_NOTHING_ELSE: Final = dict.fromkeys(_TOLD_BY_STREAMS)
+
+
+def commit(
+    coordinators: Coordinators, group: str, offsets: Mapping[TopicPartition, Committed], *, patience: float
+) -> Answers[TopicPartition, ErrorCode]:
+    """As no member and of no generation, which a coordinator takes for groups without members only.
+
+    After a refusal no more is asked: what comes after it is told as OPERATION_NOT_ATTEMPTED.
+    """
+    errors: dict[TopicPartition, ErrorCode] = {}
+    refused: list[Refusal] = []
+    for chunk in in_chunks(offsets, PARTITIONS_PER_COMMIT):
+        if refused:
+            errors |= dict.fromkeys(chunk, ErrorCode.operation_not_attempted)
+            continue
+        fields = {
+            "group_id": group,
+            "generation_id_or_member_epoch": NO_GENERATION,
+            "member_id": "",
+            "topics": [
+                {"name": topic, "partitions": [_commit_fields(tp, offsets[tp]) for tp in own]}
+                for topic, own in by_topic(chunk).items()
+            ],
+        }
+        told = _change(coordinators, group, OFFSET_COMMIT, fields, chunk, _partition_errors, patience)
+        errors |= told.found
+        refused += told.refused
+    return Answers(found=errors, refused=tuple(refused))
+
+
+def _commit_fields(tp: TopicPartition, offset: Committed) -> dict[str, Any]:
+    return {
+        "partition_index": tp.partition,
+        "committed_offset": offset.offset,
+        "committed_leader_epoch": offset.leader_epoch,
+        "committed_metadata": offset.metadata,
+    }
+
+
+def delete_offsets(
+    coordinators: Coordinators, group: str, partitions: Collection[TopicPartition], *, patience: float
+) -> Answers[TopicPartition, ErrorCode]:
+    topics = [
+        {"name": topic, "partitions": [{"partition_index": tp.partition} for tp in own]}
+        for topic, own in by_topic(partitions).items()
+    ]
+    fields = {"group_id": group, "topics": topics}
+    return _change(coordinators, group, OFFSET_DELETE, fields, partitions, _partition_errors, patience)
+
+
+def remove_members(
+    coordinators: Coordinators, group: str, members: Collection[LeavingMember], *, reason: str, patience: float
+) -> Answers[LeavingMember, ErrorCode]:
+    identities = [
+        {"member_id": member.member_id, "group_instance_id": member.instance_id, "reason": reason} for member in members
+    ]
+
+    def read(response: Any) -> Iterable[tuple[LeavingMember, ErrorCode]]:
+        for member, told in zip(members, response.members, strict=False):  # what is missing counts as refused
+            yield member, told.error_code
+
+    fields = {"group_id": group, "members": identities}
+    return _change(coordinators, group, LEAVE_GROUP, fields, members, read, patience)
+
+
+def send_away(
+    coordinators: Coordinators, group: str, kind: GroupType, members: Collection[LeavingMember], *, patience: float
+) -> Answers[LeavingMember, ErrorCode]:
+    """As `remove_members`, for groups whose members leave by a last heartbeat: KIP-848 and its kin."""
+    errors: dict[LeavingMember, ErrorCode] = {}
+    refused: list[Refusal] = []
+    for member in members:
+        fields = {
+            "group_id": group,
+            "member_id": member.member_id,
+            "member_epoch": LEAVES,
+            "instance_id": member.instance_id,
+            **_NOTHING_ELSE,
+        }
+        told = _change(coordinators, group, _HEARTBEATS[kind], fields, [member], partial(_left, member), patience)
+        errors |= told.found
+        refused += told.refused
+    return Answers(found=errors, refused=tuple(refused))
+
+
+def _left(member: LeavingMember, _: Any) -> Iterable[tuple[LeavingMember, ErrorCode]]:
+    """The answer to a heartbeat is of one member alone, so that any error is that of the whole."""
+    return [(member, ErrorCode.none)]
+
+
+def delete_groups(coordinators: Coordinators, names: Collection[str], *, patience: float) -> Answers[str, ErrorCode]:
+    """A group that was deleted by a request whose answer was an error may be told as GROUP_ID_NOT_FOUND."""
+
+    def ask(pending: Groups, told: Round[str, ErrorCode]) -> None:
+        coordinators.ask(pending, Asked(told, DELETE_GROUPS, fields, read, GROUPS_PER_REQUEST))
+
+    def fields(chunk: Groups) -> dict[str, Any]:
+        return {"groups_names": chunk}
+
+    def read(answer: Answer, asked: Groups, told: Round[str, ErrorCode]) -> None:
+        for each in answer.response.results:
+            if each.group_id not in asked:
+                continue  # or it would be asked for again, and deleted
+            if each.error_code is ErrorCode.none:
+                told.found[each.group_id] = ErrorCode.none
+            else:
+                told.refuse(each.group_id, f"group {each.group_id}", each.error_code)
+
+    answers = settle(names, ask, patience=patience, passing=_SAFE_TO_REPEAT)
+    failed = {refusal.what: refusal.error for refusal in answers.refused}
+    errors = {
+        name: ErrorCode.none if name in answers.found else failed.get(f"group {name}", ErrorCode.unknown_server_error)
+        for name in names
+    }
+    return Answers(found=errors, refused=answers.refused)
+
+
+Part = TypeVar("Part", bound=Hashable)
+
+
+def _change(
+    coordinators: Coordinators,
+    group: str,
+    api: Api,
+    fields: Mapping[str, Any],
+    parts: Collection[Part],
+    read: Callable[[Any], Iterable[tuple[Part, ErrorCode]]],
+    patience: float,
+) -> Answers[Part, ErrorCode]:
+    """Ask the group's coordinator to change it; each part gets the error of its own in the last answer.
+
+    Where the whole was refused it gets that; UNKNOWN_SERVER_ERROR if the answer leaves it out.
+    """
+    last: dict[Part, ErrorCode] = {}
+
+    def ask(pending: Groups, told: Round[str, ErrorCode]) -> None:
+        last.clear()
+        coordinators.ask(pending, Asked(told, api, lambda _: fields, read_answer, 1))
+
+    def read_answer(answer: Answer, _: Groups, told: Round[str, ErrorCode]) -> None:
+        whole = getattr(answer.response, "error_code", ErrorCode.none)
+        if whole is not ErrorCode.none:
+            told.refuse(group, f"group {group}", whole, getattr(answer.response, "error_message", None))
+            return
+        errors = dict(read(answer.response))
+        last.update({part: errors.get(part, ErrorCode.unknown_server_error) for part in parts})
+        passing = [error for error in last.values() if error in _SAFE_TO_REPEAT]
+        if passing:
+            told.refuse(group, f"group {group}", passing[0])
+        else:
+            told.found[group] = ErrorCode.none
+
+    answers = settle([group], ask, patience=patience, passing=_SAFE_TO_REPEAT)
+    if not last:
+        whole = answers.refused[0].error if answers.refused else ErrorCode.unknown_server_error
+        return Answers(found=dict.fromkeys(parts, whole), refused=answers.refused)
+    failed = [(part, error) for part, error in last.items() if error is not ErrorCode.none]
+    return Answers(
+        found=last,
+        refused=tuple(Refusal(what=f"group {group}, {_name(part)}", error=error) for part, error in failed),
+    )
+
+
+def _name(part: Hashable) -> str:
+    if isinstance(part, LeavingMember):
+        return f"member {part.member_id}" if part.member_id else f"instance {part.instance_id}"
+    return f"partition {part}"
+
+
+def _partition_errors(response: Any) -> Iterable[tuple[TopicPartition, ErrorCode]]:
+    for topic in response.topics:
+        for each in topic.partitions:
+            yield TopicPartition(topic.name, each.partition_index), each.error_code

@@ -1,0 +1,134 @@
+"""A live cluster asked over our own connections: many groups in one request, brokers side by side."""
+
+from collections.abc import Collection, Mapping
+
+from kcoord.admin.commits import Commits
+from kcoord.admin.connecting.connection import Connection
+from kcoord.admin.model import (
+    Answers,
+    Bounds,
+    Committed,
+    FoundOffset,
+    Group,
+    GroupType,
+    LeavingMember,
+    ListedGroup,
+    Node,
+    Position,
+    Topic,
+    TopicPartition,
+    read_on,
+)
+from kcoord.admin.settling import Round
+from kcoord.admin.wire import changes, times
+from kcoord.admin.wire import groups as wire_groups
+from kcoord.admin.wire import offsets as wire_offsets
+from kcoord.admin.wire.brokers import Brokers
+from kcoord.admin.wire.coordinators import Coordinators
+from kcoord.admin.wire.logs import GROUP_RESOURCE, TOPIC_RESOURCE, Logs
+from kcoord.admin.wire.record_times import Sweep
+from kcoord.errors import ErrorCode
+
+
+class WireCluster:
+    """See `live.LiveCluster` for what each method promises."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._patience = connection.request_timeout
+        self._brokers = Brokers(connection)
+        self._coordinators = Coordinators(self._brokers)
+        self._logs = Logs(self._brokers, patience=self._patience)
+        self._types: dict[str, GroupType] = {}
+
+    # Reading
+
+    def cluster_id(self) -> str | None:
+        return self._brokers.cluster_id
+
+    def nodes(self) -> Mapping[int, Node]:
+        return self._brokers.nodes
+
+    def topics(self, names: Collection[str] | None = None) -> Answers[str, Topic]:
+        return self._logs.topics(names)
+
+    def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> Answers[str, ListedGroup]:
+        answers = wire_groups.list_groups(self._brokers, states=states, types=types, patience=self._patience)
+        self._types |= {name: group.type for name, group in answers.found.items()}
+        self._coordinators.learn({name: group.coordinator for name, group in answers.found.items()})
+        return answers
+
+    def describe_groups(self, names: Collection[str]) -> Answers[str, Group]:
+        return self._describe(names)
+
+    def committed(self, groups: Collection[str]) -> Answers[str, Commits]:
+        """Share groups are known by how they were listed or described before."""
+        sharing = [group for group in groups if self._types.get(group) is GroupType.SHARE]
+        others = [group for group in groups if self._types.get(group) is not GroupType.SHARE]
+        commits = wire_offsets.committed(self._coordinators, others, patience=self._patience)
+        starts = wire_offsets.share_starts(self._coordinators, sharing, patience=self._patience)
+        return Answers(found={**commits.found, **starts.found}, refused=(*commits.refused, *starts.refused))
+
+    def describe_with_commits(self, names: Collection[str]) -> tuple[Answers[str, Group], Answers[str, Commits]]:
+        """Both are asked for at once. Where commits were not told so, and of share groups, they are asked for again:
+        those are told in another way, and have committed nothing."""
+        told: Round[str, Commits] = Round()
+        described = self._describe(names, beside=[wire_offsets.commits_asked(told)])
+        settled = [name for name, group in described.found.items() if group.type is not GroupType.SHARE]
+        commits = {name: told.found[name] for name in settled if name in told.found}
+        left = self.committed([name for name in described.found if name not in commits])
+        return described, Answers(found={**commits, **left.found}, refused=left.refused)
+
+    def bounds(self, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, Bounds]:
+        return self._logs.bounds(partitions)
+
+    def bounds_with_times(
+        self, partitions: Collection[TopicPartition], positions: Collection[Position]
+    ) -> tuple[Answers[TopicPartition, Bounds], Answers[Position, int]]:
+        """Records are fetched together with the bounds, and again where the log begins behind the position."""
+        told: Round[TopicPartition, Sweep] = Round()
+        bounds = self._logs.bounds(partitions, beside=times.first_look(positions, told))
+        unread = read_on(positions, bounds.found)
+        moved = {tp for tp, _ in unread.difference(positions)}
+        early = {tp: sweep for tp, sweep in told.found.items() if tp not in moved}
+        return bounds, times.timestamps(self._logs, unread, patience=self._patience, early=early)
+
+    def offsets_at(self, timestamps: Mapping[TopicPartition, int]) -> Answers[TopicPartition, FoundOffset]:
+        return self._logs.offsets_at(timestamps)
+
+    def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
+        return times.timestamps(self._logs, positions, patience=self._patience)
+
+    def topic_configs(self, topics: Collection[str]) -> Answers[str, Mapping[str, str]]:
+        return self._logs.configs(TOPIC_RESOURCE, topics)
+
+    def group_configs(self, groups: Collection[str]) -> Answers[str, Mapping[str, str]]:
+        return self._logs.configs(GROUP_RESOURCE, groups)
+
+    # Changing
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Answers[TopicPartition, ErrorCode]:
+        return changes.commit(self._coordinators, group, offsets, patience=self._patience)
+
+    def delete_offsets(self, group: str, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, ErrorCode]:
+        return changes.delete_offsets(self._coordinators, group, partitions, patience=self._patience)
+
+    def delete_groups(self, names: Collection[str]) -> Answers[str, ErrorCode]:
+        return changes.delete_groups(self._coordinators, names, patience=self._patience)
+
+    def remove_members(
+        self, group: str, members: Collection[LeavingMember], *, reason: str
+    ) -> Answers[LeavingMember, ErrorCode]:
+        kind = self._types.get(group, GroupType.CLASSIC)
+        if kind in (GroupType.CLASSIC, GroupType.UNKNOWN):
+            return changes.remove_members(self._coordinators, group, members, reason=reason, patience=self._patience)
+        return changes.send_away(self._coordinators, group, kind, members, patience=self._patience)
+
+    def close(self) -> None:
+        self._brokers.close()
+
+    def _describe(self, names: Collection[str], *, beside: wire_groups.Beside = ()) -> Answers[str, Group]:
+        answers = wire_groups.describe_groups(
+            self._brokers, self._coordinators, names, patience=self._patience, beside=beside
+        )
+        self._types |= {name: group.type for name, group in answers.found.items()}
+        return answers

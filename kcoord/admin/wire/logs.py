@@ -1,0 +1,209 @@
+"""Topics and their logs: who leads, where logs start and end, what time a record has."""
+
+import base64
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from kcoord.admin.model import Answers, Bounds, FoundOffset, Topic, TopicPartition, by_topic
+from kcoord.admin.settling import PASSING, Round, settle
+from kcoord.admin.wire.apis import DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA, Api
+from kcoord.admin.wire.brokers import Answer, Brokers, Question, in_chunks, refusing
+from kcoord.errors import ErrorCode
+
+Value = TypeVar("Value")
+Partitions = list[TopicPartition]
+Fields = Callable[[Partitions], Mapping[str, Any]]
+Offsets = Round[TopicPartition, FoundOffset]
+
+LATEST, EARLIEST = -1, -2
+CONSUMER_REPLICA: Final = -1
+PARTITIONS_PER_REQUEST: Final = 5000
+TOPICS_PER_REQUEST: Final = 2000
+GROUP_RESOURCE, TOPIC_RESOURCE = 32, 2
+NOTHING_TOLD: Final = "the cluster tells nothing of it"
+OUTDATED: Final = PASSING | {ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id}
+"""After these a topic is asked for again: it moved, or was deleted, or made anew."""
+
+
+class Wanted(NamedTuple, Generic[Value]):
+    """What is asked of leaders about their partitions, or `only` some of them, with `read` for what each answers;
+    failures are refused in `told`."""
+
+    told: Round[TopicPartition, Value]
+    api: Api
+    fields: Fields
+    read: Callable[[Any, Round[TopicPartition, Value]], None]
+    per_request: int
+    only: Collection[TopicPartition] | None = None
+
+    def chunks(self, partitions: Partitions) -> list[Partitions]:
+        asked = partitions if self.only is None else [tp for tp in partitions if tp in self.only]
+        return in_chunks(asked, self.per_request)
+
+
+Beside = Sequence[Wanted[Any]]
+
+
+class Logs:
+    """The logs of a cluster's partitions; who leads them is remembered until it turns out wrong."""
+
+    def __init__(self, brokers: Brokers, *, patience: float) -> None:
+        self._brokers = brokers
+        self._patience = patience
+        self._topics: dict[str, Topic] = {}
+
+    def topics(self, names: Collection[str] | None) -> Answers[str, Topic]:
+        if names is None:
+            return self._all_topics()
+        return settle(names, self._ask_topics, patience=self._patience)
+
+    def bounds(self, partitions: Collection[TopicPartition], *, beside: Beside = ()) -> Answers[TopicPartition, Bounds]:
+        """Both ends are asked for at the same time; and what is `beside`, when they first are, and not again."""
+        others = list(beside)
+
+        def ask(pending: Partitions, told: Round[TopicPartition, Bounds]) -> None:
+            starts, ends = Offsets(), Offsets()
+            self.ask_leaders(
+                pending, _offsets_at(starts, lambda _: EARLIEST), _offsets_at(ends, lambda _: LATEST), *others
+            )
+            others.clear()
+            told.refused |= {**ends.refused, **starts.refused}
+            told.found |= {
+                tp: Bounds(start.offset, ends.found[tp].offset)
+                for tp, start in starts.found.items()
+                if tp not in told.refused
+            }
+
+        return settle(partitions, ask, patience=self._patience)
+
+    def offsets_at(self, timestamps: Mapping[TopicPartition, int]) -> Answers[TopicPartition, FoundOffset]:
+        def ask(pending: Partitions, told: Offsets) -> None:
+            self.ask_leaders(pending, _offsets_at(told, timestamps.__getitem__))
+
+        return settle(timestamps, ask, patience=self._patience)
+
+    def configs(self, kind: int, names: Collection[str]) -> Answers[str, Mapping[str, str]]:
+        what = "topic" if kind == TOPIC_RESOURCE else "group"
+
+        def ask(pending: list[str], told: Round[str, Mapping[str, str]]) -> None:
+            for chunk in in_chunks(pending, TOPICS_PER_REQUEST):
+                resources = [{"resource_type": kind, "resource_name": name} for name in chunk]
+                answered: Round[str, Mapping[str, str]] = Round()
+                for each in self._brokers.ask_any(DESCRIBE_CONFIGS, resources=resources).response.results:
+                    if each.error_code is ErrorCode.none:
+                        answered.found[each.resource_name] = {
+                            config.name: config.value for config in each.configs if config.value is not None
+                        }
+                    else:
+                        answered.refuse(each.resource_name, f"{what} {each.resource_name}", each.error_code)
+                for name in told.take(chunk, answered):
+                    told.refuse(name, f"{what} {name}", ErrorCode.unknown_server_error, NOTHING_TOLD)
+
+        return settle(names, ask, patience=self._patience)
+
+    def ask_leaders(self, partitions: Partitions, *wanted: Wanted[Any]) -> None:
+        """Ask the leaders of these partitions, all that is wanted at once. Of which no leader is known is refused in
+        the first alone."""
+        by_leader = self._by_leader(partitions, wanted[0].told)
+        chunks = [
+            (node, chunk, each) for node, own in by_leader.items() for each in wanted for chunk in each.chunks(own)
+        ]
+        outcomes = self._brokers.ask_each(
+            [Question(node, each.api, each.fields(chunk)) for node, chunk, each in chunks]
+        )
+        for (node, chunk, each), outcome in zip(chunks, outcomes, strict=True):
+            answered: Round[TopicPartition, Any] = Round()
+            error, message = ErrorCode.unknown_server_error, "does not tell of it"
+            if isinstance(outcome, Answer):
+                each.read(outcome.response, answered)
+            else:
+                error, message = refusing(outcome)
+            for tp in each.told.take(chunk, answered):
+                each.told.refuse(tp, f"topic {tp.topic}", error, f"its leader, broker {node}: {message}")
+        for each in wanted:
+            for tp, refusal in each.told.refused.items():
+                if refusal.error in OUTDATED:
+                    self._topics.pop(tp.topic, None)
+
+    def _by_leader(self, partitions: Partitions, told: Round[TopicPartition, Value]) -> dict[int, Partitions]:
+        unknown = {tp.topic for tp in partitions if not self._knows(tp)}
+        asked: Round[str, Topic] = Round()
+        self._ask_topics(sorted(unknown), asked)
+        by_leader: dict[int, Partitions] = defaultdict(list)
+        for tp in partitions:
+            topic = self._topics.get(tp.topic)
+            if topic is None:
+                refusal = asked.refused[tp.topic]
+                told.refuse(tp, refusal.what, refusal.error, refusal.message)
+            elif tp.partition not in topic.leaders:
+                told.refuse(tp, f"partition {tp}", ErrorCode.unknown_topic_or_partition)
+            elif topic.leaders[tp.partition] < 0:
+                told.refuse(tp, f"partition {tp}", ErrorCode.leader_not_available)
+            else:
+                by_leader[topic.leaders[tp.partition]].append(tp)
+        return by_leader
+
+    def _knows(self, tp: TopicPartition) -> bool:
+        """Partitions may have been added to a topic since it was asked for."""
+        return tp.topic in self._topics and tp.partition in self._topics[tp.topic].leaders
+
+    def _ask_topics(self, names: list[str], told: Round[str, Topic]) -> None:
+        for chunk in in_chunks(names, TOPICS_PER_REQUEST):
+            asked = [{"topic_id": None, "name": name} for name in chunk]
+            answered: Round[str, Topic] = Round()
+            for each in self._ask_metadata(topics=asked, allow_auto_topic_creation=False).topics:
+                if each.error_code in (ErrorCode.none, ErrorCode.leader_not_available) and each.partitions:
+                    answered.found[each.name] = _topic(each)
+                elif each.error_code is not ErrorCode.none:
+                    answered.refuse(each.name, f"topic {each.name}", each.error_code)
+            for name in told.take(chunk, answered):
+                told.refuse(name, f"topic {name}", ErrorCode.unknown_server_error, NOTHING_TOLD)
+            for name in chunk:
+                self._topics.pop(name, None)
+        self._topics |= told.found
+
+    def _all_topics(self) -> Answers[str, Topic]:
+        topics = self._ask_metadata(topics=None).topics
+        self._topics = {each.name: _topic(each) for each in topics if each.error_code is ErrorCode.none}
+        return Answers(found=dict(self._topics))
+
+    def _ask_metadata(self, **values: Any) -> Any:
+        response = self._brokers.ask_any(METADATA, **values).response
+        self._brokers.remember(response)  # a leader may be a broker that was not there before
+        return response
+
+
+def _offsets_at(told: Offsets, timestamp: Callable[[TopicPartition], int]) -> Wanted[FoundOffset]:
+    def one(tp: TopicPartition) -> dict[str, int]:
+        return {"partition_index": tp.partition, "timestamp": timestamp(tp)}
+
+    def fields(chunk: Partitions) -> dict[str, Any]:
+        topics = [{"name": name, "partitions": [one(tp) for tp in own]} for name, own in by_topic(chunk).items()]
+        return {"replica_id": CONSUMER_REPLICA, "isolation_level": 0, "topics": topics}
+
+    return Wanted(told, LIST_OFFSETS, fields, _read_offsets, PARTITIONS_PER_REQUEST)
+
+
+def _read_offsets(response: Any, told: Offsets) -> None:
+    for topic in response.topics:
+        for number, error, timestamp, offset, epoch in topic.partitions:
+            tp = TopicPartition(topic.name, number)
+            if error is ErrorCode.none:
+                told.found[tp] = FoundOffset(offset, timestamp, epoch)
+            else:
+                told.refuse(tp, f"topic {tp.topic}", error)
+
+
+def _topic(told: Any) -> Topic:
+    return Topic(
+        name=told.name,
+        id=_topic_id(told.topic_id) if told.topic_id else None,
+        is_internal=told.is_internal,
+        leaders={each.partition_index: each.leader_id for each in told.partitions},
+    )
+
+
+def _topic_id(topic_id: bytes) -> str:
+    """As Kafka prints ids: base64 for URLs, without its padding."""
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")

@@ -1,0 +1,107 @@
+"""What groups have committed, many groups in one request where the broker can."""
+
+from collections.abc import Collection
+from itertools import compress
+from typing import Any, Final
+
+from kcoord.admin.commits import Commits, TopicCommits, commits_of
+from kcoord.admin.model import Answers, Committed, TopicPartition
+from kcoord.admin.settling import Round, settle
+from kcoord.admin.wire.apis import DESCRIBE_SHARE_GROUP_OFFSETS, OFFSET_FETCH
+from kcoord.admin.wire.brokers import Answer
+from kcoord.admin.wire.coordinators import Asked, Coordinators, Groups
+from kcoord.errors import ErrorCode
+from kcoord.wire.layout_readers import columns_of
+
+BATCHED_SINCE: Final = 8  # OffsetFetch (KIP-709)
+GROUPS_PER_REQUEST: Final = 100
+NO_OFFSET: Final = -1
+
+
+def committed(coordinators: Coordinators, groups: Collection[str], *, patience: float) -> Answers[str, Commits]:
+    """All that the groups have committed; nothing for a group that the cluster does not know.
+
+    A group is refused if a partition of it cannot be told: it would pass for one that has nothing committed there.
+    """
+
+    def ask(pending: Groups, told: Round[str, Commits]) -> None:
+        coordinators.ask(pending, commits_asked(told))
+
+    return settle(groups, ask, patience=patience)
+
+
+def commits_asked(told: Round[str, Commits]) -> Asked[Commits]:
+    return Asked(told, OFFSET_FETCH, _fetch_fields, _read_all_commits, GROUPS_PER_REQUEST, BATCHED_SINCE)
+
+
+def _read_all_commits(answer: Answer, asked: Groups, told: Round[str, Commits]) -> None:
+    if answer.version < BATCHED_SINCE:
+        _read_commits(asked[0], answer.response, told)
+        return
+    for each in answer.response.groups:
+        _read_commits(each.group_id, each, told)
+
+
+def _fetch_fields(groups: Groups) -> dict[str, Any]:
+    return {
+        "group_id": groups[0],
+        "topics": None,
+        "groups": [{"group_id": group, "topics": None} for group in groups],
+        "require_stable": False,
+    }
+
+
+def _read_commits(group: str, response: Any, told: Round[str, Commits]) -> None:
+    if response.error_code is not ErrorCode.none:
+        told.refuse(group, f"group {group}", response.error_code)
+        return
+    topics = []
+    for name, partitions in response.topics:
+        if not partitions:
+            continue
+        numbers, offsets, epochs, metadata, errors = columns_of(partitions)
+        if errors.count(ErrorCode.none) < len(errors):
+            place, error = next(each for each in enumerate(errors) if each[1] is not ErrorCode.none)
+            what = f"what it has committed for {TopicPartition(name, numbers[place])} is not told"
+            told.refuse(group, f"group {group}", error, what)
+            return
+        topics.append(TopicCommits(name, numbers, offsets, epochs, metadata))
+    told.found[group] = Commits([each for each in map(_without_gaps, topics) if each.partitions])
+
+
+def _without_gaps(told: TopicCommits) -> TopicCommits:
+    """Without the partitions of which nothing is committed."""
+    if NO_OFFSET not in told.offsets:
+        return told
+    is_there = [offset != NO_OFFSET for offset in told.offsets]
+    columns: list[list[Any]] = [list(compress(column, is_there)) for column in told[1:]]
+    return TopicCommits(told.topic, *columns)
+
+
+def share_starts(coordinators: Coordinators, groups: Collection[str], *, patience: float) -> Answers[str, Commits]:
+    """Where share groups start to read, and the lag that the broker tells of them."""
+
+    def ask(pending: Groups, told: Round[str, Commits]) -> None:
+        coordinators.ask(pending, Asked(told, DESCRIBE_SHARE_GROUP_OFFSETS, _fetch_fields, read, GROUPS_PER_REQUEST))
+
+    def read(answer: Answer, _: Groups, told: Round[str, Commits]) -> None:
+        for group in answer.response.groups:
+            if group.error_code is not ErrorCode.none:
+                told.refuse(group.group_id, f"group {group.group_id}", group.error_code, group.error_message)
+                continue
+            told.found[group.group_id] = commits_of(
+                {
+                    TopicPartition(topic.topic_name, each.partition_index): Committed(
+                        each.start_offset, each.leader_epoch, told_lag=_told(each.lag)
+                    )
+                    for topic in group.topics
+                    for each in topic.partitions
+                    if each.error_code is ErrorCode.none and each.start_offset != NO_OFFSET
+                }
+            )
+
+    return settle(groups, ask, patience=patience)
+
+
+def _told(lag: int) -> int | None:
+    return lag if lag >= 0 else None

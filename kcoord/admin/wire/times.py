@@ -1,0 +1,144 @@
+"""The times of records, read from the logs: one fetch answers for every position in the batches that it brings."""
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from kcoord.admin.model import Answers, Position, Refusal, TopicPartition, by_topic
+from kcoord.admin.settling import Round, settle
+from kcoord.admin.wire.apis import FETCH
+from kcoord.admin.wire.logs import Beside, Logs, Partitions, Wanted
+from kcoord.admin.wire.record_times import Sweep, sweep
+from kcoord.errors import ErrorCode
+
+# For one position a batch is enough: Java's producers make them of up to 16 KiB unless they are told otherwise, others
+# larger ones. A few partitions have room for those at once; many have it the next time, if their batches do not fit.
+# One of any size comes if its partition is the only one asked for.
+ROOM_FOR_ONE: Final = 16 * 1024
+MORE_ROOM: Final = 64 * 1024
+AT_FIRST: Final = 2 * 1024 * 1024
+ROOM_FOR_MANY: Final = 256 * 1024
+RESPONSE_BYTES: Final = 8 * 1024 * 1024
+WHAT: Final = "the times of its records"
+
+_NONE: Final[Mapping[TopicPartition, Sweep]] = {}
+
+
+def first_look(positions: Collection[Position], told: Round[TopicPartition, Sweep]) -> Beside:
+    """What to ask for beside the bounds of logs, for positions that most likely lie within them."""
+    asking = _Asking(positions)
+    return [_wanted(asking, told, per_request, only=partitions) for partitions, per_request in asking.turns()]
+
+
+def timestamps(
+    logs: Logs, positions: Collection[Position], *, patience: float, early: Mapping[TopicPartition, Sweep] = _NONE
+) -> Answers[Position, int]:
+    """A partition of which a fetch among others brings nothing is asked for by itself at last; then it has none.
+
+    What is not read when patience ends is refused: a log that tells a little each time is not read without end. What a
+    first look has told is not asked for again.
+    """
+    asking = _Asking(positions)
+    found: dict[Position, int] = {}
+
+    def take(tp: TopicPartition, told: Sweep | None, *, was_alone: bool) -> None:
+        found.update({(tp, offset): at for offset, at in (told.times if told else {}).items() if at is not None})
+        asking.go_on(tp, told, was_alone=was_alone)
+
+    for tp, told in early.items():
+        if tp in asking.waiting:
+            take(tp, told, was_alone=False)
+    refused: dict[Refusal, None] = {}
+    deadline = time.monotonic() + patience
+    is_late = False
+    while asking.waiting and not is_late:
+        for partitions, per_request in asking.turns():
+            left = max(0.0, deadline - time.monotonic())
+            answers = _fetch(logs, asking, partitions, per_request=per_request, patience=left)
+            refused |= dict.fromkeys(answers.refused)
+            for tp in partitions:
+                take(tp, answers.found.get(tp), was_alone=per_request == 1)
+        is_late = time.monotonic() > deadline
+    for topic in by_topic(asking.waiting):
+        late = Refusal(what=f"topic {topic}", error=ErrorCode.request_timed_out, message=WHAT)
+        refused[late] = None
+    return Answers(found=found, refused=tuple(refused))
+
+
+class _Asking:
+    """Which offsets of which partitions are not answered yet, and from where each partition is read next."""
+
+    def __init__(self, positions: Iterable[Position]) -> None:
+        offsets: dict[TopicPartition, set[int]] = defaultdict(set)
+        for tp, offset in positions:
+            offsets[tp].add(offset)
+        self.waiting = {tp: sorted(own) for tp, own in offsets.items()}
+        self.places = {tp: own[0] for tp, own in self.waiting.items()}
+        self._first_room = min(MORE_ROOM, max(ROOM_FOR_ONE, AT_FIRST // max(1, len(self.waiting))))
+        self._crowded: set[TopicPartition] = set()  # they told nothing among others
+        self._alone: set[TopicPartition] = set()
+
+    def turns(self) -> list[tuple[Partitions, int]]:
+        """Partitions, and how many of them fit into one request."""
+        together = [tp for tp in self.waiting if tp not in self._alone]
+        alone = [tp for tp in self.waiting if tp in self._alone]
+        room = max(map(self.room, together), default=ROOM_FOR_ONE)
+        return [
+            (partitions, count) for partitions, count in ((together, RESPONSE_BYTES // room), (alone, 1)) if partitions
+        ]
+
+    def room(self, tp: TopicPartition) -> int:
+        if len(self.waiting[tp]) > 1:
+            return ROOM_FOR_MANY
+        return MORE_ROOM if tp in self._crowded else self._first_room
+
+    def go_on(self, tp: TopicPartition, told: Sweep | None, *, was_alone: bool) -> None:
+        """Behind what was told; a partition that told nothing gets more room, then is asked by itself, then no more."""
+        left = [offset for offset in self.waiting[tp] if told and offset not in told.times]
+        has_moved = told is not None and (bool(told.times) or told.end > self.places[tp])
+        self._alone.discard(tp)
+        if not left or told is None or (was_alone and not has_moved):
+            del self.waiting[tp], self.places[tp]
+            return
+        if not has_moved and self.room(tp) < MORE_ROOM:
+            self._crowded.add(tp)
+        elif not has_moved:
+            self._alone.add(tp)
+        self.waiting[tp] = left
+        self.places[tp] = max(self.places[tp], left[0], told.end)  # never back: it would go round in circles
+
+
+def _fetch(
+    logs: Logs, asking: _Asking, partitions: Partitions, *, per_request: int, patience: float
+) -> Answers[TopicPartition, Sweep]:
+    def ask(pending: Partitions, told: Round[TopicPartition, Sweep]) -> None:
+        logs.ask_leaders(pending, _wanted(asking, told, per_request))
+
+    return settle(partitions, ask, patience=patience)
+
+
+def _wanted(
+    asking: _Asking, told: Round[TopicPartition, Sweep], per_request: int, *, only: Partitions | None = None
+) -> Wanted[Sweep]:
+    def fields(chunk: Partitions) -> Mapping[str, Any]:
+        topics = [{"topic": name, "partitions": [one(tp) for tp in own]} for name, own in by_topic(chunk).items()]
+        return {"min_bytes": 0, "max_bytes": RESPONSE_BYTES, "topics": topics}
+
+    def one(tp: TopicPartition) -> Mapping[str, int]:
+        return {
+            "partition": tp.partition,
+            "fetch_offset": asking.places[tp],
+            "partition_max_bytes": asking.room(tp),
+        }
+
+    def read(response: Any, answered: Round[TopicPartition, Sweep]) -> None:
+        for topic in response.responses:
+            for each in topic.partitions:
+                tp = TopicPartition(topic.topic, each.partition_index)
+                if each.error_code is not ErrorCode.none:
+                    answered.refuse(tp, f"topic {tp.topic}", each.error_code, WHAT)
+                elif tp in asking.waiting:
+                    answered.found[tp] = sweep(each.records, asking.waiting[tp])
+
+    return Wanted(told, FETCH, fields, read, per_request, None if only is None else set(only))

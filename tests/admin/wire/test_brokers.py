@@ -1,0 +1,115 @@
+"""Connections to brokers that move, answer out of turn or are nowhere."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kcoord.admin.wire import apis, brokers
+from kcoord.admin.wire.brokers import Answer, Brokers, Question
+from kcoord.wire.connect_errors import Unreachable
+from tests.admin.live_world import PATIENCE, connection
+
+from .scripted_broker import API_VERSIONS, METADATA, ScriptedBroker
+
+NOBODYS = Question(1, apis.METADATA, {"topics": []})
+
+
+@pytest.fixture
+def broker() -> Iterator[ScriptedBroker]:
+    with ScriptedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def known(broker: ScriptedBroker) -> Iterator[Brokers]:
+    known = Brokers(connection(broker.address))
+    yield known
+    known.close()
+
+
+@pytest.mark.parametrize(
+    "place", [("\0", 9092), ("a" * 70, 9092), (".", 9092), ("127.0.0.1", 70_000), ("127.0.0.1", -1), ("", -1)]
+)
+def test_an_advertised_address_that_cannot_be_is_an_outcome_that_names_it(
+    broker: ScriptedBroker, known: Brokers, place: tuple[str, int]
+) -> None:
+    broker.brokers = {1: broker.brokers[1], 2: place, 3: place}
+    known.refresh()
+    first, second, third = known.ask_each([NOBODYS._replace(node=node) for node in (1, 2, 3)])
+    assert isinstance(first, Answer)
+    assert isinstance(second, Unreachable)
+    assert isinstance(third, Unreachable)
+    assert str(second).startswith("cannot connect to ")
+    assert f":{place[1]}: " in str(second)
+
+
+def test_what_fails_in_a_thread_is_raised_where_it_was_asked_for(broker: ScriptedBroker, known: Brokers) -> None:
+    broker.brokers |= {2: broker.brokers[1]}
+    known.refresh()
+    unwritable = Question(1, apis.METADATA, {"topics": [{"name": object()}]})
+    with pytest.raises((TypeError, AttributeError)):
+        known.ask_each([unwritable, NOBODYS._replace(node=2)])
+    assert isinstance(known.ask_each([NOBODYS])[0], Answer)
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, ZeroDivisionError])
+def test_after_an_interruption_no_late_answer_is_taken_for_that_to_the_next_question(
+    broker: ScriptedBroker, known: Brokers, failure: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.topics = {"orders": {0: 1}}
+
+    def interrupted(*_: object) -> Answer:
+        raise failure
+
+    with monkeypatch.context() as patch:
+        patch.setattr(brokers._Link, "_receive", interrupted)
+        with pytest.raises(failure):
+            known.ask_any(apis.METADATA, topics=None)
+    assert known.ask_any(apis.METADATA, topics=[]).response.topics == ()
+    assert broker.hung_up.wait(PATIENCE)
+
+
+def test_an_answer_to_another_request_is_none(broker: ScriptedBroker, known: Brokers) -> None:
+    broker.correlation_shift = 1
+    with pytest.raises(Unreachable) as caught:
+        known.refresh()
+    assert f"{broker.address} does not answer as a Kafka broker does: an answer to request " in str(caught.value)
+
+
+def test_the_connection_to_an_address_that_a_broker_has_left_is_closed(broker: ScriptedBroker, known: Brokers) -> None:
+    with ScriptedBroker() as moved:
+        broker.brokers = {1: (moved.host, moved.port)}
+        known.refresh()
+        assert not broker.hung_up.is_set()
+        assert isinstance(known.ask_each([NOBODYS])[0], Answer)
+        assert moved.asked[METADATA] == 1
+        assert broker.hung_up.wait(PATIENCE)
+
+
+def test_a_broker_that_names_no_brokers_is_not_believed(broker: ScriptedBroker, known: Brokers) -> None:
+    broker.brokers = {}
+    known.refresh()
+    assert list(known.nodes) == [1]
+
+
+def test_a_broker_that_knows_the_oldest_version_no_more_is_met_all_the_same(broker: ScriptedBroker) -> None:
+    """It hangs up on who asks who is there before its versions are known, and is asked again."""
+    broker.oldest[METADATA] = apis.METADATA.oldest + 1
+    known = Brokers(connection(broker.address))
+    assert list(known.nodes) == [1]
+    assert (broker.asked[API_VERSIONS], broker.asked[METADATA]) == (1, 1)
+    assert isinstance(known.ask_each([NOBODYS])[0], Answer)
+    known.close()
+
+
+def test_a_broker_that_is_met_by_no_version_is_told_so(broker: ScriptedBroker) -> None:
+    broker.oldest[METADATA] = apis.METADATA.newest + 1
+    with pytest.raises(brokers.Unsupported, match="has no version of Metadata that kcoord knows"):
+        Brokers(connection(broker.address))
+
+
+def test_a_cluster_that_never_named_a_broker_is_told_so(broker: ScriptedBroker) -> None:
+    broker.brokers = {}
+    empty = Brokers(connection(broker.address))
+    with pytest.raises(Unreachable, match="no broker of the cluster can be reached: it names none"):
+        empty.refresh()

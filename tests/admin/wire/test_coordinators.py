@@ -1,0 +1,168 @@
+"""Coordinators of which the cluster tells too little or too much, or that cannot be reached."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from kcoord.admin.settling import Round
+from kcoord.admin.wire import apis
+from kcoord.admin.wire.brokers import Answer, Brokers
+from kcoord.admin.wire.cluster import WireCluster
+from kcoord.admin.wire.coordinators import Asked, Coordinators, Groups
+from kcoord.admin.wire.groups import describe_groups
+from kcoord.errors import ErrorCode
+from tests.admin.live_world import connection
+
+from .scripted_broker import DESCRIBE_GROUPS, FIND_COORDINATOR, METADATA, OFFSET_FETCH, ScriptedBroker
+
+NOT_AVAILABLE = ErrorCode.coordinator_not_available
+
+
+@pytest.fixture
+def broker() -> Iterator[ScriptedBroker]:
+    with ScriptedBroker() as broker:
+        broker.answers[DESCRIBE_GROUPS] = lambda request: {"groups": [described(name) for name in request.groups]}
+        yield broker
+
+
+@pytest.fixture
+def brokers(broker: ScriptedBroker) -> Iterator[Brokers]:
+    brokers = Brokers(connection(broker.address))
+    yield brokers
+    brokers.close()
+
+
+def described(name: str) -> dict[str, Any]:
+    return {
+        "group_id": name,
+        "error_code": ErrorCode.none,
+        "group_state": "Empty",
+        "protocol_type": "consumer",
+        "protocol_data": "",
+        "members": (),
+    }
+
+
+def ask(brokers: Brokers, groups: Groups) -> Round[str, bool]:
+    """One round, in which nothing is asked for again."""
+
+    def fields(chunk: Groups) -> Mapping[str, Any]:
+        return {"groups": chunk}
+
+    def read(answer: Answer, _: Groups, told: Round[str, bool]) -> None:
+        told.found |= {each.group_id: True for each in answer.response.groups}
+
+    told: Round[str, bool] = Round()
+    Coordinators(brokers).ask(groups, Asked(told, apis.DESCRIBE_GROUPS, fields, read, 100))
+    return told
+
+
+def test_a_group_whose_coordinator_is_left_out_is_refused(broker: ScriptedBroker, brokers: Brokers) -> None:
+    broker.answers[FIND_COORDINATOR] = lambda _: {"coordinators": [broker.coordinator(key) for key in ("a", "other")]}
+    told = ask(brokers, ["a", "b"])
+    assert told.found == {"a": True}
+    assert {group: refusal.error for group, refusal in told.refused.items()} == {"b": NOT_AVAILABLE}
+
+
+def test_a_coordinator_that_leaves_groups_out_and_names_others_is_taken_by_its_word_for_none(
+    broker: ScriptedBroker, brokers: Brokers
+) -> None:
+    broker.answers[DESCRIBE_GROUPS] = lambda _: {"groups": [described("a"), described("stranger")]}
+    answers = describe_groups(brokers, Coordinators(brokers), ["a", "b"], patience=0)
+    assert list(answers.found) == ["a"]
+    assert [str(refusal) for refusal in answers.refused] == [
+        "group b: UNKNOWN_SERVER_ERROR (its coordinator, broker 1: does not tell of it)"
+    ]
+
+
+def test_coordinators_on_new_brokers_are_looked_up_together(broker: ScriptedBroker, brokers: Brokers) -> None:
+    names = [f"group-{number}" for number in range(20)]
+    with ScriptedBroker(node_id=2) as newcomer:
+        newcomer.answers[DESCRIBE_GROUPS] = broker.answers[DESCRIBE_GROUPS]
+        broker.brokers[2] = (newcomer.host, newcomer.port)
+        broker.answers[FIND_COORDINATOR] = lambda request: {
+            "coordinators": [broker.coordinator(key, node=2) for key in request.coordinator_keys]
+        }
+        before = broker.asked[METADATA]
+        told = ask(brokers, names)
+    assert told.found.keys() == set(names)
+    assert not told.refused
+    assert broker.asked[METADATA] - before == 1
+
+
+def test_what_was_found_stands_when_nobody_answers_any_more(broker: ScriptedBroker, brokers: Brokers) -> None:
+    loading = ErrorCode.coordinator_load_in_progress
+
+    def describe_and_die(_: Any) -> Mapping[str, Any]:
+        broker.answers[METADATA] = lambda _: None
+        return {"groups": [described("a"), described("b") | {"error_code": loading}]}
+
+    broker.answers[DESCRIBE_GROUPS] = describe_and_die
+    answers = describe_groups(brokers, Coordinators(brokers), ["a", "b"], patience=0)
+    assert list(answers.found) == ["a"]
+    assert [refusal.error for refusal in answers.refused] == [loading]
+
+
+def test_who_has_listed_a_group_is_asked_for_it_and_if_it_has_moved_on_its_new_coordinator(
+    broker: ScriptedBroker, brokers: Brokers
+) -> None:
+    def describe(request: Any) -> Mapping[str, Any]:
+        moved = {"error_code": ErrorCode.not_coordinator} if not broker.asked[FIND_COORDINATOR] else {}
+        return {"groups": [described(name) | (moved if name == "moved" else {}) for name in request.groups]}
+
+    broker.answers[DESCRIBE_GROUPS] = describe
+    coordinators = Coordinators(brokers)
+    coordinators.learn({"stays": 1, "moved": 1})
+    assert describe_groups(brokers, coordinators, ["stays"], patience=0).found.keys() == {"stays"}
+    assert broker.asked[FIND_COORDINATOR] == 0
+
+    assert describe_groups(brokers, coordinators, ["stays", "moved"], patience=60).found.keys() == {"stays", "moved"}
+    assert broker.asked[FIND_COORDINATOR] == 1
+
+
+# Commits, asked for beside the groups
+
+
+def committed(name: str) -> dict[str, Any]:
+    line = {"partition_index": 0, "committed_offset": 7, "metadata": "", "error_code": ErrorCode.none}
+    return {"group_id": name, "error_code": ErrorCode.none, "topics": [{"name": "orders", "partitions": [line]}]}
+
+
+def test_what_groups_have_committed_is_not_asked_for_again_where_it_was_told_beside_them(
+    broker: ScriptedBroker,
+) -> None:
+    broker.answers[OFFSET_FETCH] = lambda request: {"groups": [committed(each.group_id) for each in request.groups]}
+    cluster = WireCluster(connection(broker.address))
+    described, commits = cluster.describe_with_commits(["a", "b"])
+    assert described.found.keys() == commits.found.keys() == {"a", "b"}
+    assert (broker.asked[DESCRIBE_GROUPS], broker.asked[OFFSET_FETCH]) == (1, 1)
+    cluster.close()
+
+
+def test_commits_that_were_refused_for_now_are_asked_for_again(broker: ScriptedBroker) -> None:
+    loading = {"error_code": ErrorCode.coordinator_load_in_progress, "topics": ()}
+
+    def fetch(request: Any) -> Mapping[str, Any]:
+        is_first = broker.asked[OFFSET_FETCH] == 1
+        return {"groups": [committed(each.group_id) | (loading if is_first else {}) for each in request.groups]}
+
+    broker.answers[OFFSET_FETCH] = fetch
+    cluster = WireCluster(connection(broker.address))
+    _, commits = cluster.describe_with_commits(["a", "b"])
+    assert commits.found.keys() == {"a", "b"}
+    assert not commits.refused
+    assert (broker.asked[DESCRIBE_GROUPS], broker.asked[OFFSET_FETCH]) == (1, 2)
+    cluster.close()
+
+
+def test_of_a_group_that_cannot_be_described_no_commits_are_told(broker: ScriptedBroker) -> None:
+    denied = {"error_code": ErrorCode.group_authorization_failed}
+    broker.answers[DESCRIBE_GROUPS] = lambda _: {"groups": [described("a"), described("b") | denied]}
+    broker.answers[OFFSET_FETCH] = lambda request: {"groups": [committed(each.group_id) for each in request.groups]}
+    cluster = WireCluster(connection(broker.address))
+    groups, commits = cluster.describe_with_commits(["a", "b"])
+    assert groups.found.keys() == commits.found.keys() == {"a"}
+    assert [refusal.error for refusal in groups.refused] == [ErrorCode.group_authorization_failed]
+    assert not commits.refused
+    cluster.close()

@@ -1,0 +1,237 @@
+"""Topics that change while they are watched, and answers that are not as a broker gives them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from kcoord.admin.model import Bounds, TopicPartition
+from kcoord.admin.wire import times
+from kcoord.admin.wire.brokers import Brokers
+from kcoord.admin.wire.cluster import WireCluster
+from kcoord.admin.wire.logs import Logs
+from kcoord.errors import ErrorCode
+from kcoord.wire.records import Record, write_batch
+from tests.admin.live_world import PATIENCE, connection
+
+from .scripted_broker import FETCH, LIST_OFFSETS, METADATA, ScriptedBroker
+
+UNKNOWN = ErrorCode.unknown_topic_or_partition
+NONE = ErrorCode.none
+OURS = Bounds(0, 10)
+
+
+@pytest.fixture
+def broker() -> Iterator[ScriptedBroker]:
+    with ScriptedBroker() as broker:
+        broker.topics = {"orders": {0: 1}}
+        yield broker
+
+
+@pytest.fixture
+def logs(broker: ScriptedBroker) -> Iterator[Logs]:
+    brokers = Brokers(connection(broker.address))
+    yield Logs(brokers, patience=PATIENCE)
+    brokers.close()
+
+
+def tp(partition: int, topic: str = "orders") -> TopicPartition:
+    return TopicPartition(topic, partition)
+
+
+# Topics change
+
+
+def test_partitions_that_are_added_later_are_found(broker: ScriptedBroker, logs: Logs) -> None:
+    assert logs.bounds([tp(0), tp(1)]).found == {tp(0): OURS}
+    broker.topics["orders"][1] = 1
+    bounds = logs.bounds([tp(0), tp(1)])
+    assert (bounds.found, bounds.refused) == ({tp(0): OURS, tp(1): OURS}, ())
+
+
+def test_a_topic_that_is_known_is_not_asked_for_again(broker: ScriptedBroker, logs: Logs) -> None:
+    logs.bounds([tp(0)])
+    before = broker.asked[METADATA]
+    logs.bounds([tp(0)])
+    assert broker.asked[METADATA] == before
+
+
+def test_a_topic_that_is_deleted_and_made_anew_is_noticed_both_times(broker: ScriptedBroker, logs: Logs) -> None:
+    logs.bounds([tp(0)])
+    orders = broker.topics.pop("orders")
+    for _ in range(2):
+        gone = logs.bounds([tp(0)])
+        assert (gone.found, [refusal.error for refusal in gone.refused]) == ({}, [UNKNOWN])
+    broker.topics["orders"] = orders
+    assert logs.bounds([tp(0)]).found == {tp(0): OURS}
+
+
+def test_a_leader_that_is_new_to_the_cluster_is_asked(broker: ScriptedBroker, logs: Logs) -> None:
+    logs.bounds([tp(0)])
+    with ScriptedBroker(node_id=2) as newcomer:
+        broker.brokers[2] = (newcomer.host, newcomer.port)
+        broker.topics["orders"] = newcomer.topics["orders"] = {0: 1, 1: 2}
+        assert logs.bounds([tp(1)]).found == {tp(1): Bounds(0, 20)}
+
+
+# Odd answers
+
+
+def offset_line(number: int) -> dict[str, Any]:
+    return {"partition_index": number, "error_code": NONE, "offset": 7}
+
+
+def test_offsets_that_nobody_asked_for_are_passed_by_and_those_left_out_refused(
+    broker: ScriptedBroker, logs: Logs
+) -> None:
+    broker.topics["orders"] = {0: 1, 1: 1}
+    odd = {"topics": [{"name": name, "partitions": [offset_line(0)]} for name in ("orders", "strange")]}
+    broker.answers[LIST_OFFSETS] = lambda _: odd
+    bounds = logs.bounds([tp(0), tp(1)])
+    assert bounds.found == {tp(0): Bounds(7, 7)}
+    assert [str(refusal) for refusal in bounds.refused] == [
+        "topic orders: UNKNOWN_SERVER_ERROR (its leader, broker 1: does not tell of it)"
+    ]
+
+
+@pytest.mark.parametrize("partitions", [None, ()], ids=["left out", "without partitions"])
+def test_a_topic_of_which_nothing_is_told_is_refused_for_a_reason(
+    broker: ScriptedBroker, logs: Logs, partitions: tuple[()] | None
+) -> None:
+    usual = broker.answers[METADATA]
+    line = {"name": "orders", "error_code": NONE, "partitions": partitions}
+    stranger = {"name": "strange", "error_code": NONE, "partitions": ()}
+    topics = [stranger] if partitions is None else [stranger, line]
+    broker.answers[METADATA] = lambda request: {**(usual(request) or {}), "topics": topics}
+    for answers in (logs.topics(["orders"]), logs.bounds([tp(0)])):
+        assert not answers.found
+        assert [str(refusal) for refusal in answers.refused] == [
+            "topic orders: UNKNOWN_SERVER_ERROR (the cluster tells nothing of it)"
+        ]
+
+
+# Times
+
+
+def fetched(records: bytes, *names: str) -> Mapping[str, Any]:
+    line = {
+        "partition_index": 0,
+        "error_code": NONE,
+        "high_watermark": 9,
+        "aborted_transactions": (),
+        "records": records,
+    }
+    return {"error_code": NONE, "responses": [{"topic": name, "partitions": [line]} for name in names]}
+
+
+def test_records_that_nobody_asked_for_are_passed_by(broker: ScriptedBroker, logs: Logs) -> None:
+    records = write_batch([Record(timestamp=1234, value=b"v")])
+    broker.answers[FETCH] = lambda _: fetched(records, "strange", "orders")
+    answers = times.timestamps(logs, [(tp(0), 0)], patience=PATIENCE)
+    assert (answers.found, answers.refused) == ({(tp(0), 0): 1234}, ())
+
+
+@pytest.mark.parametrize(
+    ("partitions", "kibibytes", "rooms"),
+    [
+        (2, 8, [(2, times.MORE_ROOM)]),
+        (2, 40, [(2, times.MORE_ROOM)]),
+        (2, 400, [(2, times.MORE_ROOM), (1, times.MORE_ROOM), (1, times.MORE_ROOM)]),
+        (200, 8, [(200, times.ROOM_FOR_ONE)]),
+        (200, 40, [(200, times.ROOM_FOR_ONE), (128, times.MORE_ROOM), (72, times.MORE_ROOM)]),
+    ],
+)
+def test_a_batch_that_does_not_fit_gets_more_room_and_is_asked_for_by_itself_at_last(
+    broker: ScriptedBroker, logs: Logs, partitions: int, kibibytes: int, rooms: list[tuple[int, int]]
+) -> None:
+    """Few have the room at once that many get the second time."""
+    broker.topics["orders"] = dict.fromkeys(range(partitions), 1)
+    records = write_batch([Record(timestamp=1234, value=bytes(kibibytes * 1024))])
+    asked: list[tuple[int, int]] = []
+
+    def fetch(request: Any) -> Mapping[str, Any]:
+        """As a broker does it, but for the first partition, which would have its batch anyway."""
+        wanted = [each for topic in request.topics for each in topic.partitions]
+        room = wanted[0].partition_max_bytes
+        asked.append((len(wanted), room))
+        content = records if len(wanted) == 1 or len(records) <= room else b""
+        line = fetched(content, "orders")["responses"][0]["partitions"][0]
+        lines = [{**line, "partition_index": each.partition} for each in wanted]
+        return {"error_code": NONE, "responses": [{"topic": "orders", "partitions": lines}]}
+
+    broker.answers[FETCH] = fetch
+    positions = [(tp(number), 0) for number in range(partitions)]
+    assert times.timestamps(logs, positions, patience=PATIENCE).found == dict.fromkeys(positions, 1234)
+    assert asked == rooms
+
+
+def test_a_log_of_markers_alone_is_not_read_without_end(broker: ScriptedBroker, logs: Logs) -> None:
+    def marker(request: Any) -> Mapping[str, Any]:
+        offset = request.topics[0].partitions[0].fetch_offset
+        return fetched(write_batch([Record(timestamp=1, value=b"")], base_offset=offset, is_control=True), "orders")
+
+    broker.answers[FETCH] = marker
+    answers = times.timestamps(logs, [(tp(0), 0)], patience=0.2)
+    assert answers.found == {}
+    assert broker.asked[FETCH] > 1
+    assert [str(refusal) for refusal in answers.refused] == [
+        "topic orders: REQUEST_TIMED_OUT (the times of its records)"
+    ]
+
+
+# Times together with bounds
+
+
+@pytest.fixture
+def cluster(broker: ScriptedBroker) -> Iterator[WireCluster]:
+    cluster = WireCluster(connection(broker.address))
+    yield cluster
+    cluster.close()
+
+
+def test_records_that_came_with_the_bounds_are_not_fetched_again(broker: ScriptedBroker, cluster: WireCluster) -> None:
+    records = write_batch([Record(timestamp=1234 + number, value=b"v") for number in range(10)])
+    broker.answers[FETCH] = lambda _: fetched(records, "orders")
+    bounds, found = cluster.bounds_with_times([tp(0)], [(tp(0), 3), (tp(0), 10)])
+    assert bounds.found == {tp(0): OURS}
+    assert (found.found, found.refused) == ({(tp(0), 3): 1237}, ())
+    assert broker.asked[FETCH] == 1
+
+
+def test_a_position_that_the_log_has_left_behind_is_read_on_from_its_start(
+    broker: ScriptedBroker, cluster: WireCluster
+) -> None:
+    """A broker refuses to read there; or did not yet, when the log was cut between its answers."""
+    records = write_batch([Record(timestamp=1234 + number, value=b"v") for number in range(10)])
+    places: list[int] = []
+
+    def bounds(request: Any) -> Mapping[str, Any]:
+        told = broker.list_offsets(request)
+        lines = [{**line, "offset": max(5, line["offset"])} for line in told["topics"][0]["partitions"]]
+        return {"topics": [{"name": "orders", "partitions": lines}]}
+
+    def fetch(request: Any) -> Mapping[str, Any]:
+        places.append(request.topics[0].partitions[0].fetch_offset)
+        return fetched(records, "orders")
+
+    broker.answers |= {LIST_OFFSETS: bounds, FETCH: fetch}
+    _, found = cluster.bounds_with_times([tp(0)], [(tp(0), 3)])
+    assert (found.found, found.refused) == ({(tp(0), 5): 1239}, ())
+    assert places == [3, 5]
+
+
+def test_a_fetch_that_was_refused_beside_the_bounds_is_tried_again(
+    broker: ScriptedBroker, cluster: WireCluster
+) -> None:
+    records = write_batch([Record(timestamp=1234, value=b"v")])
+
+    def fetch(_: Any) -> Mapping[str, Any]:
+        told = fetched(records, "orders")
+        if broker.asked[FETCH] == 1:
+            told["responses"][0]["partitions"][0]["error_code"] = ErrorCode.not_leader_or_follower
+        return told
+
+    broker.answers[FETCH] = fetch
+    bounds, found = cluster.bounds_with_times([tp(0)], [(tp(0), 0)])
+    assert bounds.found == {tp(0): OURS}
+    assert (found.found, found.refused) == ({(tp(0), 0): 1234}, ())

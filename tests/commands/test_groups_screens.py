@@ -1,0 +1,90 @@
+"""`kcoord groups` and plans of `kcoord offsets` on screens of 80 and of 200 columns, where names are long."""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kcoord.admin.model import Committed, TopicPartition
+from kcoord.testing.embedded import EmbeddedCluster
+from kcoord.wire.records import Record
+from tests.admin.live_world import LiveWorld, assigned
+
+cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
+measure: Any = import_module("kcoord.commands.printable").width
+
+TOPIC = "company.department.orders.events-received-from-the-warehouse-in-north-america.v2.retry"
+LONG = "a-group-with-a-very-long-name.that-some-platform-has-generated.for-the-orders-0123456789"
+STATIC, WIDE = "static", "結算服務-消費者群組-東亞寬字元"
+RECORDS = 3000
+
+
+@pytest.fixture(scope="module")
+def world(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[LiveWorld]:
+    """`static` has a static member; the others have none. All have lag of a topic with a long name."""
+    with kcoord_cluster_factory(topics={TOPIC: 3}) as cluster, LiveWorld(cluster.bootstrap) as world:
+        partitions = [TopicPartition(TOPIC, number) for number in range(3)]
+        for tp in partitions:
+            world.produce(tp, [Record(timestamp=1_700_000_000_000, value=b"v")] * RECORDS)
+        for group in (LONG, STATIC, WIDE):
+            world.cluster.commit(group, {tp: Committed(1000 * tp.partition) for tp in partitions})
+        world.join(STATIC, assignment=assigned(TOPIC, 0, 1, 2), instance_id="static-instance-eu-central-1a-0")
+        yield world
+
+
+def shown(world: LiveWorld, *arguments: str, columns: int | None) -> list[str]:
+    environment = {"COLUMNS": str(columns or ""), "KCOORD_BOOTSTRAP_SERVER": world.bootstrap}
+    done = CliRunner().invoke(cli, [*arguments], prog_name="kcoord", env=environment)
+    assert done.exit_code == 0, done.output
+    return done.stdout.splitlines()
+
+
+SCREENS = {
+    "list": ("groups", "list"),
+    "describe": ("groups", "describe", "--all-groups", "--no-time"),
+    "state": ("groups", "describe", "--all-groups", "--state", "--no-time"),
+    "lag": ("groups", "lag", "--all-groups", "--by", "partition"),
+}
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("screen", SCREENS)
+def test_no_line_is_wider_than_the_screen(world: LiveWorld, screen: str, columns: int) -> None:
+    lines = shown(world, *SCREENS[screen], columns=columns)
+    assert [line for line in lines if measure(line) > columns] == []
+
+
+@pytest.mark.parametrize("verb", [("list",), ("describe", STATIC, "--no-time")])
+def test_all_columns_are_not_folded_to_pieces_but_left_to_the_terminal(world: LiveWorld, verb: tuple[str, ...]) -> None:
+    def rows(columns: int | None) -> list[str]:
+        return [line for line in shown(world, "groups", *verb, "-o", "wide", columns=columns) if TOPIC in line]
+
+    assert len(rows(80)) >= 3
+    assert rows(80) == rows(None)
+
+
+def test_where_a_static_group_is_wider_than_the_screen_hosts_are_told_of_members_alone(world: LiveWorld) -> None:
+    partitions = ["TOPIC", "PARTITION", "OFFSET", "LOG-END", "LAG", "BEHIND", "CLIENT-ID"]
+    assert _header(shown(world, "groups", "describe", STATIC, "--offsets", columns=80)) == [*partitions, "INSTANCE-ID"]
+    wide = _header(shown(world, "groups", "describe", STATIC, "--offsets", columns=200))
+    assert wide == [*partitions, "HOST", "INSTANCE-ID"]
+    members = shown(world, "groups", "describe", STATIC, "--members", columns=80)
+    assert any("HOST" in line for line in members)
+
+
+def test_the_heading_of_a_group_is_broken_between_its_facts(world: LiveWorld) -> None:
+    first, second, *_ = shown(world, "groups", "describe", STATIC, "--no-time", columns=80)
+    assert first == "static · Stable · classic range · 1 member ·"
+    assert second.startswith("coordinator 127.0.0.1:")
+    assert second.endswith("(id 1) · lag 6,000")
+
+
+def test_states_on_a_small_screen_are_told_without_epochs(world: LiveWorld) -> None:
+    small, large = (_header(shown(world, *SCREENS["state"], columns=columns)) for columns in (80, 200))
+    assert [name for name in large if name not in small] == ["EPOCH", "ASSIGNMENT-EPOCH"]
+
+
+def _header(lines: list[str]) -> list[str]:
+    return next(line.split() for line in lines if line.isupper())
