@@ -10,6 +10,7 @@ from .output import output_options
 
 _verbs: Final = {
     "describe": Verb("groups_describe", "describe", "State, members, offsets and lag of groups."),
+    "doctor": Verb("groups_doctor", "doctor", "What is wrong with groups, and what to do about it."),
     "lag": Verb("groups_lag", "lag", "How far groups are behind, in records and in time."),
     "list": Verb("groups_list", "list_groups", "The groups of a cluster."),
     "watch": Verb("groups_watch", "watch", "Groups as they change: state, owners, lag and its speed."),

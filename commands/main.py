@@ -20,7 +20,7 @@ _verbs: Final = {
     "completion": Verb("completion", "completion", "Let the shell complete commands, groups, topics and contexts."),
     "context": Verb("context", "context", "Named clusters: where they are and how to log in."),
     "demo": Verb("demo", "demo", "The tour: what works, shown on an embedded cluster."),
-    "groups": Verb("groups", "groups", "Groups of a live cluster: list, describe, lag, watch."),
+    "groups": Verb("groups", "groups", "Groups of a live cluster: list, describe, lag, watch, doctor."),
     "log": Verb("log", "log", "What is in the files of a log: batches, records, groups and their offsets."),
     "serve": Verb("serve", "serve", "A local cluster that Kafka's clients use as if it were Kafka."),
 }

@@ -39,12 +39,13 @@ The road of a request, and where each step is:
                that are made once and remember what is asked again and again (routes), the coordinators at work
                (group_runtime, on a group_journal), compaction in the background (compactor), what groups there are
                (census), the clock, memory that is given back, process (main)
+    assignors/ who gets which partitions, as consumers plan it: range, and the sticky one. Pure
     admin/     groups and offsets of live clusters: what is told of them (model; offsets in columns: commits) and can be
                asked (live), over our own connections (wire/) or through librdkafka (librdkafka/), and again if it was
                refused for now (settling);
                how to reach a cluster (connecting/); one look at groups (looking, read by reading), lag added up
-               (totals), change between looks (pace, watching). Of what is above it here it knows wire/, java_properties
-               and errors alone
+               (totals), change between looks (pace, watching); what is wrong with groups (doctor/). Of what is above
+               it here it knows assignors/, wire/, java_properties and errors alone
     testing/   for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle, the
                pytest plugin
     commands/  the command line; on disk beside kcoord/, installed as kcoord.commands

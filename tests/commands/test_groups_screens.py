@@ -46,6 +46,7 @@ SCREENS = {
     "describe": ("groups", "describe", "--all-groups", "--no-time"),
     "state": ("groups", "describe", "--all-groups", "--state", "--no-time"),
     "lag": ("groups", "lag", "--all-groups", "--by", "partition"),
+    "doctor": ("groups", "doctor", "--all-groups"),
 }
 
 

@@ -1,0 +1,126 @@
+"""Partitions that nobody owns, topics that are not there, and shares that are more uneven than they need to be."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from kcoord.admin.doctor.case import Case, member_facts, partition_facts
+from kcoord.admin.doctor.finding import Code, Finding, Severity
+from kcoord.admin.model import GroupType, TopicPartition
+from kcoord.admin.saying import say_count, say_member, say_partitions, say_some
+from kcoord.assignors.plan import Plan, shares, spread
+from kcoord.assignors.range import assign_range
+
+_UNEVEN: Final = 2  # one partition more than another member is as even as it gets
+
+
+def unowned_partitions(case: Case) -> Iterable[Finding]:
+    """A stable group leaves a partition to nobody: its topic has grown, or an assignor is wrong."""
+    if not case.is_settled or any(member.assignment is None for member in case.group.members):
+        return  # what cannot be read may own them
+    owned = case.group.owners.keys()
+    unowned = [
+        tp
+        for topic in sorted(case.subscribed & case.facts.topics.keys())
+        for tp in case.facts.topics[topic].partitions
+        if tp not in owned
+    ]
+    if not unowned:
+        return
+    yield case.finding(
+        Severity.ERROR,
+        Code.UNOWNED_PARTITIONS,
+        f"nobody reads {say_count(len(unowned), 'partition')} that the group subscribes to",
+        evidence=[f"without an owner: {say_partitions(unowned)}", f"the group is {case.group.state}"],
+        advice=(
+            "If partitions were added just now, members notice within metadata.max.age.ms (five minutes unless set) and"
+            " rebalance by themselves; restart one member to have it at once. If this stays, the assignor"
+            f" {case.group.protocol!r} leaves them out: see the logs of the member that leads the group."
+        ),
+        partitions=[partition_facts(tp) for tp in unowned],
+    )
+
+
+def subscribed_topic_missing(case: Case) -> Iterable[Finding]:
+    """Members wait for a topic that was deleted, or whose name is mistyped, and nobody notices."""
+    owned = {tp.topic for tp in case.group.owners}
+    missing = sorted((case.subscribed | owned) & case.facts.missing_topics)
+    if not missing:
+        return
+    yield case.finding(
+        Severity.WARNING,
+        Code.SUBSCRIBED_TOPIC_MISSING,
+        f"members read {say_count(len(missing), 'topic')} that the cluster does not have",
+        evidence=say_some([f"there is no topic {topic}" for topic in missing]),
+        advice=(
+            "If the topic was deleted by mistake, make it again; committed offsets of the old one then lead nowhere:"
+            " reset them. If it is gone for good or its name is mistyped, change what the members subscribe to."
+        ),
+        topics=missing,
+    )
+
+
+def uneven_assignment(case: Case) -> Iterable[Finding]:
+    now: Plan = {member.member_id: member.assignment or () for member in case.group.members}
+    even, subscribers, counts = case.even_plan, case.subscribers, case.partition_counts
+    if even is None or subscribers is None or counts is None:
+        return
+    if spread(now) < _UNEVEN or spread(now) <= spread(even):
+        return
+    as_range = assign_range(subscribers, counts)
+    evidence = [f"now ({case.group.protocol}): {_said(shares(now))} partitions by member"]
+    evidence += say_some([_share(case, member_id, now) for member_id in sorted(now, key=lambda each: -len(now[each]))])
+    if shares(as_range) == shares(now) and len(counts) > 1:
+        evidence.append(
+            f"so range shares out {len(counts)} topics: each by itself, the first members get one more each time"
+        )
+    evidence.append(f"sticky would give {_said(shares(even))}, moving {say_count(_moves(now, even), 'partition')}")
+    yield case.finding(
+        Severity.WARNING,
+        Code.UNEVEN_ASSIGNMENT,
+        f"partitions are shared unevenly: one member has {max(map(len, now.values()))},"
+        f" another {min(map(len, now.values()))}",
+        evidence=evidence,
+        advice=_advice(case),
+        assignor=case.group.protocol,
+        members=[
+            member_facts(
+                case.member(member_id),
+                partitions=len(now[member_id]),
+                with_sticky=len(even[member_id]),
+                with_range=len(as_range[member_id]),
+            )
+            for member_id in now
+        ],
+    )
+
+
+def _advice(case: Case) -> str:
+    if case.group.type is GroupType.CONSUMER:
+        return (
+            "Let the group use the assignor uniform: group.remote.assignor=uniform on its members. Keep range only if"
+            " the application joins topics by partition number."
+        )
+    return (
+        "Set partition.assignment.strategy to the cooperative sticky assignor on all members: in two rolling restarts,"
+        " first beside the old one, then alone. Keep range only if the application joins topics by partition number."
+    )
+
+
+def _share(case: Case, member_id: str, now: Plan) -> str:
+    partitions = [TopicPartition(*partition) for partition in now[member_id]]
+    return f"{len(partitions)}: {say_member(case.member(member_id))}"
+
+
+def _said(counts: Iterable[int]) -> str:
+    """The most first; many members are told by how many have how many."""
+    counts = list(counts)
+    if len(counts) <= 12:
+        return ", ".join(map(str, counts))
+    tally: dict[int, int] = {}
+    for count in counts:
+        tally[count] = tally.get(count, 0) + 1
+    return ", ".join(f"{members} × {count}" for count, members in tally.items())
+
+
+def _moves(now: Mapping[str, Iterable[tuple[str, int]]], then: Plan) -> int:
+    return sum(len(set(then[member_id]) - set(owned)) for member_id, owned in now.items())

@@ -1,0 +1,153 @@
+"""What is known of one group: how it was seen, from the first look to the last, and facts that looks do not have."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from kcoord.admin.doctor.finding import Code, Finding, Severity
+from kcoord.admin.looking import Look, SeenGroup, SeenPartition
+from kcoord.admin.model import Group, GroupType, Member, Topic, TopicPartition
+from kcoord.admin.pace import COMMIT_INTERVAL
+from kcoord.assignors.plan import Plan, Subscriber
+from kcoord.assignors.sticky import assign_sticky
+
+LONG_ENOUGH: Final = 2 * COMMIT_INTERVAL  # what is younger than two commits proves nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What looks do not tell. What is not in a mapping is not known."""
+
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    missing_topics: frozenset[str] = frozenset()  # which the cluster says do not exist
+    topic_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    consumer_config: Mapping[str, str] | None = None  # a consumer's properties, if some were given
+
+
+class Sighting(NamedTuple):
+    at: float
+    seen: SeenGroup
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One group. There is at least one sighting; the oldest comes first."""
+
+    sightings: tuple[Sighting, ...]
+    looks: tuple[Look, ...]
+    facts: Facts
+
+    @property
+    def first(self) -> Sighting:
+        return self.sightings[0]
+
+    @property
+    def last(self) -> Sighting:
+        return self.sightings[-1]
+
+    @property
+    def group(self) -> Group:
+        return self.last.seen.group
+
+    @property
+    def span(self) -> float:
+        """Seconds from the first sighting to the last."""
+        return self.last.at - self.first.at
+
+    @property
+    def is_seen_long_enough(self) -> bool:
+        return self.span >= LONG_ENOUGH
+
+    @property
+    def is_settled(self) -> bool:
+        """Stable at the last look, and a group in which each partition has one owner."""
+        return self.group.state == "Stable" and self.group.type in (GroupType.CLASSIC, GroupType.CONSUMER)
+
+    @cached_property
+    def subscribers(self) -> tuple[Subscriber, ...] | None:
+        """What each member wants and has; None where some member does not tell."""
+        members = self.group.members
+        if not members or any(member.assignment is None or member.subscription is None for member in members):
+            return None
+        return tuple(
+            Subscriber(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                topics=_wanted(member),
+                owned=member.assignment or (),
+            )
+            for member in members
+        )
+
+    @cached_property
+    def subscribed(self) -> frozenset[str]:
+        """The topics that some member names, or has partitions of: what a pattern matches shows in what it got."""
+        return frozenset(topic for member in self.group.members for topic in _wanted(member))
+
+    @cached_property
+    def partition_counts(self) -> dict[str, int] | None:
+        """Of all subscribed topics; None if some topic's are not known. A topic that does not exist has none."""
+        known = {name: self.facts.topics[name] for name in self.subscribed if name in self.facts.topics}
+        if self.subscribed - known.keys() - self.facts.missing_topics:
+            return None
+        return {name: len(topic.leaders) for name, topic in known.items()}
+
+    @cached_property
+    def even_plan(self) -> Plan | None:
+        """What a sticky assignor would give, as even as can be; None if too little is known, or nothing is settled."""
+        if not self.is_settled or self.subscribers is None or self.partition_counts is None:
+            return None
+        return assign_sticky(self.subscribers, self.partition_counts)
+
+    @cached_property
+    def histories(self) -> dict[TopicPartition, list[SeenPartition]]:
+        """Each partition as it was in each look that has it."""
+        found: dict[TopicPartition, list[SeenPartition]] = {}
+        for sighting in self.sightings:
+            for seen in sighting.seen.partitions:
+                found.setdefault(seen.tp, []).append(seen)
+        return found
+
+    def member(self, member_id: str) -> Member:
+        return next(member for member in self.group.members if member.member_id == member_id)
+
+    def finding(
+        self,
+        severity: Severity,
+        code: Code,
+        title: str,
+        *,
+        evidence: Iterable[str],
+        advice: str,
+        **facts: Any,
+    ) -> Finding:
+        return Finding(
+            severity=severity,
+            code=code,
+            group=self.group.name,
+            title=title,
+            evidence=tuple(evidence),
+            advice=advice,
+            facts=facts,
+        )
+
+
+def partition_facts(tp: TopicPartition, **more: Any) -> dict[str, Any]:
+    """As every document of kcoord names a partition."""
+    return {"topic": tp.topic, "partition": tp.partition, **more}
+
+
+def member_facts(member: Member, **more: Any) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        **more,
+    }
+
+
+def _wanted(member: Member) -> frozenset[str]:
+    return frozenset((*(member.subscription or ()), *(tp.topic for tp in member.assignment or ())))

@@ -1,0 +1,91 @@
+"""The table of all checks, and the examination: every check on every group, the worst findings first."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from kcoord.admin.doctor import assignment, lag, members, offsets, rebalances, settings
+from kcoord.admin.doctor.case import Case, Facts, Sighting
+from kcoord.admin.doctor.finding import Code, Finding, Severity
+from kcoord.admin.looking import Look
+from kcoord.admin.model import Refusal
+from kcoord.errors import ErrorCode
+
+Check = Callable[[Case], Iterable[Finding]]
+
+CHECKS: Final[tuple[Check, ...]] = (
+    rebalances.stuck_rebalance,
+    rebalances.frequent_rebalances,
+    assignment.unowned_partitions,
+    assignment.subscribed_topic_missing,
+    assignment.uneven_assignment,
+    offsets.offset_before_log_start,
+    offsets.offset_beyond_log_end,
+    offsets.offset_near_retention,
+    offsets.offset_of_missing_partition,
+    lag.commits_stand_still,
+    lag.nothing_committed,
+    lag.lag_growing,
+    lag.no_members,
+    lag.abandoned_topic,
+    members.idle_members,
+    members.mixed_subscriptions,
+    members.mixed_protocols,
+    members.mixed_static_members,
+    members.static_member_missing,
+    settings.group_settings,
+)
+
+
+def examine(looks: Sequence[Look], facts: Facts, *, refused: Iterable[Refusal] = ()) -> tuple[Finding, ...]:
+    """What is wrong with the groups of these looks, the oldest first. `refused` is what was not told besides.
+
+    Findings are in order of group, the worst first; those about no group come before all.
+    """
+    found = [finding for case in _cases(looks, facts) for check in CHECKS for finding in check(case)]
+    found += _not_told(looks, refused)
+    if facts.consumer_config is not None:
+        found += settings.consumer_settings(facts.consumer_config)
+    return tuple(sorted(found, key=lambda finding: (finding.group, finding.severity.rank)))
+
+
+def _cases(looks: Sequence[Look], facts: Facts) -> Iterable[Case]:
+    """Of the groups that the last look has: one that is gone, or not told any more, is in its refusals."""
+    for name in looks[-1].groups if looks else ():
+        sightings = tuple(Sighting(look.at, look.groups[name]) for look in looks if name in look.groups)
+        yield Case(sightings=sightings, looks=tuple(looks), facts=facts)
+
+
+def _not_told(looks: Sequence[Look], refused: Iterable[Refusal]) -> Iterable[Finding]:
+    """Each once: what is refused at the end as a warning, what was refused for a time, or is gone, as a notice.
+
+    That a topic does not exist is no refusal, but a finding about the offsets that groups have of it.
+    """
+    at_the_end = dict.fromkeys((*(refusal for look in looks[-1:] for refusal in look.refused), *refused))
+    before = dict.fromkeys(refusal for look in looks for refusal in look.refused)
+    for refusal in {**at_the_end, **before}:
+        if refusal.error is ErrorCode.unknown_topic_or_partition:
+            continue
+        kind, _, name = refusal.what.partition(" ")
+        was_there = any(name in look.groups for look in looks if kind == "group")
+        severity, title = Severity.WARNING, "could not be examined"
+        if refusal not in at_the_end:
+            severity, title = Severity.NOTICE, "was not told for a time"
+        elif refusal.error is ErrorCode.group_id_not_found and was_there:
+            severity, title = Severity.NOTICE, "was deleted meanwhile"
+        yield Finding(
+            severity=severity,
+            code=Code.NOT_TOLD,
+            group=name if kind == "group" else "",
+            title=f"{title}: {refusal}",
+            evidence=(),
+            advice=_ADVICE.get(refusal.error, "What depends on it is not in these findings: try again."),
+            facts={"what": refusal.what, "error": refusal.error.name.upper(), "message": refusal.message},
+        )
+
+
+_ADVICE: Final = {
+    ErrorCode.group_id_not_found: "There is no such group: see `kcoord groups list`.",
+    ErrorCode.group_authorization_failed: "Ask for the rights DESCRIBE and DESCRIBE_CONFIGS on the group.",
+    ErrorCode.topic_authorization_failed: "Ask for the rights DESCRIBE, DESCRIBE_CONFIGS and READ on the topic.",
+    ErrorCode.cluster_authorization_failed: "Ask for the right DESCRIBE on the cluster.",
+}

@@ -1,0 +1,74 @@
+"""What the doctor says: a finding, how bad it is, and the codes by which monitoring knows them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Severity(StrEnum):
+    """An error loses or withholds records now; a warning will, or wastes; a notice is worth knowing."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTICE = "notice"
+
+    @property
+    def rank(self) -> int:
+        """0 is worst."""
+        return list(Severity).index(self)
+
+    def is_at_least(self, other: "Severity") -> bool:
+        return self.rank <= other.rank
+
+
+class Code(StrEnum):
+    """Stable: alerts are written against them. docs/doctor.md has a section for each."""
+
+    # members
+    IDLE_MEMBERS = "idle-members"
+    MIXED_SUBSCRIPTIONS = "mixed-subscriptions"
+    MIXED_PROTOCOLS = "mixed-protocols"
+    MIXED_STATIC_MEMBERS = "mixed-static-members"
+    STATIC_MEMBER_MISSING = "static-member-missing"
+    # assignment
+    UNOWNED_PARTITIONS = "unowned-partitions"
+    SUBSCRIBED_TOPIC_MISSING = "subscribed-topic-missing"
+    UNEVEN_ASSIGNMENT = "uneven-assignment"
+    # lag
+    LAG_GROWING = "lag-growing"
+    COMMITS_STAND_STILL = "commits-stand-still"
+    NOTHING_COMMITTED = "nothing-committed"
+    NO_MEMBERS = "no-members"
+    ABANDONED_TOPIC = "abandoned-topic"
+    # offsets
+    OFFSET_BEFORE_LOG_START = "offset-before-log-start"
+    OFFSET_BEYOND_LOG_END = "offset-beyond-log-end"
+    OFFSET_NEAR_RETENTION = "offset-near-retention"
+    OFFSET_OF_MISSING_PARTITION = "offset-of-missing-partition"
+    # rebalances
+    STUCK_REBALANCE = "stuck-rebalance"
+    FREQUENT_REBALANCES = "frequent-rebalances"
+    # settings
+    SESSION_TOO_SHORT = "session-too-short"
+    POLL_INTERVAL_TOO_SHORT = "poll-interval-too-short"
+    SESSION_OUT_OF_BROKER_RANGE = "session-out-of-broker-range"
+    OLD_ASSIGNOR = "old-assignor"
+    OFFSET_RESET_UNSAFE = "offset-reset-unsafe"
+    SETTING_WITHOUT_EFFECT = "setting-without-effect"
+    SETTING_UNREADABLE = "setting-unreadable"
+    # what could not be examined
+    NOT_TOLD = "not-told"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Names in title, evidence and advice are as the cluster has them: who prints them escapes them."""
+
+    severity: Severity
+    code: Code
+    group: str  # empty where it is about no single group
+    title: str
+    evidence: tuple[str, ...]
+    advice: str
+    facts: Mapping[str, Any] = field(default_factory=dict)  # the evidence in full, for programs

@@ -1,0 +1,37 @@
+"""Asks a live cluster for the facts that looks do not have: the topics, their settings, and those of groups."""
+
+from collections.abc import Mapping
+
+from kcoord.admin.doctor.case import Facts
+from kcoord.admin.live import LiveCluster
+from kcoord.admin.looking import Look
+from kcoord.admin.model import GroupType, Refusal
+from kcoord.errors import ErrorCode
+
+_MISSING = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.invalid_topic_exception})
+_WITH_SETTINGS = frozenset({GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS})
+
+
+def gather(
+    cluster: LiveCluster, look: Look, *, consumer_config: Mapping[str, str] | None = None
+) -> tuple[Facts, tuple[Refusal, ...]]:
+    """The facts about all that the groups of a look read or have committed, and what was not told."""
+    wanted = {topic for seen in look.groups.values() for topic in seen.topics}
+    wanted |= {
+        topic for seen in look.groups.values() for member in seen.group.members for topic in member.subscription or ()
+    }
+    topics = cluster.topics(sorted(wanted))
+    missing = {refusal.what.removeprefix("topic ") for refusal in topics.refused if refusal.error in _MISSING}
+    topic_configs = cluster.topic_configs(sorted(topics.found))
+    group_configs = cluster.group_configs(
+        sorted(name for name, seen in look.groups.items() if seen.group.type in _WITH_SETTINGS)
+    )
+    facts = Facts(
+        topics=topics.found,
+        missing_topics=frozenset(missing),
+        topic_configs=topic_configs.found,
+        group_configs=group_configs.found,
+        consumer_config=consumer_config,
+    )
+    refused = (*topics.refused, *topic_configs.refused, *group_configs.refused)
+    return facts, tuple(refusal for refusal in refused if refusal.error not in _MISSING)

@@ -1,0 +1,268 @@
+"""Lag that grows, and partitions that nobody commits.
+
+Commits come every few seconds, so lag goes up and down between two of them. It is said to grow if it grew by more than
+what was written in one usual commit interval; that takes looks over some time (`--for`).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kcoord.admin.doctor.case import Case, member_facts, partition_facts
+from kcoord.admin.doctor.finding import Code, Finding, Severity
+from kcoord.admin.durations import say_duration
+from kcoord.admin.looking import SeenPartition, added
+from kcoord.admin.model import GroupType, Member, TopicPartition
+from kcoord.admin.pace import COMMIT_INTERVAL
+from kcoord.admin.saying import say_count, say_member, say_partitions, say_rate, say_some
+
+_SURELY_STUCK: Final = 60.0  # seconds without a commit that no ordinary batch of records takes to work on
+
+
+def lag_growing(case: Case) -> Iterable[Finding]:
+    """The members work, and yet fall behind."""
+    if not case.group.members:
+        return
+    still = {each.tp for each in _standing_still(case)}
+    growth = _growth(case, [tp for tp in _grown(case) if tp not in still])
+    if growth is None:
+        return
+    yield case.finding(
+        Severity.WARNING,
+        Code.LAG_GROWING,
+        f"the group falls behind by {say_rate(growth.rate)}",
+        evidence=growth.evidence(),
+        advice=(
+            "The members are too slow, or too few: look at what they spend their time on (their own metrics tell,"
+            " poll-idle-ratio-avg first), then add members, up to the number of partitions, or partitions. If the"
+            " growth is in few partitions only, look at their owners, or at keys that are too common."
+        ),
+        **growth.facts(),
+    )
+
+
+def no_members(case: Case) -> Iterable[Finding]:
+    """Records wait and nobody reads them: worth a warning if there come more."""
+    waiting = case.last.seen.total_lag or 0
+    if case.group.members or case.group.state != "Empty" or waiting == 0 or _is_committed_by_no_member(case):
+        return
+    growth = _growth(case, _grown(case))
+    yield case.finding(
+        Severity.WARNING if growth else Severity.NOTICE,
+        Code.NO_MEMBERS,
+        f"nobody consumes: {say_count(waiting, 'record')} waiting" + (", more each second" if growth else ""),
+        evidence=growth.evidence() if growth else [f"the group is {case.group.state}; total lag {waiting:,}"],
+        advice=(
+            "Start its members. If the group is not used any more, `kcoord groups delete` removes it; otherwise its"
+            " offsets expire offsets.retention.minutes (seven days unless set) after its last member left."
+        ),
+        lag=waiting,
+        **(growth.facts() if growth else {}),
+    )
+
+
+def commits_stand_still(case: Case) -> Iterable[Finding]:
+    """Owned by the same member all the time, behind from the beginning, written to, and not committed."""
+    still = _standing_still(case)
+    if not still:
+        return
+    severity = Severity.ERROR if case.span >= _SURELY_STUCK else Severity.WARNING
+    yield case.finding(
+        severity,
+        Code.COMMITS_STAND_STILL,
+        f"{say_count(len(still), 'partition')} with an owner had no commit in {say_duration(case.span)}",
+        evidence=say_some([each.line() for each in still]),
+        advice=(
+            "The owner lives (it sends heartbeats) but does not commit: it may hang in its work on one batch or one"
+            " record, retry something for ever, have paused the partition, or commit by hand and never come to it. Look"
+            " at its logs and a thread dump; after max.poll.interval.ms without a poll it will be removed."
+        ),
+        partitions=[each.facts() for each in still],
+    )
+
+
+def nothing_committed(case: Case) -> Iterable[Finding]:
+    """In one look only a notice: a member that started just now has not committed yet."""
+    if not case.is_settled:
+        return
+    never = [
+        seen for seen in case.last.seen.partitions if all(_is_uncommitted(each) for each in case.histories[seen.tp])
+    ]
+    if not never:
+        return
+    owners = {seen.owner.member_id: seen.owner for seen in never if seen.owner}
+    yield case.finding(
+        Severity.WARNING if case.is_seen_long_enough else Severity.NOTICE,
+        Code.NOTHING_COMMITTED,
+        f"no committed offset of {say_count(len(never), 'partition')} with records and an owner",
+        evidence=[
+            f"not committed: {say_partitions(seen.tp for seen in never)}",
+            *say_some([f"owned by {say_member(member)}" for member in owners.values()]),
+            *([f"seen so for {say_duration(case.span)}"] if case.span else []),
+        ],
+        advice=(
+            "If the owner commits by hand (enable.auto.commit=false), see whether it does. Without a committed offset"
+            " the next owner starts where auto.offset.reset says: at the end it skips records, at the beginning it"
+            " reads all of them again. Applications that keep offsets elsewhere can ignore this."
+        ),
+        partitions=[partition_facts(seen.tp, **_bounds_facts(seen)) for seen in never],
+    )
+
+
+def abandoned_topic(case: Case) -> Iterable[Finding]:
+    """Offsets of a topic that the group once read: they make its total lag grow for ever."""
+    if not case.is_settled or case.subscribers is None or any(m.subscribed_regex for m in case.group.members):
+        return
+    left = [
+        seen
+        for seen in case.last.seen.partitions
+        if seen.owner is None and seen.committed and seen.tp.topic not in case.subscribed and seen.bounds
+    ]
+    if not left:
+        return
+    topics = sorted({seen.tp.topic for seen in left})
+    lag = added(seen.lag for seen in left) or 0
+    yield case.finding(
+        Severity.NOTICE,
+        Code.ABANDONED_TOPIC,
+        f"offsets of {say_count(len(topics), 'topic')} that no member subscribes to",
+        evidence=[f"committed, not subscribed: {say_partitions(seen.tp for seen in left)}", f"lag there: {lag:,}"],
+        advice=(
+            "If the group does not read these topics any more, `kcoord offsets delete` removes their offsets, so that"
+            " they no longer count as lag. Brokers remove them too, offsets.retention.minutes after the last commit."
+        ),
+        topics=topics,
+        lag=lag,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Growth:
+    """How much the lag of some partitions grew, in how long."""
+
+    before: int
+    after: int
+    seconds: float
+    produced: int
+    consumed: int
+    worst: tuple[tuple[TopicPartition, int], ...]  # by how much each grew
+
+    @property
+    def rate(self) -> float:
+        return (self.after - self.before) / self.seconds
+
+    def evidence(self) -> list[str]:
+        return [
+            f"lag {self.before:,} → {self.after:,} in {say_duration(self.seconds)}",
+            f"written {say_rate(self.produced / self.seconds)}, consumed {say_rate(self.consumed / self.seconds)}",
+            *say_some([f"{tp}: +{grown:,}" for tp, grown in self.worst], limit=5),
+        ]
+
+    def facts(self) -> dict[str, object]:
+        return {
+            "seconds": self.seconds,
+            "lag_before": self.before,
+            "lag_after": self.after,
+            "growth_per_second": self.rate,
+            "produced_per_second": self.produced / self.seconds,
+            "consumed_per_second": self.consumed / self.seconds,
+            "partitions": [partition_facts(tp, grown=grown) for tp, grown in self.worst],
+        }
+
+
+def _grown(case: Case) -> list[TopicPartition]:
+    """The partitions whose lag is known at the first look and the last; with members, those that have an owner."""
+    known = {seen.tp for seen in case.first.seen.partitions if seen.lag is not None}
+    return [
+        seen.tp
+        for seen in case.last.seen.partitions
+        if seen.lag is not None and seen.tp in known and (seen.owner or not case.group.members)
+    ]
+
+
+def _growth(case: Case, partitions: Iterable[TopicPartition]) -> _Growth | None:
+    """None unless it is more than a commit interval explains."""
+    if not case.is_seen_long_enough:
+        return None
+    first, last = _by_tp(case.first.seen.partitions), _by_tp(case.last.seen.partitions)
+    pairs = [(first[tp], last[tp]) for tp in partitions]
+    before, after = added(old.lag for old, _ in pairs) or 0, added(new.lag for _, new in pairs) or 0
+    produced = sum(new.bounds.end - old.bounds.end for old, new in pairs if old.bounds and new.bounds)
+    explained = produced * min(1.0, COMMIT_INTERVAL / case.span)
+    if after - before <= explained:
+        return None
+    grown = {new.tp: max(0, new.lag or 0) - max(0, old.lag or 0) for old, new in pairs}
+    return _Growth(
+        before=before,
+        after=after,
+        seconds=case.span,
+        produced=produced,
+        consumed=produced - (after - before),
+        worst=tuple(sorted(((tp, more) for tp, more in grown.items() if more > 0), key=lambda each: -each[1])),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Still:
+    """A partition that its owner does not commit."""
+
+    tp: TopicPartition
+    committed: int
+    written: int  # meanwhile
+    lag: int
+    owner: Member
+
+    def line(self) -> str:
+        return (
+            f"{self.tp}: committed {self.committed:,} all the time, {say_count(self.written, 'record')} written"
+            f" meanwhile, lag {self.lag:,}; {say_member(self.owner)}"
+        )
+
+    def facts(self) -> dict[str, object]:
+        owner = member_facts(self.owner)
+        return partition_facts(self.tp, committed=self.committed, written=self.written, lag=self.lag, owner=owner)
+
+
+def _standing_still(case: Case) -> list[_Still]:
+    if not case.is_seen_long_enough or case.group.type is GroupType.SHARE:
+        return []
+    everywhere = (history for history in case.histories.values() if len(history) == len(case.sightings))
+    return [still for history in everywhere if (still := _still(history))]
+
+
+def _still(history: Sequence[SeenPartition]) -> _Still | None:
+    """Behind at the first look already, so that there was something to commit all the time.
+
+    The end must have moved, too: a consumer may never commit past the markers of transactions at the end of a log.
+    """
+    first, last = history[0], history[-1]
+    if not (first.bounds and last.bounds and last.committed and last.owner and last.lag and first.lag):
+        return None
+    owners = {each.owner.member_id if each.owner else None for each in history}
+    committed = {each.committed.offset if each.committed else None for each in history}
+    written = last.bounds.end - first.bounds.end
+    if len(owners) > 1 or len(committed) > 1 or first.lag < 0 or written <= 0:
+        return None
+    return _Still(tp=last.tp, committed=last.committed.offset, written=written, lag=last.lag, owner=last.owner)
+
+
+def _is_committed_by_no_member(case: Case) -> bool:
+    """By consumers that take partitions by themselves, without joining: they commit to a group that stays Empty."""
+    return any(len({each.committed for each in history}) > 1 for history in case.histories.values())
+
+
+def _is_uncommitted(seen: SeenPartition) -> bool:
+    return (
+        seen.owner is not None
+        and seen.committed is None
+        and seen.bounds is not None
+        and seen.bounds.end > seen.bounds.start
+    )
+
+
+def _bounds_facts(seen: SeenPartition) -> dict[str, int]:
+    return {"start": seen.bounds.start, "end": seen.bounds.end} if seen.bounds else {}
+
+
+def _by_tp(partitions: Iterable[SeenPartition]) -> dict[TopicPartition, SeenPartition]:
+    return {seen.tp: seen for seen in partitions}

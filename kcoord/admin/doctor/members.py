@@ -1,0 +1,124 @@
+"""Members that have nothing to do, that differ from the others, or that are missing."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from kcoord.admin.doctor.case import Case, member_facts
+from kcoord.admin.doctor.finding import Code, Finding, Severity
+from kcoord.admin.model import GroupType, Member
+from kcoord.admin.saying import say_count, say_member, say_some
+
+
+def idle_members(case: Case) -> Iterable[Finding]:
+    """Idle, and no plan could give all of them something. Where one could, the assignment is uneven instead."""
+    idle = [member for member in case.group.members if member.assignment == ()]
+    if not idle or case.even_plan is None or case.partition_counts is None or all(case.even_plan.values()):
+        return
+    members, partitions = len(case.group.members), sum(case.partition_counts.values())
+    yield case.finding(
+        Severity.WARNING,
+        Code.IDLE_MEMBERS,
+        f"{len(idle)} of {say_count(members, 'member')} without anything to do",
+        evidence=[
+            f"{say_count(members, 'member')} for {say_count(partitions, 'partition')}"
+            f" of {say_count(len(case.partition_counts), 'topic')}",
+            *say_some([f"idle: {say_member(member)}" for member in idle]),
+        ],
+        advice=(
+            f"Stop {say_count(len(idle), 'member')}, or give the topics more partitions (records of a key then go to"
+            " another partition than before). As stand-ins for members that fail they do no harm."
+        ),
+        members=members,
+        partitions=partitions,
+        idle=[member_facts(member) for member in idle],
+    )
+
+
+def mixed_subscriptions(case: Case) -> Iterable[Finding]:
+    """Often two applications that share a group id by mistake."""
+    alike: dict[tuple[tuple[str, ...], str | None], list[Member]] = defaultdict(list)
+    for member in case.group.members:
+        if member.subscription is not None:
+            alike[member.subscription, member.subscribed_regex].append(member)
+    if len(alike) < 2:
+        return
+    most_first = sorted(alike.items(), key=lambda entry: -len(entry[1]))
+    yield case.finding(
+        Severity.WARNING,
+        Code.MIXED_SUBSCRIPTIONS,
+        f"members subscribe to different topics, in {len(alike)} ways",
+        evidence=say_some([_subscription_line(topics, regex, who) for (topics, regex), who in most_first]),
+        advice=(
+            "If these are two applications, give each its own group.id: in one group they interrupt each other whenever"
+            " one of them rebalances. If it is one application in two versions, finish the deployment."
+        ),
+        subscriptions=[
+            {"topics": list(topics), "regex": regex, "members": [member_facts(member) for member in who]}
+            for (topics, regex), who in most_first
+        ],
+    )
+
+
+def mixed_protocols(case: Case) -> Iterable[Finding]:
+    """A migration to KIP-848 that has begun and not ended."""
+    if case.group.type is not GroupType.CONSUMER:
+        return
+    classic = [member for member in case.group.members if member.is_classic]
+    if not classic:
+        return
+    yield case.finding(
+        Severity.WARNING,
+        Code.MIXED_PROTOCOLS,
+        f"still of the classic protocol: {len(classic)} of {say_count(len(case.group.members), 'member')}",
+        evidence=say_some([f"classic: {say_member(member)}" for member in classic]),
+        advice="Set group.protocol=consumer on these members too and restart them, to finish the migration to KIP-848.",
+        classic=[member_facts(member) for member in classic],
+    )
+
+
+def mixed_static_members(case: Case) -> Iterable[Finding]:
+    static = [member for member in case.group.members if member.instance_id is not None]
+    dynamic = [member for member in case.group.members if member.instance_id is None]
+    if not static or not dynamic:
+        return
+    yield case.finding(
+        Severity.NOTICE,
+        Code.MIXED_STATIC_MEMBERS,
+        f"without a group.instance.id, beside others with one: {len(dynamic)} of {len(case.group.members)} members",
+        evidence=say_some([f"without: {say_member(member)}" for member in dynamic]),
+        advice="Give every member its own group.instance.id: a restart of one without it still rebalances the group.",
+        static=[member_facts(member) for member in static],
+        dynamic=[member_facts(member) for member in dynamic],
+    )
+
+
+def static_member_missing(case: Case) -> Iterable[Finding]:
+    """A static member stays in its group until its session runs out: one that is gone was away for longer."""
+    here = {member.instance_id for member in case.group.members}
+    gone: dict[str, tuple[float, Member]] = {}
+    for sighting in case.sightings:
+        for member in sighting.seen.group.members:
+            if member.instance_id is not None and member.instance_id not in here:
+                gone[member.instance_id] = sighting.at, member
+    if not gone:
+        return
+    yield case.finding(
+        Severity.WARNING,
+        Code.STATIC_MEMBER_MISSING,
+        f"{say_count(len(gone), 'static member')} went missing",
+        evidence=say_some(
+            [f"{say_member(member)}, last seen {case.last.at - at:.0f} s ago" for at, member in gone.values()]
+        ),
+        advice=(
+            "See whether these instances run. They did not come back within their session.timeout.ms, so their"
+            " partitions went to others; if they are gone for good, this is the one rebalance that it takes."
+        ),
+        missing=[member_facts(member, last_seen_at=at) for at, member in gone.values()],
+    )
+
+
+def _subscription_line(topics: tuple[str, ...], regex: str | None, members: list[Member]) -> str:
+    wanted = [*say_some(topics, limit=4), *([f"pattern {regex}"] if regex else [])]
+    return (
+        f"{', '.join(wanted) or 'nothing'}: {', '.join(say_some([say_member(member) for member in members], limit=3))}"
+    )

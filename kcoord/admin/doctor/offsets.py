@@ -1,0 +1,190 @@
+"""Committed offsets that lead nowhere: before the log starts, beyond its end, of what does not exist; or soon will."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kcoord.admin.doctor.case import Case, partition_facts
+from kcoord.admin.doctor.finding import Code, Finding, Severity
+from kcoord.admin.durations import say_duration
+from kcoord.admin.looking import SeenPartition
+from kcoord.admin.model import Bounds, GroupType, TopicPartition
+from kcoord.admin.saying import say_count, say_partitions, say_some
+
+_NEAR: Final = 0.1  # of what is kept: the time that is left, or the records that are
+
+
+def offset_before_log_start(case: Case) -> Iterable[Finding]:
+    gone = {seen.tp: (offset, bounds) for seen, offset, bounds in _committed(case) if offset < bounds.start}
+    if not gone:
+        return
+    lost = sum(bounds.start - offset for offset, bounds in gone.values())
+    yield case.finding(
+        Severity.ERROR,
+        Code.OFFSET_BEFORE_LOG_START,
+        f"deleted before the group read them: up to {say_count(lost, 'record')}",
+        evidence=say_some(
+            [
+                f"{tp}: committed {offset:,}, but the log starts at {bounds.start:,}: {bounds.start - offset:,} lost"
+                for tp, (offset, bounds) in gone.items()
+            ]
+        ),
+        advice=(
+            "The next fetch there is out of range: auto.offset.reset decides, and its default, latest, skips what is"
+            " left as well. Reset these partitions to the start of the log (`kcoord offsets reset --to-earliest`, with"
+            " the members stopped), and find out why the group was further behind than retention allows."
+        ),
+        lost=lost,
+        partitions=_range_facts(gone),
+    )
+
+
+def offset_beyond_log_end(case: Case) -> Iterable[Finding]:
+    beyond = {seen.tp: (offset, bounds) for seen, offset, bounds in _committed(case) if offset > bounds.end}
+    if not beyond:
+        return
+    yield case.finding(
+        Severity.ERROR,
+        Code.OFFSET_BEYOND_LOG_END,
+        f"beyond the end of the log: {say_count(len(beyond), 'committed offset')}",
+        evidence=say_some(
+            [
+                f"{tp}: committed {offset:,}, but the log ends at {bounds.end:,}"
+                for tp, (offset, bounds) in beyond.items()
+            ]
+        ),
+        advice=(
+            "The topic was deleted and made again, or its log was cut off (an unclean leader election, a restore from"
+            " an older copy). Records up to the committed offset will be skipped or read again, as auto.offset.reset"
+            " says. Decide where the group shall go on, and reset these partitions with `kcoord offsets reset`."
+        ),
+        partitions=_range_facts(beyond),
+    )
+
+
+def offset_near_retention(case: Case) -> Iterable[Finding]:
+    near = [near for each in _committed(case) if (near := _near_time(case, each.seen) or _near_bytes(case, each))]
+    if not near:
+        return
+    yield case.finding(
+        Severity.WARNING,
+        Code.OFFSET_NEAR_RETENTION,
+        f"unread records of {say_count(len(near), 'partition')} are about to be deleted",
+        evidence=say_some([f"{each.tp}: {each.says}" for each in near]),
+        advice=(
+            "Give the topic more time, before records are lost: raise retention.ms or retention.bytes until the group"
+            " has caught up (`kafka-configs --alter --entity-type topics`), and speed the group up."
+        ),
+        partitions=[partition_facts(each.tp, **each.facts) for each in near],
+    )
+
+
+def offset_of_missing_partition(case: Case) -> Iterable[Finding]:
+    missing = [seen.tp for seen in case.last.seen.partitions if seen.committed and _is_missing(case, seen.tp)]
+    if not missing:
+        return
+    topics = sorted({tp.topic for tp in missing} & case.facts.missing_topics)
+    yield case.finding(
+        Severity.WARNING,
+        Code.OFFSET_OF_MISSING_PARTITION,
+        f"{say_count(len(missing), 'committed offset')} of partitions that do not exist",
+        evidence=[
+            f"committed: {say_partitions(missing)}",
+            *say_some([f"there is no topic {topic}" for topic in topics]),
+        ],
+        advice=(
+            "If the topic comes back under the same name, the group goes on at these offsets and skips what is before"
+            " them: remove them with `kcoord offsets delete`."
+        ),
+        partitions=[partition_facts(tp) for tp in missing],
+    )
+
+
+class _Known(NamedTuple):
+    seen: SeenPartition
+    offset: int
+    bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Near:
+    tp: TopicPartition
+    says: str
+    facts: Mapping[str, object]
+
+
+def _committed(case: Case) -> list[_Known]:
+    """A share group's start offset is the broker's own, which keeps it within the log."""
+    if case.group.type is GroupType.SHARE:
+        return []
+    return [
+        _Known(seen, seen.committed.offset, seen.bounds)
+        for seen in case.last.seen.partitions
+        if seen.committed and seen.bounds
+    ]
+
+
+def _near_time(case: Case, seen: SeenPartition) -> _Near | None:
+    """A record goes when all of its segment is older than retention.ms, so this is the soonest that it can."""
+    retention = _limit(case, seen.tp.topic, "retention.ms")
+    if not retention or not seen.lag or seen.lag < 0 or seen.next_record_at is None or seen.next_record_at < 0:
+        return None
+    age, kept = case.last.at - seen.next_record_at / 1000, retention / 1000
+    if age < kept * (1 - _NEAR):
+        return None
+    left = f"{say_duration(kept - age)} are left" if age < kept else "its time is over"
+    old = f"the next record is {say_duration(age)} old, of {say_duration(kept)} that retention.ms gives"
+    return _Near(
+        tp=seen.tp,
+        says=f"{old}: {left}; lag {seen.lag:,}",
+        facts={"lag": seen.lag, "next_record_age": age, "retention_ms": retention},
+    )
+
+
+def _near_bytes(case: Case, known: _Known) -> _Near | None:
+    """Sizes are not told, so records stand for bytes. A log that still begins at 0 has never lost any."""
+    seen, offset, (start, end) = known
+    retention = _limit(case, seen.tp.topic, "retention.bytes")
+    ahead = offset - start
+    if not retention or not seen.lag or start == 0 or not 0 <= ahead < (end - start) * _NEAR:
+        return None
+    says = f"{ahead:,} records before the next one will be deleted, of {end - start:,} that retention.bytes keeps"
+    if seconds := _reached_in(case, seen.tp, ahead):
+        says += f"; at the pace of now it is reached in {say_duration(seconds)}"
+    return _Near(
+        tp=seen.tp,
+        says=f"{says}; lag {seen.lag:,}",
+        facts={"lag": seen.lag, "records_before": ahead, "retention_bytes": retention},
+    )
+
+
+def _reached_in(case: Case, tp: TopicPartition, ahead: int) -> float | None:
+    first = case.histories[tp][0].bounds
+    last = case.histories[tp][-1].bounds
+    if not case.span or not first or not last or last.start <= first.start:
+        return None
+    return ahead / (last.start - first.start) * case.span
+
+
+def _limit(case: Case, topic: str, name: str) -> int | None:
+    """A limit after which records are deleted; None if there is none, or it is not known."""
+    config = case.facts.topic_configs.get(topic, {})
+    if "delete" not in config.get("cleanup.policy", "").split(","):
+        return None
+    try:
+        limit = int(config.get(name, ""))
+    except ValueError:
+        return None
+    return limit if limit > 0 else None
+
+
+def _is_missing(case: Case, tp: TopicPartition) -> bool:
+    topic = case.facts.topics.get(tp.topic)
+    return tp.topic in case.facts.missing_topics or (topic is not None and tp.partition not in topic.leaders)
+
+
+def _range_facts(partitions: Mapping[TopicPartition, tuple[int, Bounds]]) -> list[dict[str, object]]:
+    return [
+        partition_facts(tp, committed=offset, start=bounds.start, end=bounds.end)
+        for tp, (offset, bounds) in partitions.items()
+    ]

@@ -1,0 +1,118 @@
+"""A sticky assignor: as even as the subscriptions allow, and each partition stays with its owner where that can be.
+
+Every partition that has an owner who still wants it stays there; the others go to whoever has least. Then partitions
+move along paths: a member that has at least two more than another gives one away, if need be through members in
+between that can take the one topic and give the other. When no such path is left, no plan is more even: this is the
+optimal semi-matching of Harvey, Ladner, Lovász and Tamir (2003), whose proof is that such a path exists otherwise.
+Kafka's sticky assignor moves partitions directly only, and where subscriptions differ may end less even.
+"""
+
+from collections import deque
+from collections.abc import Collection
+from typing import Final, TypeAlias
+
+from kcoord.assignors.plan import Partition, PartitionCounts, Plan, Subscriber
+
+_Move: TypeAlias = tuple[str, str, str]  # a giver, a topic, a taker
+
+_ENOUGH: Final = 2  # who has so many more than another can give one away, and both are nearer to each other
+
+
+def assign_sticky(subscribers: Collection[Subscriber], counts: PartitionCounts) -> Plan:
+    shares = _Shares(subscribers)
+    for each in subscribers:
+        for topic, index in sorted(each.owned):
+            if topic in each.topics and index < counts.get(topic, 0):
+                shares.keep((topic, index), each.member_id)
+    for topic in sorted(shares.wanting, key=lambda name: (len(shares.wanting[name]), name)):
+        for index in range(counts.get(topic, 0)):
+            shares.give_to_the_poorest((topic, index))
+    shares.even_out()
+    return shares.plan()
+
+
+class _Shares:
+    """Who has what so far: by member, then by topic, so that a path is searched in topics and not in partitions."""
+
+    def __init__(self, subscribers: Collection[Subscriber]) -> None:
+        self.wanting: dict[str, list[str]] = {}
+        for each in sorted(subscribers, key=lambda subscriber: subscriber.member_id):
+            for topic in set(each.topics):
+                self.wanting.setdefault(topic, []).append(each.member_id)
+        self._held: dict[str, dict[str, set[int]]] = {each.member_id: {} for each in subscribers}
+        self._load: dict[str, int] = dict.fromkeys(self._held, 0)
+        self._placed: set[Partition] = set()
+
+    def keep(self, partition: Partition, member_id: str) -> None:
+        """The first who claims it has it."""
+        if partition not in self._placed:
+            self._place(partition, member_id)
+
+    def give_to_the_poorest(self, partition: Partition) -> None:
+        if partition not in self._placed:
+            self._place(partition, min(self.wanting[partition[0]], key=lambda member: (self._load[member], member)))
+
+    def even_out(self) -> None:
+        while path := self._path():
+            for giver, topic, taker in path:
+                self._move(giver, topic, taker)
+
+    def plan(self) -> Plan:
+        return {
+            member: tuple((topic, index) for topic in sorted(held) for index in sorted(held[topic]))
+            for member, held in self._held.items()
+        }
+
+    def _path(self) -> list[_Move]:
+        """From the richest that can give to the poorest that it can give to, so that no partition moves in vain."""
+        least = min(self._load.values(), default=0)
+        for member in sorted(self._load, key=self._load.__getitem__, reverse=True):
+            if self._load[member] - least < _ENOUGH:
+                break
+            if path := self._path_from(member, least):
+                return path
+        return []
+
+    def _path_from(self, richest: str, least: int) -> list[_Move]:
+        """The last move first: who is in between gives before it takes. Nothing if it can give to nobody."""
+        came = self._reachable(richest, least)
+        poorest = min(came, key=self._load.__getitem__, default=richest)  # of equals the nearest
+        if self._load[richest] - self._load[poorest] < _ENOUGH:
+            return []
+        path = [came[poorest]]
+        while (giver := path[-1][0]) != richest:
+            path.append(came[giver])
+        return path
+
+    def _reachable(self, richest: str, least: int) -> dict[str, _Move]:
+        """By which last move each is reached, the nearest first; as far as one that has least, for none has less."""
+        came: dict[str, _Move] = {}
+        seen_topics: set[str] = set()
+        waiting = deque([richest])
+        while waiting:
+            giver = waiting.popleft()
+            for topic in sorted(self._held[giver].keys() - seen_topics):
+                seen_topics.add(topic)
+                for taker in self.wanting[topic]:
+                    if taker == richest or taker in came:
+                        continue
+                    came[taker] = giver, topic, taker
+                    if self._load[taker] == least:
+                        return came
+                    waiting.append(taker)
+        return came
+
+    def _place(self, partition: Partition, member_id: str) -> None:
+        topic, index = partition
+        self._held[member_id].setdefault(topic, set()).add(index)
+        self._load[member_id] += 1
+        self._placed.add(partition)
+
+    def _move(self, giver: str, topic: str, taker: str) -> None:
+        index = max(self._held[giver][topic])
+        self._held[giver][topic].remove(index)
+        if not self._held[giver][topic]:
+            del self._held[giver][topic]
+        self._held[taker].setdefault(topic, set()).add(index)
+        self._load[giver] -= 1
+        self._load[taker] += 1

@@ -1,0 +1,18 @@
+"""The examination in one call, for tests of single findings."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kcoord.admin.doctor.case import Facts
+from kcoord.admin.doctor.examining import examine
+from kcoord.admin.doctor.finding import Code, Finding
+from kcoord.admin.looking import Look
+from kcoord.admin.model import Topic
+
+
+def findings(*looks: Look, topics: Iterable[Topic] = (), **facts: Any) -> dict[Code, Finding]:
+    """By code; no check says the same twice of one group."""
+    found = examine(looks, Facts(topics={topic.name: topic for topic in topics}, **facts))
+    by_code = {finding.code: finding for finding in found}
+    assert len(by_code) == len(found)
+    return by_code

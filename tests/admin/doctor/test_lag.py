@@ -1,0 +1,141 @@
+"""Findings about lag and commits."""
+
+from dataclasses import replace
+
+import pytest
+
+from kcoord.admin.doctor.finding import Code, Severity
+from kcoord.admin.looking import Look
+from kcoord.admin.model import Committed, Group, GroupType
+from tests.admin.doctor.examined import findings
+from tests.admin.seen import group, look, member, seen, seen_partition, tp
+
+WORKING = group(member("a", "t-0"), member("b", "t-1"))
+EMPTY = group(state="Empty")
+
+
+def _looks(of: Group, *moments: tuple[float, int | None, int], other: int = 9) -> list[Look]:
+    """t-0 at so many seconds as (committed, end); nothing happens in t-1."""
+    return [
+        look(seen(of, {"t-0": (committed, 0, end), "t-1": (other, 0, other)}), after=after)
+        for after, committed, end in moments
+    ]
+
+
+def test_lag_that_grows_while_members_work_is_told_with_its_rate() -> None:
+    growing = findings(*_looks(WORKING, (0, 100, 200), (30, 400, 700), (60, 700, 1400)))[Code.LAG_GROWING]
+    assert growing.severity is Severity.WARNING
+    assert growing.title == "the group falls behind by 10/s"
+    assert growing.evidence == ("lag 100 → 700 in 1m", "written 20/s, consumed 10/s", "t-0: +600")
+    assert growing.facts["growth_per_second"] == 10.0
+
+
+def test_what_one_commit_interval_explains_is_not_growth() -> None:
+    """Between two commits lag grows by all that is written: five seconds of it in ten prove nothing."""
+    assert Code.LAG_GROWING not in findings(*_looks(WORKING, (0, 100, 100), (10, 150, 200)))
+    assert Code.LAG_GROWING in findings(*_looks(WORKING, (0, 100, 100), (10, 149, 200)))
+
+
+def test_lag_that_shrinks_or_stays_is_well() -> None:
+    assert not findings(*_looks(WORKING, (0, 0, 1000), (60, 500, 1200)))
+    assert not findings(*_looks(WORKING, (0, 500, 1000), (60, 800, 1300)))
+
+
+@pytest.mark.parametrize("seconds", [0, 5])
+def test_a_short_look_says_nothing_of_growth(seconds: float) -> None:
+    assert not findings(*_looks(WORKING, (0, 100, 200), (seconds, 101, 900)))
+
+
+def test_a_partition_without_commits_that_is_written_to_stands_still() -> None:
+    found = findings(*_looks(WORKING, (0, 100, 120), (10, 100, 130), (20, 100, 150)))
+    still = found[Code.COMMITS_STAND_STILL]
+    assert still.severity is Severity.WARNING
+    assert still.evidence == (
+        "t-0: committed 100 all the time, 30 records written meanwhile, lag 50; a 10.0.0.1 (a-id)",
+    )
+    assert Code.LAG_GROWING not in found  # the same growth is not told twice
+
+
+def test_standing_still_for_a_minute_is_an_error() -> None:
+    found = findings(*_looks(WORKING, (0, 100, 120), (60, 100, 150)))
+    assert found[Code.COMMITS_STAND_STILL].severity is Severity.ERROR
+
+
+def test_what_was_written_only_just_now_may_still_be_committed() -> None:
+    assert Code.COMMITS_STAND_STILL not in findings(*_looks(WORKING, (0, 100, 100), (20, 100, 101)))
+
+
+def test_a_marker_of_a_transaction_that_nobody_commits_past_is_no_standstill() -> None:
+    assert not findings(*_looks(WORKING, (0, 100, 101), (60, 100, 101)))
+
+
+def test_a_new_owner_has_not_stood_still() -> None:
+    other = group(member("x", "t-0"), member("b", "t-1"))
+    looks = [*_looks(WORKING, (0, 100, 120)), *_looks(other, (60, 100, 150))]
+    assert Code.COMMITS_STAND_STILL not in findings(*looks)
+
+
+def test_an_owned_partition_with_records_and_no_commit_is_told() -> None:
+    found = findings(*_looks(WORKING, (0, None, 50), (30, None, 50)))[Code.NOTHING_COMMITTED]
+    assert found.severity is Severity.WARNING
+    assert found.evidence == ("not committed: t 0", "owned by a 10.0.0.1 (a-id)", "seen so for 30s")
+
+
+def test_in_one_look_a_missing_commit_is_a_notice() -> None:
+    assert findings(*_looks(WORKING, (0, None, 50)))[Code.NOTHING_COMMITTED].severity is Severity.NOTICE
+
+
+def test_an_empty_partition_or_one_committed_at_last_is_well() -> None:
+    assert not findings(*_looks(WORKING, (0, None, 0)))
+    assert Code.NOTHING_COMMITTED not in findings(*_looks(WORKING, (0, None, 50), (30, 50, 50)))
+
+
+def test_an_empty_group_with_lag_is_a_notice_and_a_warning_when_it_grows() -> None:
+    assert findings(*_looks(EMPTY, (0, 100, 150)))[Code.NO_MEMBERS].severity is Severity.NOTICE
+    growing = findings(*_looks(EMPTY, (0, 100, 150), (10, 100, 250)))[Code.NO_MEMBERS]
+    assert growing.severity is Severity.WARNING
+    assert growing.title == "nobody consumes: 150 records waiting, more each second"
+    assert growing.evidence[:2] == ("lag 50 → 150 in 10s", "written 10/s, consumed 0/s")
+
+
+def test_an_empty_group_without_lag_is_well() -> None:
+    assert not findings(*_looks(EMPTY, (0, 150, 150)))
+
+
+def test_consumers_that_take_partitions_by_themselves_commit_to_a_group_without_members() -> None:
+    assert not findings(*_looks(EMPTY, (0, 100, 150), (10, 120, 250)))
+
+
+def test_offsets_of_a_topic_that_is_not_read_any_more_are_a_notice() -> None:
+    old = {"t-0": (9, 0, 9), "old-0": (5, 0, 25), "old-1": (5, 0, 5)}
+    abandoned = findings(look(seen(group(member("a", "t-0")), old)))[Code.ABANDONED_TOPIC]
+    assert abandoned.severity is Severity.NOTICE
+    assert abandoned.evidence == ("committed, not subscribed: old 0-1", "lag there: 20")
+
+
+def test_lag_of_a_topic_that_is_not_read_any_more_is_no_growth() -> None:
+    looks = [
+        look(seen(group(member("a", "t-0")), {"t-0": (9, 0, 9), "old-0": (5, 0, end)}), after=after)
+        for after, end in ((0, 25), (60, 2500))
+    ]
+    assert Code.LAG_GROWING not in findings(*looks)
+
+
+def test_a_share_group_falls_behind_too() -> None:
+    sharing = group(member("a", "t-0"), kind=GroupType.SHARE)
+    looks = [look(seen(sharing, {"t-0": (10, 0, end)}), after=after) for after, end in ((0, 20), (60, 2000))]
+    assert findings(*looks).keys() == {Code.LAG_GROWING}
+
+
+def test_a_lag_that_is_told_needs_no_log() -> None:
+    def told(lag: int, after: float) -> Look:
+        sharing = seen(group(member("a", "t-0"), kind=GroupType.SHARE), {"t-0": None})
+        told = seen_partition(tp("t-0"), Committed(10, told_lag=lag), None, sharing.group.members[0])
+        return look(replace(sharing, partitions=(told,)), after=after)
+
+    growing = findings(told(5, 0), told(65, 60))[Code.LAG_GROWING]
+    assert growing.evidence[0] == "lag 5 → 65 in 1m"
+
+
+def test_an_offset_beyond_the_end_that_comes_nearer_to_it_is_no_growth() -> None:
+    assert Code.LAG_GROWING not in findings(*_looks(WORKING, (0, 900, 100), (60, 901, 800)))
