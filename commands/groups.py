@@ -9,10 +9,12 @@ from .lazy import LazyGroup, Verb
 from .output import output_options
 
 _verbs: Final = {
+    "delete": Verb("groups_delete", "delete_groups", "Delete groups that have no members."),
     "describe": Verb("groups_describe", "describe", "State, members, offsets and lag of groups."),
     "doctor": Verb("groups_doctor", "doctor", "What is wrong with groups, and what to do about it."),
     "lag": Verb("groups_lag", "lag", "How far groups are behind, in records and in time."),
     "list": Verb("groups_list", "list_groups", "The groups of a cluster."),
+    "remove-member": Verb("groups_remove_member", "remove_member", "Remove members from a group."),
     "watch": Verb("groups_watch", "watch", "Groups as they change: state, owners, lag and its speed."),
 }
 
@@ -21,7 +23,7 @@ _verbs: Final = {
 @connection_options
 @output_options
 def groups() -> None:
-    """Groups of a live cluster. Reading never joins a group.
+    """Groups of a live cluster. Reading never joins a group; what changes something shows its plan first.
 
     \b
     kcoord groups list -b localhost:9092

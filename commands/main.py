@@ -20,11 +20,12 @@ _verbs: Final = {
     "completion": Verb("completion", "completion", "Let the shell complete commands, groups, topics and contexts."),
     "context": Verb("context", "context", "Named clusters: where they are and how to log in."),
     "demo": Verb("demo", "demo", "The tour: what works, shown on an embedded cluster."),
-    "groups": Verb("groups", "groups", "Groups of a live cluster: list, describe, lag, watch, doctor."),
+    "groups": Verb("groups", "groups", "Groups of a live cluster: list, describe, lag, watch, doctor, delete."),
     "log": Verb("log", "log", "What is in the files of a log: batches, records, groups and their offsets."),
+    "offsets": Verb("offsets", "offsets", "Offsets of groups: reset, delete, export, import, compare, take back."),
     "serve": Verb("serve", "serve", "A local cluster that Kafka's clients use as if it were Kafka."),
 }
-_ABOUT_LIVE_CLUSTERS: Final = ("context", "groups")
+_ABOUT_LIVE_CLUSTERS: Final = ("context", "groups", "offsets")
 _COLLECT_AFTER: Final = 200_000  # objects: a command makes many, keeps most of them, and is soon over
 
 
@@ -37,16 +38,17 @@ _COLLECT_AFTER: Final = 200_000  # objects: a command makes many, keeps most of 
 @output_options
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Groups of live Kafka clusters, and an embedded cluster for Kafka's clients.
+    """Groups and offsets of live Kafka clusters, and an embedded cluster for Kafka's clients.
 
     \b
     kcoord groups list -b broker:9092             the groups of a cluster
     kcoord groups describe orders -b broker:9092  one of them: lag, members
+    kcoord offsets reset orders --all-topics --to @-1h    the plan; --execute
     kcoord serve --topic orders:3                 a cluster on 127.0.0.1:9092
     kcoord log dump data/__consumer_offsets-7     the files of a broker
     kcoord demo                                   the tour
 
-    -b, -o and the other options of groups may stand anywhere: before the noun, the verb, or after it.
+    -b, -o and the other options of groups and offsets may stand anywhere: before the noun, the verb, or after it.
     """
     if shared_values(ctx) and ctx.invoked_subcommand not in _ABOUT_LIVE_CLUSTERS:
         raise click.UsageError(f"what stands before {ctx.invoked_subcommand!r} means nothing to it", ctx)

@@ -44,8 +44,9 @@ The road of a request, and where each step is:
                asked (live), over our own connections (wire/) or through librdkafka (librdkafka/), and again if it was
                refused for now (settling);
                how to reach a cluster (connecting/); one look at groups (looking, read by reading), lag added up
-               (totals), change between looks (pace, watching); what is wrong with groups (doctor/). Of what is above
-               it here it knows assignors/, wire/, java_properties and errors alone
+               (totals), change between looks (pace, watching); what is wrong with groups (doctor/); changing offsets,
+               with plans and undo, and carrying them elsewhere (offsets/); deleting, removing. Of what is above it here
+               it knows assignors/, wire/, java_properties and errors alone
     testing/   for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle, the
                pytest plugin
     commands/  the command line; on disk beside kcoord/, installed as kcoord.commands

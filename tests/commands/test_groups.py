@@ -282,6 +282,44 @@ def test_lag_whose_age_is_not_known_may_be_too_old(world: LiveWorld, group: str,
     assert (done.exit_code, done.stderr[-len(said) :]) == (1, said)
 
 
+# remove-member
+
+
+def test_the_plan_of_removing_a_member_changes_nothing(world: LiveWorld) -> None:
+    before = document(world, "describe", "shop", "--members")["groups"]
+    done = groups(world, "remove-member", "shop", "--instance-id", "worker-1")
+    assert done.exit_code == 0
+    assert "worker-1" in done.stdout
+    assert done.stderr == "Nothing was changed: add --execute to do it.\n"
+    assert document(world, "describe", "shop", "--members")["groups"] == before
+    assert document(world, "remove-member", "shop", "--all-members")["executed"] is False
+
+
+def test_a_removed_member_is_gone(world: LiveWorld) -> None:
+    member_id = world.join("leaving", assignment=orders(2))
+    done = groups(world, "remove-member", "leaving", "--member-id", member_id, "--execute")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1].split()[-1] == "removed"
+    assert document(world, "describe", "leaving")["groups"][0]["members"] == []
+    again = groups(world, "remove-member", "leaving", "--all-members", "--execute")
+    assert (again.exit_code, again.stdout) == (1, "")
+    assert "group leaving has no members" in again.stderr
+    world.cluster.delete_groups(["leaving"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nobody", "--all-members"], "kcoord: group nobody: GROUP_ID_NOT_FOUND"),
+        (["shop", "--member-id", "x", "--instance-id", "y", "--execute"], "group shop has no member x, no instance y"),
+    ],
+)
+def test_members_that_are_not_there_cannot_be_removed(world: LiveWorld, arguments: list[str], said: str) -> None:
+    done = groups(world, "remove-member", *arguments)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert said in done.stderr
+
+
 # Bad input
 
 
@@ -291,6 +329,7 @@ def test_lag_whose_age_is_not_known_may_be_too_old(world: LiveWorld, group: str,
         (["describe"], "name one or more groups, or say --regex PATTERN or --all-groups"),
         (["lag", "shop", "--all-groups"], "--all-groups is all of them: name none besides"),
         (["describe", "shop", "--members", "--state"], "--offsets, --members and --state exclude each other"),
+        (["remove-member", "shop"], "say which: --member-id, --instance-id or --all-members"),
         (["list", "--state", "Sleeping"], "is not one of"),
         (["list", "--sort", "age"], "is not one of"),
         (["lag", "shop", "--fail-above", "-1"], "is not in the range"),
@@ -312,6 +351,7 @@ def test_a_usage_error_says_what_is_wrong_and_exits_2(world: LiveWorld, argument
     [
         (["describe", "--regex", "^stage"], "kcoord: no group matches '^stage': there are 5, see `kcoord groups list`"),
         (["describe", "\udcff"], "kcoord: "),
+        (["remove-member", "\x1b[31m", "--all-members"], r"kcoord: group \x1b[31m: GROUP_ID_NOT_FOUND"),
     ],
 )
 def test_what_fails_is_one_line_without_a_traceback(world: LiveWorld, arguments: list[str], said: str) -> None:

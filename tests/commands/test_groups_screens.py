@@ -47,6 +47,8 @@ SCREENS = {
     "state": ("groups", "describe", "--all-groups", "--state", "--no-time"),
     "lag": ("groups", "lag", "--all-groups", "--by", "partition"),
     "doctor": ("groups", "doctor", "--all-groups"),
+    "delete": ("groups", "delete", LONG, WIDE),
+    "plan": ("offsets", "reset", LONG, "--all-topics", "--to", "earliest"),
 }
 
 
@@ -85,6 +87,12 @@ def test_the_heading_of_a_group_is_broken_between_its_facts(world: LiveWorld) ->
 def test_states_on_a_small_screen_are_told_without_epochs(world: LiveWorld) -> None:
     small, large = (_header(shown(world, *SCREENS["state"], columns=columns)) for columns in (80, 200))
     assert [name for name in large if name not in small] == ["EPOCH", "ASSIGNMENT-EPOCH"]
+
+
+def test_what_a_plan_does_is_told_with_whole_numbers(world: LiveWorld) -> None:
+    lines = shown(world, *SCREENS["plan"], columns=80)
+    assert any("replays 1,000" in line for line in lines)
+    assert any("replays 2,000" in line for line in lines)
 
 
 def _header(lines: list[str]) -> list[str]:

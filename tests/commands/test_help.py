@@ -42,7 +42,8 @@ def examples(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("noun", "verbs"),
     [
-        ("groups", "list describe lag watch doctor"),
+        ("groups", "list describe lag watch doctor delete remove-member"),
+        ("offsets", "export import reset delete undo diff apply"),
         ("context", "add use list"),
         ("log", "dump"),
     ],
@@ -59,7 +60,7 @@ def test_every_command_has_help_with_an_example(path: str) -> None:
     assert re.search(rf"^ .*\b{re.escape(path)}\b", text, re.MULTILINE), f"{path} --help shows no example"
 
 
-@pytest.mark.parametrize("noun", ["groups", "serve", "log", "demo"])
+@pytest.mark.parametrize("noun", ["groups", "offsets", "serve", "log", "demo"])
 def test_the_first_page_shows_an_example_of_what_one_comes_for(noun: str) -> None:
     assert any(example.startswith(f"kcoord {noun}") for example in examples(help_of("kcoord")))
 
@@ -77,7 +78,7 @@ def test_the_group_above_says_of_a_command_what_it_says_itself_or_less(path: str
     assert line.strip().endswith(".")
 
 
-@pytest.mark.parametrize("source", ["commands.md", "doctor.md", *COMMANDS])
+@pytest.mark.parametrize("source", ["commands.md", "offsets.md", "doctor.md", *COMMANDS])
 def test_every_example_names_commands_and_options_that_there_are(source: str) -> None:
     text = (DOCS / source).read_text(encoding="utf-8") if source.endswith(".md") else help_of(source)
     for example in examples(text):

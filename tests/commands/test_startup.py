@@ -30,13 +30,15 @@ def imported(*arguments: str) -> set[str]:
     return modules
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["groups", "--help"], ["completion", "bash"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["groups", "--help"], ["offsets", "--help"], ["completion", "bash"]]
+)
 def test_what_needs_no_cluster_imports_nothing_heavy(arguments: list[str]) -> None:
     assert not HEAVY & imported(*arguments)
 
 
 def test_the_list_of_commands_is_told_without_loading_them() -> None:
-    nouns = {f"kcoord.commands.{noun}" for noun in ("context", "demo", "groups", "log", "serve")}
+    nouns = {f"kcoord.commands.{noun}" for noun in ("context", "demo", "groups", "log", "offsets", "serve")}
     assert not nouns & imported("--help")
 
 

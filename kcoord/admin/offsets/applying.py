@@ -1,0 +1,249 @@
+"""Doing a plan: look again, write the undo file, change, and look what is there now.
+
+The broker has the last word: offsets are committed as no member, which it takes only while a group has none. So a
+member that joins after the last look is not overruled; it is named in the outcome. What became of each partition is
+judged by what is committed afterwards, since a change may be made although the answer to it is an error.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum, StrEnum, auto
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kcoord.admin.live import LiveCluster
+from kcoord.admin.model import Answers, Committed, TopicPartition
+from kcoord.admin.offsets.checking import WorldChanged, differences
+from kcoord.admin.offsets.plans import Change, GroupPlan, Plan
+from kcoord.admin.offsets.undoing import UndoPlace, undo_of, write_undo
+from kcoord.admin.offsets.world import Logs, read_groups, read_logs
+from kcoord.admin.saying import say_some
+from kcoord.errors import ErrorCode
+
+GROUPS_AT_ONCE: Final = 10  # are looked at again before they are changed
+
+
+class Fate(StrEnum):
+    """What became of one partition, judged by what is committed now."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    OVERWRITTEN = "overwritten"  # the broker took it, and something else is committed now
+    UNKNOWN = "unknown"  # no answer came that is sure, or it could not be read again: it may be done, now or soon
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """`now` is what is committed after it, if that could be read."""
+
+    group: str
+    change: Change
+    fate: Fate
+    now: Committed | None
+    was_read: bool = True
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """The outcome of each partition. `undo_path` is None if all is as it was before: there is nothing to undo."""
+
+    outcomes: tuple[Outcome, ...]
+    undo_path: Path | None
+
+    @property
+    def failed(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.fate is not Fate.DONE)
+
+
+def apply(
+    cluster: LiveCluster,
+    plan: Plan,
+    *,
+    undo: UndoPlace,
+    now: datetime,
+    wrote: Callable[[Path], None] = lambda _: None,
+) -> Applied:
+    """Do exactly this plan. Raises WorldChanged, before anything was changed, if the world is not as it found it.
+
+    `wrote` is told where the undo file is before anything is changed; from then on no failure is raised, but is an
+    outcome. Each group is looked at again right before its change, as there may be many before it: one that has
+    changed since is refused, and the others are done.
+    """
+    logs = check(cluster, plan)
+    undo_path = write_undo(undo_of(plan, made_at=now), undo)
+    wrote(undo_path)
+    refusals: dict[str, Refusals] = {}
+    for first in range(0, len(plan.groups), GROUPS_AT_ONCE):
+        batch = replace(plan, groups=plan.groups[first : first + GROUPS_AT_ONCE])
+        refusals |= _change_batch(cluster, batch, logs)
+    outcomes = _outcomes(cluster, plan, refusals)
+    if all(_is_untouched(outcome, refusals[outcome.group].get(outcome.change.tp)) for outcome in outcomes):
+        undo_path.unlink(missing_ok=True)
+        return Applied(outcomes=outcomes, undo_path=None)
+    return Applied(outcomes=outcomes, undo_path=undo_path)
+
+
+def check(cluster: LiveCluster, plan: Plan) -> Logs:
+    """Raises WorldChanged with all that speaks against this plan now; else the logs as they are now."""
+    groups = read_groups(cluster, [group.group for group in plan.groups])
+    logs = read_logs(
+        cluster, (change.tp for group in plan.groups for change in group.changes if change.new is not None)
+    )
+    found = differences(plan, cluster_id=cluster.cluster_id(), groups=groups, logs=logs)
+    if found:
+        raise WorldChanged(found)
+    return logs
+
+
+class Said(Enum):
+    """What follows from a refusal."""
+
+    NOT_TRIED = auto()
+    NOT_DONE = auto()
+    PERHAPS = auto()  # it may be done, now or soon
+
+
+class Refused(NamedTuple):
+    """Why, in words, and whether it may be done all the same."""
+
+    why: str
+    said: Said = Said.NOT_DONE
+
+
+Refusals = Mapping[TopicPartition, Refused]
+
+
+def _change_batch(cluster: LiveCluster, plan: Plan, logs: Logs) -> dict[str, Refusals]:
+    """Look at these groups again, and change those that are as the plan found them."""
+    try:
+        groups = read_groups(cluster, [group.group for group in plan.groups])
+    except Exception as error:  # groups before these may be changed: it must be told
+        lost = Refused(f"not tried: {error}", Said.NOT_TRIED)
+        return {group.group: _all_refused(group, lost) for group in plan.groups}
+    refusals: dict[str, Refusals] = {}
+    for group in plan.groups:
+        one = replace(plan, groups=(group,))
+        found = differences(one, cluster_id=plan.cluster_id, groups=groups, logs=logs)
+        changed = Refused(f"not tried, changed since: {'; '.join(say_some(found))}", Said.NOT_TRIED)
+        refusals[group.group] = _all_refused(group, changed) if found else _change(cluster, group)
+    return refusals
+
+
+def _all_refused(group: GroupPlan, refused: Refused) -> Refusals:
+    return {change.tp: refused for change in group.changes}
+
+
+def _change(cluster: LiveCluster, plan: GroupPlan) -> Refusals:
+    commits = {change.tp: change.new for change in plan.changes if change.new is not None}
+    deletions = [change.tp for change in plan.changes if change.new is None]
+    refused: dict[TopicPartition, Refused] = {}
+    asked: set[TopicPartition] = set()
+    try:
+        if commits:
+            asked |= commits.keys()
+            refused |= _refused(plan.group, cluster.commit(plan.group, commits), commits)
+            asked -= commits.keys()
+        if deletions and not refused:
+            asked |= set(deletions)
+            refused |= _refused(plan.group, cluster.delete_offsets(plan.group, deletions), deletions)
+        elif deletions:
+            refused |= dict.fromkeys(deletions, _not_tried)
+    except Exception as error:  # whatever it is: the rest of the plan goes on, and what was done must be told
+        why = f"no answer came: {error}" if isinstance(error, ConnectionError) else f"it failed: {error}"
+        refused |= dict.fromkeys(asked, Refused(why, Said.PERHAPS))
+        if not asked.issuperset(deletions):
+            refused |= dict.fromkeys(deletions, _not_tried)
+    return refused
+
+
+def _refused(
+    group: str, answers: Answers[TopicPartition, ErrorCode], asked: Collection[TopicPartition]
+) -> dict[TopicPartition, Refused]:
+    """A partition without an answer is refused, too. What was said besides an error is said of the whole group."""
+    errors = {tp: answers.found.get(tp) for tp in asked}
+    said = {refusal.error: refusal.message for refusal in answers.refused if refusal.what == f"group {group}"}
+    return {
+        tp: why_refused(error, said.get(error, "") if error is not None else "")
+        for tp, error in errors.items()
+        if error is not ErrorCode.none
+    }
+
+
+_not_tried: Final = Refused("not tried, after others were refused", Said.NOT_TRIED)
+_MEMBER_JOINED: Final = "a member has joined the group meanwhile, and the broker took nothing from outside"
+_WHY: Final = {
+    ErrorCode.unknown_member_id: _MEMBER_JOINED,
+    ErrorCode.illegal_generation: _MEMBER_JOINED,
+    ErrorCode.stale_member_epoch: _MEMBER_JOINED,
+    ErrorCode.rebalance_in_progress: _MEMBER_JOINED,
+    ErrorCode.non_empty_group: "the group has members that are no consumers: stop them first",
+    ErrorCode.group_subscribed_to_topic: "a member of the group subscribes to this topic: stop it first",
+    ErrorCode.group_id_not_found: "the group does not exist",
+    ErrorCode.unknown_topic_or_partition: "the cluster does not have this partition",
+    ErrorCode.group_authorization_failed: "not allowed: READ on the group is needed, and DELETE to delete offsets",
+    ErrorCode.topic_authorization_failed: "not allowed: READ on the topic is needed",
+    ErrorCode.offset_metadata_too_large: "the metadata is larger than the broker takes (offset.metadata.max.bytes)",
+}
+# With these errors nothing was done. After others it may be: COORDINATOR_NOT_AVAILABLE, for instance, is also said of
+# offsets that were written and not replicated in time.
+_SURELY_NOT: Final = frozenset(_WHY) | {
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.fenced_instance_id,
+    ErrorCode.fenced_member_epoch,
+    ErrorCode.invalid_commit_offset_size,
+    ErrorCode.invalid_group_id,
+    ErrorCode.invalid_request,
+    ErrorCode.unknown_topic_id,
+    ErrorCode.unsupported_version,
+}
+
+
+def why_refused(error: ErrorCode | None, message: str = "") -> Refused:
+    if error is None:
+        return Refused("the broker said nothing of it", Said.PERHAPS)
+    if error is ErrorCode.operation_not_attempted:
+        return _not_tried
+    name = error.name.upper()
+    words = _WHY.get(error) or message
+    said = Said.NOT_DONE if error in _SURELY_NOT else Said.PERHAPS
+    return Refused(f"{words} ({name})" if words else name, said)
+
+
+def _outcomes(cluster: LiveCluster, plan: Plan, refusals: Mapping[str, Refusals]) -> tuple[Outcome, ...]:
+    try:
+        committed = cluster.committed([group.group for group in plan.groups]).found
+    except Exception:  # then nothing is known, which the outcomes tell
+        committed = {}
+    return tuple(
+        _outcome(group.group, change, refusals[group.group].get(change.tp), committed.get(group.group))
+        for group in plan.groups
+        for change in group.changes
+    )
+
+
+def _outcome(
+    group: str, change: Change, refused: Refused | None, committed: Mapping[TopicPartition, Committed] | None
+) -> Outcome:
+    """By what is committed now; the broker's word is the reason that is told."""
+    if committed is None:
+        fate = Fate.REFUSED if refused and refused.said is Said.NOT_TRIED else Fate.UNKNOWN
+        why = f"{refused.why if refused else 'the broker took it'}; it could not be read again"
+        return Outcome(group=group, change=change, fate=fate, now=None, was_read=False, reason=why)
+    done = Outcome(group=group, change=change, fate=Fate.DONE, now=committed.get(change.tp))
+    if refused is None:
+        if done.now == change.new:
+            return done
+        return replace(done, fate=Fate.OVERWRITTEN, reason="the broker took it, and someone has changed it since")
+    if refused.said is not Said.NOT_TRIED and done.now == change.new != change.old:
+        return done
+    fate = Fate.UNKNOWN if refused.said is Said.PERHAPS else Fate.REFUSED
+    return replace(done, fate=fate, reason=refused.why)
+
+
+def _is_untouched(outcome: Outcome, refused: Refused | None) -> bool:
+    """Whether it is sure that this partition needs no undo."""
+    if refused is not None and refused.said is Said.NOT_TRIED:
+        return True
+    return outcome.fate is Fate.REFUSED and outcome.was_read and outcome.now == outcome.change.old

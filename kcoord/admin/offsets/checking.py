@@ -1,0 +1,70 @@
+"""Whether the world is still as a plan found it. Pure: each difference is a line."""
+
+from collections.abc import Iterator
+
+from kcoord.admin.model import Bounds, Committed
+from kcoord.admin.offsets.plans import Change, GroupPlan, Plan
+from kcoord.admin.offsets.world import GroupNow, Groups, Logs, why_unchangeable
+
+
+class WorldChanged(RuntimeError):
+    """What a plan rests on is no longer so; nothing was changed."""
+
+    def __init__(self, differences: tuple[str, ...]) -> None:
+        self.differences = differences
+        more = len(differences) - 1
+        besides = f" (and {more:,} more: see above)" if more else ""
+        super().__init__(f"nothing was changed, because the plan no longer holds: {differences[0]}{besides}")
+
+
+def differences(plan: Plan, *, cluster_id: str | None, groups: Groups, logs: Logs) -> tuple[str, ...]:
+    """What speaks against doing exactly this plan now; empty if nothing does."""
+    if plan.cluster_id != cluster_id:
+        return (f"the plan is for the cluster {plan.cluster_id!r}, and this is {cluster_id!r}",)
+    return tuple(line for group in plan.groups for line in _of_group(group, groups, logs))
+
+
+def _of_group(plan: GroupPlan, groups: Groups, logs: Logs) -> Iterator[str]:
+    now = groups.found.get(plan.group)
+    if now is None:
+        named = f"group {plan.group}"
+        why = next((str(refusal.error.name).upper() for refusal in groups.refused if refusal.what == named), "unknown")
+        yield f"group {plan.group!r} cannot be read: {why}"
+        return
+    if why_not := why_unchangeable(now):
+        yield f"group {plan.group!r}: {why_not}"
+    for change in plan.changes:
+        for line in _of_change(change, now, logs):
+            yield f"group {plan.group!r}, {change.tp}: {line}"
+
+
+def _of_change(change: Change, now: GroupNow, logs: Logs) -> Iterator[str]:
+    committed = now.committed.get(change.tp)
+    if committed != change.old:
+        yield f"the plan found {say_committed(change.old)}, and now there is {say_committed(committed)}"
+    if change.new is None:  # what is deleted needs no log
+        return
+    topic = logs.topics.get(change.tp.topic)
+    if topic is None:
+        yield "the topic does not exist"
+        return
+    if change.topic_id is not None and topic.id is not None and change.topic_id != topic.id:
+        yield f"the topic was made anew: its id was {change.topic_id} and is {topic.id}"
+    bounds = logs.bounds.get(change.tp)
+    if bounds is None:
+        yield "the log cannot be asked where it begins and ends"
+    elif _is_in(change.new, change.bounds) and not _is_in(change.new, bounds):
+        yield f"{change.new.offset} is no longer in the log, which is from {bounds.start} to {bounds.end}"
+
+
+def _is_in(committed: Committed, bounds: Bounds | None) -> bool:
+    """What was out of range when it was planned, and shown so, may be so still."""
+    return bounds is not None and bounds.start <= committed.offset <= bounds.end
+
+
+def say_committed(committed: Committed | None) -> str:
+    if committed is None:
+        return "nothing committed"
+    epoch = f" of leader epoch {committed.leader_epoch}" if committed.leader_epoch >= 0 else ""
+    metadata = f" with the metadata {committed.metadata!r}" if committed.metadata else ""
+    return f"offset {committed.offset}{epoch}{metadata}"

@@ -1,0 +1,160 @@
+"""Files that people keep: read with every field checked, written whole or not at all."""
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+Kind = TypeVar("Kind", str, int)
+INT64 = range(-(2**63), 2**63)
+
+
+class BadDocument(ValueError):
+    """A file that is not what it should be: where, and what is wrong there."""
+
+
+class Fields:
+    """An object of a JSON document, whose fields are read by name; `where` leads an error's line to it."""
+
+    def __init__(self, found: object, where: str) -> None:
+        if not isinstance(found, dict):
+            raise BadDocument(f"{where} is not an object")
+        self._found: Mapping[str, Any] = found
+        self.where = where
+
+    def text(self, name: str, default: str | None = None) -> str:
+        text = self._field(name, str, "a text", default)
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            raise BadDocument(f"{self.where}: {name!r} has half a character, which no text can have")
+        return text
+
+    def number(self, name: str, default: int | None = None) -> int:
+        number = self._field(name, int, "a whole number", default)
+        if number not in INT64:
+            raise BadDocument(f"{self.where}: {name!r} is beyond 64 bits")
+        return number
+
+    def optional_text(self, name: str) -> str | None:
+        return None if self._found.get(name) is None else self.text(name)
+
+    def optional_number(self, name: str) -> int | None:
+        return None if self._found.get(name) is None else self.number(name)
+
+    def is_true(self, name: str) -> bool:
+        value = self._found.get(name)
+        if not isinstance(value, bool):
+            raise BadDocument(f"{self.where}: {name!r} is not true or false")
+        return value
+
+    def time(self, name: str) -> datetime:
+        text = self.text(name)
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError:
+            raise BadDocument(f"{self.where}: {name!r} is not a time") from None
+        return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+    def inner(self, name: str) -> "Fields":
+        return Fields(self._found.get(name), f"{self.where}: {name!r}")
+
+    def optional_inner(self, name: str) -> "Fields | None":
+        return None if self._found.get(name) is None else self.inner(name)
+
+    def each(self, name: str) -> list["Fields"]:
+        listed = self._found.get(name)
+        if not isinstance(listed, list):
+            raise BadDocument(f"{self.where}: {name!r} is not a list")
+        return [Fields(found, f"{self.where}: {name}[{index}]") for index, found in enumerate(listed)]
+
+    def _field(self, name: str, kind: type[Kind], called: str, default: Kind | None) -> Kind:
+        value = self._found.get(name, default)
+        if value is None and name not in self._found:
+            raise BadDocument(f"{self.where}: {name!r} is missing")
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise BadDocument(f"{self.where}: {name!r} is not {called}")
+        return value
+
+
+def read_document(path: Path, what: str) -> Fields:
+    """The JSON document of a file that says of itself that it is `what`, such as "reset-plan/v1"."""
+    try:
+        found = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise BadDocument(f"{path}:{error.lineno}: this is not JSON") from None
+    except (RecursionError, ValueError) as error:  # nested without end; a number of thousands of digits
+        if isinstance(error, BadDocument):
+            raise
+        raise BadDocument(f"{path}: this is not JSON that can be read") from None
+    fields = Fields(found, str(path))
+    told = fields.optional_text("kcoord")
+    if told != what:
+        name, _, version = (told or "").partition("/")
+        if name == what.partition("/")[0]:
+            raise BadDocument(f"{path}: its version, {version!r}, is not known to this kcoord")
+        raise BadDocument(f"{path}: this is no {what.partition('/')[0]} of kcoord, but {told!r}")
+    return fields
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, a byte order mark left out."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise BadDocument(f"{path}:{line}: this is not a UTF-8 text") from None
+
+
+def document_text(document: Mapping[str, Any]) -> str:
+    """Indented, as people look into such files; control characters are escaped."""
+    return json.dumps(document, indent=1).replace("\x7f", "\\u007f") + "\n"
+
+
+def write_whole(path: Path, text: str, *, overwrites: bool, advice: str = "take another name, or say --force") -> None:
+    """Write a file so that it is there whole, and on the disk, or not at all.
+
+    Unless it overwrites, FileExistsError with this advice if there is one. Its mode is that of any new file, which
+    those of tempfile have not: others may be meant to read it.
+    """
+    beside = path.with_name(f".kcoord-{os.urandom(8).hex()}")
+    try:
+        opened = beside.open("x", encoding="utf-8", newline="")
+    except OSError as error:  # in the name that was asked for
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    with opened as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            if overwrites:
+                beside.replace(path)
+            elif not _put(beside, path):
+                raise FileExistsError(f"{path} is there already: {advice}")
+        finally:
+            beside.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _put(beside: Path, path: Path) -> bool:
+    """Under its name if nothing has that name: a link fails where a rename would replace."""
+    try:
+        path.hardlink_to(beside)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links
+        if path.exists():
+            return False
+        beside.replace(path)
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

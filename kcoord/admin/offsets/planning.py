@@ -1,0 +1,194 @@
+"""Making plans: what there is now is read, where it shall go is decided (`resetting`), and what that means is added."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from kcoord.admin.live import LiveCluster
+from kcoord.admin.model import FoundOffset, Position, Refusal, TopicPartition
+from kcoord.admin.offsets.plans import Change, Flag, GroupPlan, Plan, RecordTimes, Verb
+from kcoord.admin.offsets.resetting import Aim, CannotReset, Facts, OneTarget, ToListed, ToTime, aims
+from kcoord.admin.offsets.selecting import BadSelection, Selection, selected, selects
+from kcoord.admin.offsets.world import GroupNow, Groups, Logs, read_groups, read_logs, why_unchangeable
+from kcoord.admin.reading import MOST_GROUPS_WITH_TIMES
+from kcoord.admin.saying import say_partitions, say_some
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan for all groups that can be changed, and in words which cannot, and why."""
+
+    plan: Plan
+    refused: tuple[str, ...] = ()
+
+
+def plan_reset(
+    cluster: LiveCluster,
+    names: Collection[str],
+    *,
+    scope: Collection[Selection] | None,
+    target: OneTarget,
+    now: datetime,
+) -> Planned:
+    """To one target for all. Without a scope: all partitions that each group has committed."""
+    groups = read_groups(cluster, names)
+    named = _selected_in(cluster, scope) if scope is not None else None
+    partitions = {
+        name: tuple(sorted(each.committed)) if named is None else named for name, each in groups.found.items()
+    }
+    logs = read_logs(cluster, (tp for own in partitions.values() for tp in own))
+    found = _found_by_time(cluster, target, logs)
+
+    def decide(group: GroupNow) -> dict[TopicPartition, Aim]:
+        own = partitions[group.name]
+        if not own:
+            raise CannotReset("it has committed nothing: name topics with --topic")
+        refuse_unread(own, logs)
+        return aims(target, own, Facts(committed=group.committed, bounds=logs.bounds, found=found))
+
+    return _planned(cluster, groups, logs, decide, verb=Verb.RESET, target=str(target), now=now)
+
+
+def plan_listed(
+    cluster: LiveCluster,
+    listed: Mapping[str, ToListed],
+    *,
+    verb: Verb,
+    target: str,
+    now: datetime,
+    ignores_topic_ids: bool = False,
+) -> Planned:
+    """To an offset for each partition of each group by itself."""
+    groups = read_groups(cluster, list(listed))
+    logs = read_logs(cluster, (tp for each in listed.values() for tp in each.offsets))
+
+    def decide(group: GroupNow) -> dict[TopicPartition, Aim]:
+        own = listed[group.name]
+        refuse_unread(own.offsets, logs)
+        topic_ids = {name: topic.id for name, topic in logs.topics.items()}
+        facts = Facts(committed=group.committed, bounds=logs.bounds, topic_ids=topic_ids)
+        decided = aims(own, list(own.offsets), facts)
+        if not ignores_topic_ids:
+            _refuse_other_topics(decided)
+        return decided
+
+    return _planned(cluster, groups, logs, decide, verb=verb, target=target, now=now)
+
+
+def plan_delete(
+    cluster: LiveCluster, name: str, *, scope: Collection[Selection] | None, target: str, now: datetime
+) -> Planned:
+    """What a group has committed for these partitions is to be forgotten. A topic that is gone may be named, too."""
+    groups = read_groups(cluster, [name])
+    if any(each.group is None and not each.committed for each in groups.found.values()):
+        raise CannotReset(f"group {name!r} does not exist")
+    committed = [tp for each in groups.found.values() for tp in each.committed]
+    wanted = sorted(tp for tp in committed if scope is None or selects(scope, tp))
+    logs = read_logs(cluster, wanted)
+
+    def decide(_: GroupNow) -> dict[TopicPartition, None]:
+        if not wanted:
+            raise CannotReset("nothing is committed for what was named")
+        return dict.fromkeys(wanted)
+
+    return _planned(cluster, groups, logs, decide, verb=Verb.DELETE, target=target, now=now)
+
+
+def _selected_in(cluster: LiveCluster, scope: Collection[Selection]) -> tuple[TopicPartition, ...]:
+    answers = cluster.topics(sorted({selection.topic for selection in scope}))
+    try:
+        return selected(scope, answers.found)
+    except BadSelection as error:
+        hidden = [refusal for refusal in answers.refused if refusal.error.name != "unknown_topic_or_partition"]
+        raise BadSelection(", ".join(map(str, hidden)) or str(error)) from None
+
+
+def _found_by_time(cluster: LiveCluster, target: OneTarget, logs: Logs) -> Mapping[TopicPartition, FoundOffset]:
+    if not isinstance(target, ToTime):
+        return {}
+    since_1970 = max(target.timestamp, 0)  # what is below means "latest" and the like to a broker, and no time
+    answers = cluster.offsets_at(dict.fromkeys(logs.bounds, since_1970))
+    if answers.refused:
+        raise CannotReset(f"no offsets by time: {'; '.join(say_some([str(each) for each in answers.refused]))}")
+    return answers.found
+
+
+def refuse_unread(partitions: Collection[TopicPartition], logs: Logs) -> None:
+    """A reset is for all that was named or for nothing."""
+    unread = [tp for tp in partitions if tp not in logs.bounds]
+    if not unread:
+        return
+    missing = [tp for tp in unread if tp.topic not in logs.topics or tp.partition not in logs.topics[tp.topic].leaders]
+    if missing:
+        raise CannotReset(f"the cluster does not show {say_partitions(missing)}{_because(logs.refused)}")
+    raise CannotReset(f"the logs of {say_partitions(unread)} cannot be asked{_because(logs.refused)}")
+
+
+def _refuse_other_topics(decided: Mapping[TopicPartition, Aim]) -> None:
+    for tp, aim in decided.items():
+        for note in aim.notes:
+            if note.flag is Flag.OTHER_TOPIC_ID:
+                raise CannotReset(f"{tp} was {note.reason}: if that is meant, say --ignore-topic-ids")
+
+
+def _because(refused: tuple[Refusal, ...]) -> str:
+    return f": {'; '.join(say_some([str(refusal) for refusal in refused]))}" if refused else ""
+
+
+Decide = Callable[[GroupNow], Mapping[TopicPartition, Aim | None]]
+
+
+def _planned(
+    cluster: LiveCluster, groups: Groups, logs: Logs, decide: Decide, *, verb: Verb, target: str, now: datetime
+) -> Planned:
+    refused = [str(refusal) for refusal in groups.refused]
+    made: list[GroupPlan] = []
+    for group in groups.found.values():
+        try:
+            if why_not := why_unchangeable(group):
+                raise CannotReset(why_not)
+            changes = tuple(change(tp, group, aim, logs) for tp, aim in sorted(decide(group).items()))
+        except CannotReset as error:
+            refused.append(f"group {group.name!r}: {error}")
+            continue
+        made.append(GroupPlan(group=group.name, exists=group.group is not None, changes=changes))
+    plan = Plan(
+        verb=verb, target=target, cluster_id=cluster.cluster_id(), made_at=now, groups=with_times(cluster, made)
+    )
+    return Planned(plan=plan, refused=tuple(refused))
+
+
+def change(tp: TopicPartition, group: GroupNow, aim: Aim | None, logs: Logs) -> Change:
+    return Change(
+        tp=tp,
+        topic_id=logs.topic_id(tp.topic),
+        old=group.committed.get(tp),
+        new=aim.new if aim else None,
+        bounds=logs.bounds.get(tp),
+        notes=aim.notes if aim else (),
+    )
+
+
+def with_times(cluster: LiveCluster, groups: Iterable[GroupPlan]) -> tuple[GroupPlan, ...]:
+    """With the times of the first and the last record that each change replays or skips, where they can be read.
+
+    Not of very many groups: each position is a fetch, and those of one partition come one after the other.
+    """
+    plans = tuple(groups)
+    if len(plans) > MOST_GROUPS_WITH_TIMES:
+        return plans
+    wanted = {position for plan in plans for each in plan.changes for position in _ends(each)}
+    found = cluster.timestamps(wanted).found if wanted else {}
+    return tuple(replace(plan, changes=tuple(_timed(each, found) for each in plan.changes)) for plan in plans)
+
+
+def _ends(change: Change) -> tuple[Position, ...]:
+    if change.between is None:
+        return ()
+    first, after = change.between
+    return ((change.tp, first), (change.tp, after - 1))
+
+
+def _timed(change: Change, found: Mapping[Position, int]) -> Change:
+    times = [found[position] for position in _ends(change) if position in found]
+    return replace(change, times=RecordTimes(min(times), max(times))) if len(times) == 2 else change

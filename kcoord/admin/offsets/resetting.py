@@ -1,0 +1,180 @@
+"""Where a reset leads: targets, and the offset that each gives a partition. Pure.
+
+The results are those of kafka-consumer-groups 4.3 (its OffsetsUtils), which differ by target:
+
+| target             | nothing committed     | outside the log       | no record that new |
+|--------------------|-----------------------|-----------------------|--------------------|
+| earliest, latest   | as the others         | –                     | –                  |
+| current            | the end of the log    | stays as it is        | –                  |
+| an offset, a file  | as the others         | the log's start, end  | –                  |
+| shift by           | refused               | the log's start, end  | –                  |
+| a time             | as the others         | –                     | the end of the log |
+
+What Kafka's tool says in a warning or not at all is a note of the plan here.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from kcoord.admin.model import Bounds, Committed, FoundOffset, TopicPartition
+from kcoord.admin.offsets.plans import Flag, Note
+from kcoord.admin.saying import say_partitions
+from kcoord.admin.times import utc_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToEarliest:
+    def __str__(self) -> str:
+        return "to-earliest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToLatest:
+    def __str__(self) -> str:
+        return "to-latest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToCurrent:
+    def __str__(self) -> str:
+        return "to-current"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToOffset:
+    offset: int
+
+    def __str__(self) -> str:
+        return f"to-offset {self.offset}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShiftBy:
+    by: int
+
+    def __str__(self) -> str:
+        return f"shift-by {self.by}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToTime:
+    """The first record of that time or later, in ms since 1970."""
+
+    timestamp: int
+
+    def __str__(self) -> str:
+        return f"to-datetime {utc_text(self.timestamp)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToListed:
+    """An offset for each partition by itself, as a file has them; and the ids of their topics, where it has those."""
+
+    offsets: Mapping[TopicPartition, Committed]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+
+OneTarget = ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime  # the same for all partitions
+Target = OneTarget | ToListed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of a group's partitions. `found` is for targets in time, the topics' ids for listed ones."""
+
+    committed: Mapping[TopicPartition, Committed]
+    bounds: Mapping[TopicPartition, Bounds]
+    found: Mapping[TopicPartition, FoundOffset] = field(default_factory=dict)
+    topic_ids: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """What shall be committed for a partition."""
+
+    new: Committed
+    notes: tuple[Note, ...] = ()
+
+
+class CannotReset(RuntimeError):
+    """A target that some partitions cannot have."""
+
+
+def aims(target: Target, partitions: Collection[TopicPartition], facts: Facts) -> dict[TopicPartition, Aim]:
+    """Where each partition goes. CannotReset if one of them has nowhere to go: then nothing is to be done at all."""
+    uncommitted = [tp for tp in partitions if tp not in facts.committed]
+    if isinstance(target, ShiftBy) and uncommitted:
+        raise CannotReset(f"nothing is committed for {say_partitions(uncommitted)}, so there is nothing to shift")
+    return {tp: _aim(target, tp, facts) for tp in partitions}
+
+
+def _aim(target: Target, tp: TopicPartition, facts: Facts) -> Aim:
+    bounds = facts.bounds[tp]
+    match target:
+        case ToEarliest():
+            return Aim(new=Committed(bounds.start))
+        case ToLatest():
+            return Aim(new=Committed(bounds.end))
+        case ToCurrent():
+            return _current(facts.committed.get(tp), bounds)
+        case ToOffset(offset=offset):
+            return _within(Committed(offset), bounds)
+        case ShiftBy(by=by):
+            return _within(Committed(facts.committed[tp].offset + by), bounds)
+        case ToTime():
+            return _at_time(target, facts.found[tp], bounds)
+        case ToListed(offsets=offsets):
+            return _listed(tp, offsets[tp], target, facts, bounds)
+        case _:
+            assert_never(target)
+
+
+def _current(committed: Committed | None, bounds: Bounds) -> Aim:
+    if committed is None:
+        return Aim(
+            new=Committed(bounds.end),
+            notes=(Note(Flag.NOTHING_COMMITTED, "nothing is committed: the end of the log is taken"),),
+        )
+    return Aim(new=committed, notes=out_of_range(committed, bounds))
+
+
+def out_of_range(committed: Committed, bounds: Bounds) -> tuple[Note, ...]:
+    """A note if an offset is not in the log. Consumers that start there do as their auto.offset.reset says."""
+    if bounds.start <= committed.offset <= bounds.end:
+        return ()
+    return (Note(Flag.OUT_OF_RANGE, f"the log is from {bounds.start} to {bounds.end}"),)
+
+
+def _within(wanted: Committed, bounds: Bounds) -> Aim:
+    """The leader epoch and the metadata belong to the offset that was wanted, not to another."""
+    if wanted.offset > bounds.end:
+        reason = f"{wanted.offset} is after the end of the log, {bounds.end}"
+        return Aim(new=Committed(bounds.end), notes=(Note(Flag.CLAMPED_TO_END, reason),))
+    if wanted.offset < bounds.start:
+        reason = f"{wanted.offset} is before the start of the log, {bounds.start}"
+        return Aim(new=Committed(bounds.start), notes=(Note(Flag.CLAMPED_TO_START, reason),))
+    return Aim(new=wanted)
+
+
+def _listed(tp: TopicPartition, wanted: Committed, target: ToListed, facts: Facts, bounds: Bounds) -> Aim:
+    """A leader epoch means something in the log that it was committed for, and in no other of the same name.
+
+    Brokers before 2.8 tell no ids, so there it is not known which log is meant.
+    """
+    listed_id, topic_id = target.topic_ids.get(tp.topic), facts.topic_ids.get(tp.topic)
+    if listed_id is not None and listed_id == topic_id:
+        return _within(wanted, bounds)
+    aim = _within(wanted._replace(leader_epoch=-1), bounds)
+    if listed_id is None or topic_id is None:
+        return aim
+    note = Note(Flag.OTHER_TOPIC_ID, f"listed for the topic id {listed_id}, and this is {topic_id}")
+    return Aim(new=aim.new, notes=(note, *aim.notes))
+
+
+def _at_time(target: ToTime, found: FoundOffset, bounds: Bounds) -> Aim:
+    if found.offset >= 0:
+        return Aim(new=Committed(found.offset))
+    why = "the log is empty" if bounds.start == bounds.end else f"no record is as new as {utc_text(target.timestamp)}"
+    note = Note(Flag.NO_RECORD_THAT_NEW, f"{why}: the end of the log is taken")
+    return Aim(new=Committed(bounds.end), notes=(note,))

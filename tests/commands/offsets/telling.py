@@ -1,0 +1,20 @@
+"""What the tests of `kcoord offsets` know of their world, and how they read what is printed."""
+
+import re
+from pathlib import Path
+
+from tests.integration.offsets_scene import Commit, Partition, Run
+
+MINUTE = 60_000
+START = 1_700_000_000_000  # 2023-11-14T22:13:20Z
+
+BEFORE: dict[Partition, int | Commit] = {("orders", 0): (50, 0, "note\x00"), ("orders", 1): (60, -1, "")}
+
+
+def undo_file(folder: Path) -> str:
+    (found,) = folder.glob("kcoord-undo-*.json")
+    return found.name
+
+
+def cells(run: Run) -> list[list[str]]:
+    return [re.split(r"\s{2,}", line.strip()) for line in run.stdout.splitlines()]
