@@ -23,7 +23,9 @@ _verbs: Final = {
     "groups": Verb("groups", "groups", "Groups of a live cluster: list, describe, lag, watch, doctor, delete."),
     "log": Verb("log", "log", "What is in the files of a log: batches, records, groups and their offsets."),
     "offsets": Verb("offsets", "offsets", "Offsets of groups: reset, delete, export, import, compare, take back."),
+    "rules": Verb("rules", "rules", "Who may do what on serve: check a file of rules."),
     "serve": Verb("serve", "serve", "A local cluster that Kafka's clients use as if it were Kafka."),
+    "users": Verb("users", "users", "Who may log in to serve: add, remove, list."),
 }
 _ABOUT_LIVE_CLUSTERS: Final = ("context", "groups", "offsets")
 _COLLECT_AFTER: Final = 200_000  # objects: a command makes many, keeps most of them, and is soon over

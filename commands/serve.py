@@ -10,6 +10,10 @@ import click
 from kcoord.java_properties import BadProperties, read_properties
 from kcoord.settings import BadSetting, Settings, known_settings
 
+from .listener_options import ListenerOptions, listener_of, listener_options
+from .listening import advertised_host, host_and_port
+from .rules_options import rules_options, warn_if_nobody_logs_in
+
 if TYPE_CHECKING:
     from kcoord.server.runtime import Runtime
 
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A properties file; what kcoord does not know in it is named and left aside.",
 )
+@listener_options
+@rules_options
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How it says that it is ready."
 )
@@ -48,6 +54,8 @@ def serve(
     topics: tuple[str, ...],
     pairs: tuple[str, ...],
     config: Path | None,
+    listener: ListenerOptions,
+    rules: Path | None,
     output: str,
     verbose: bool,
     shows_settings: bool,
@@ -61,6 +69,8 @@ def serve(
     kcoord serve --listen 127.0.0.1:0 --brokers 3 -o json
     kcoord serve --data-dir data --topic orders:3
     kcoord serve --set auto.create.topics.enable=false --set num.partitions=6
+    kcoord serve --tls-cert server.pem --sasl SCRAM-SHA-512 --users users.json
+    kcoord serve --sasl SCRAM-SHA-512 --users users.json --rules rules.txt
 
     Ctrl-C stops it.
     """
@@ -73,17 +83,20 @@ def serve(
     from kcoord.server.main import run  # here, so that --help and usage errors need no server
     from kcoord.server.setup import Setup
 
-    host, port = _host_and_port(listen)
+    host, port = host_and_port(listen)
     setup = Setup(
         host=host,
         port=port,
-        advertised_host=_advertised(host, advertise),
+        advertised_host=advertised_host(host, advertise),
         brokers=brokers,
         topics=tuple(map(_new_topic, topics)),
         settings=_settings(pairs, config, data_dir),
         data_dir=data_dir,
         fsync=fsync,
+        listener=listener_of(listener, host),
+        rules=rules,
     )
+    warn_if_nobody_logs_in(rules, setup.listener)
 
     def ready(runtime: "Runtime") -> None:
         click.echo(_json(runtime) if output == "json" else _text(runtime))
@@ -107,25 +120,6 @@ def _text(runtime: "Runtime") -> str:
 
 def _partitions(count: int) -> str:
     return "1 partition" if count == 1 else f"{count} partitions"
-
-
-def _host_and_port(listen: str) -> tuple[str, int]:
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or "//" in host:
-        raise click.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--listen")
-    if int(port) > 65535:
-        raise click.BadParameter(f"port {port} is above 65535", param_hint="--listen")
-    return host.strip("[]"), int(port)
-
-
-def _advertised(host: str, advertise: str | None) -> str | None:
-    """What clients are told, where that is not what is listened on."""
-    told = (advertise or host).strip("[]")
-    if told in ("0.0.0.0", "::"):  # noqa: S104 - it is refused
-        raise click.UsageError(f"clients cannot connect to {told!r}: say what they are to be told by --advertise HOST")
-    if told.count(":") == 1:
-        raise click.BadParameter(f"{told!r} is not a host; the port is that of --listen", param_hint="--advertise")
-    return told if advertise else None
 
 
 def _new_topic(text: str) -> tuple[str, int | None]:

@@ -21,6 +21,8 @@ The road of a request, and where each step is:
                sasl, scram), and why it could not connect (connect_errors; listener_probe asks what a port speaks);
                how it asks (asking): by kio (kio_asking) or, to start sooner, by layouts of our own, as text (layouts),
                that requests are written by (layout_writers) and responses read (layout_readers)
+    security/  what guards a listener: users and their credentials, the server's half of a
+               login, TLS, principals; and the rules by which they may do things. No asyncio
     broker/    the embedded cluster: topics and their settings, partition logs (admission is what they ask of a batch,
                store where they are kept, times how to find records by them, failed_log is one that cannot be used),
                producers, fetch sessions, long polls.
@@ -35,10 +37,11 @@ The road of a request, and where each step is:
     api/       the table of what is served, and one file per Kafka API: entity to request
     metrics/   what is counted: counts that cost next to nothing, and the words for why connections end
     server/    asyncio, sockets, clocks, limits: what a cluster starts with (setup), listener and alarms
-               (runtime), what is done now and then (chores), connection, whose turn it is (turns), dispatch by routes
-               that are made once and remember what is asked again and again (routes), the coordinators at work
-               (group_runtime, on a group_journal), compaction in the background (compactor), what groups there are
-               (census), the clock, memory that is given back, process (main)
+               (runtime), who comes in (entrance, gate) and may do what (permissions, authorizing), what is done now and
+               then (chores), connection, whose turn it is (turns), dispatch by routes that are made once and remember
+               what is asked again and again (routes), the coordinators at work (group_runtime, on a group_journal),
+               compaction in the background (compactor), what groups there are (census), the clock, memory that is
+               given back, process (main)
     assignors/ who gets which partitions, as consumers plan it: range, and the sticky one. Pure
     admin/     groups and offsets of live clusters: what is told of them (model; offsets in columns: commits) and can be
                asked (live), over our own connections (wire/) or through librdkafka (librdkafka/), and again if it was

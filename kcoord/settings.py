@@ -69,6 +69,11 @@ class Settings:
     connections_max_idle_ms: int = _setting(600_000, "A connection that says nothing for so long is closed", least=1)
     max_connections: int = _setting(2_147_483_647, "Connections in all; those beyond are closed at once", least=0)
     max_connections_per_ip: int = _setting(2_147_483_647, "Connections from one address", least=0)
+    connection_failed_authentication_delay_ms: int = _setting(
+        100, "How long a login that failed waits for its answer", least=0
+    )
+    sasl_server_max_receive_size: int = _setting(524_288, "The longest frame before the login", least=1)
+    kcoord_login_timeout_ms: int = _setting(30_000, "How long a client may take for TLS and login together", least=1)
     # Kafka has no limit here by default. This process is one of many on somebody's machine.
     queued_max_request_bytes: int = _setting(
         536_870_912, "Bytes of requests that wait and answers unread; beyond, the greediest client is closed", least=1

@@ -34,9 +34,14 @@ def to_response(reply: FindCoordinatorReply, version: int) -> object:
 def _single(line: CoordinatorLine, throttle_time: float) -> _Single:
     return _Single(
         error_code=line.error_code,
-        error_message=line.error_message or "NONE",  # Kafka's word where all is well
+        error_message=line.error_message or _in_words(line.error_code),
         node_id=line.node_id,
         host=line.host,
         port=line.port,
         throttle_time=throttle_time,
     )
+
+
+def _in_words(error: ErrorCode) -> str:
+    """As Kafka says it, also where all is well."""
+    return "NONE" if error is ErrorCode.none else f"{error.name.replace('_', ' ').capitalize()}."

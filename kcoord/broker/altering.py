@@ -77,17 +77,25 @@ def alter_configs(cluster: Cluster, request: AlterConfigs, asked: Asked) -> Alte
 
 
 def _alter(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> Verdict:
+    if refused := refusal(resource):
+        return refused
+    if resource.resource_type == ResourceType.BROKER:
+        names = ", ".join(alteration.name for alteration in resource.alterations)
+        return ErrorCode.invalid_request, f"brokers cannot be changed while they run: [{names}]"
+    if resource.resource_type != ResourceType.TOPIC:
+        return ErrorCode.invalid_request, f"Unknown resource type {resource.resource_type}"
+    return _alter_topic(cluster, resource, validate_only)
+
+
+def refusal(resource: AlteredResource) -> Verdict | None:
+    """Why what is asked cannot be meant: said before it is seen whether the resource may be altered, or is there."""
     names = Counter(alteration.name for alteration in resource.alterations)
     if any(times > 1 for times in names.values()):
         return ErrorCode.invalid_request, "a setting is named more than once"
     nulls = [one.name for one in resource.alterations if one.value is None and one.operation != Operation.DELETE]
     if nulls:
         return ErrorCode.invalid_request, f"Null value not supported for : {', '.join(nulls)}"
-    if resource.resource_type == ResourceType.BROKER:
-        return ErrorCode.invalid_request, f"brokers cannot be changed while they run: [{', '.join(names)}]"
-    if resource.resource_type != ResourceType.TOPIC:
-        return ErrorCode.invalid_request, f"Unknown resource type {resource.resource_type}"
-    return _alter_topic(cluster, resource, validate_only)
+    return None
 
 
 def _alter_topic(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> Verdict:

@@ -85,13 +85,18 @@ class DescribeConfigsReply:
 
 
 def describe_configs(cluster: Cluster, request: DescribeConfigs, asked: Asked) -> DescribeConfigsReply:
-    if any(resource.resource_type not in _KAFKA_RESOURCE_TYPES for resource in request.resources):
+    if asks_for_no_kind(request):
         return DescribeConfigsReply(results=tuple(map(_of_no_kind, request.resources)))
     if len(request.resources) > _MOST_RESOURCES:
         return DescribeConfigsReply(results=tuple(map(_too_many, request.resources)))
     return DescribeConfigsReply(
         results=tuple(_described(cluster, resource, request, asked.node) for resource in request.resources)
     )
+
+
+def asks_for_no_kind(request: DescribeConfigs) -> bool:
+    """Then nothing of the request is answered."""
+    return any(resource.resource_type not in _KAFKA_RESOURCE_TYPES for resource in request.resources)
 
 
 def _too_many(resource: ResourceAsked) -> DescribedResource:

@@ -4,6 +4,7 @@
 again and answers. Whatever was appended in between is in the answer.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -26,12 +27,16 @@ from kcoord.errors import ErrorCode
 
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 # What is known of a partition before its log is read. Such a line does not end a wait, and stands behind the read ones.
-_UNREAD: Final = (ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition)
+_UNREAD: Final = {
+    ErrorCode.unknown_topic_id: 1,
+    ErrorCode.topic_authorization_failed: 2,
+    ErrorCode.unknown_topic_or_partition: 2,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """`max_wait` is in seconds; topics are by name or, if `is_by_id`, by id."""
+    """`max_wait` is in seconds; topics are by name or, if `is_by_id`, by id. Without `may_read` all may be read."""
 
     max_wait: float
     min_bytes: int
@@ -42,6 +47,7 @@ class Fetch:
     session_epoch: int
     partitions: dict[PartitionKey, PartitionAsked]
     forgotten: tuple[PartitionKey, ...]
+    may_read: Callable[[str], bool] | None = None
 
     @property
     def is_read_committed(self) -> bool:
@@ -159,7 +165,7 @@ def _read(cluster: Cluster, opened: Opened, request: Fetch, asked: Asked) -> Lin
     is_first = True
     lines: Lines = {}
     for key, partition_asked in opened.partitions.items():
-        partition = _find(cluster, opened, key)
+        partition = _find(cluster, opened, key, request.may_read)
         if isinstance(partition, PartitionLine):
             line = partition
         else:
@@ -171,23 +177,30 @@ def _read(cluster: Cluster, opened: Opened, request: Fetch, asked: Asked) -> Lin
 
 
 def _rank(line: PartitionLine) -> int:
-    return _UNREAD.index(line.error_code) + 1 if line.error_code in _UNREAD else 0
+    return _UNREAD.get(line.error_code, 0)
 
 
-def _find(cluster: Cluster, opened: Opened, key: PartitionKey) -> Partition | PartitionLine:
+def _find(
+    cluster: Cluster, opened: Opened, key: PartitionKey, may_read: Callable[[str], bool] | None
+) -> Partition | PartitionLine:
     """The partition, or the line that says why it cannot be read."""
     topic, index = key
     error = ErrorCode.unknown_topic_or_partition
+    name: str | None
     if isinstance(topic, str):
-        found = cluster.topics.get(topic)
+        name, found = topic, cluster.topics.get(topic)
     else:
         found = cluster.topic_by_id(topic)
         if found:
             opened.names[key] = found.name
-        elif opened.names.get(key) in cluster.topics:  # deleted and made anew since it was first asked for
-            return PartitionLine(partition_index=index, error_code=ErrorCode.inconsistent_topic_id)
-        elif key not in opened.names:
-            error = ErrorCode.unknown_topic_id
+        name = opened.names.get(key)
+    if name is None:
+        error = ErrorCode.unknown_topic_id
+    elif may_read is not None and not may_read(name):  # before it is said whether it is there
+        error, found = ErrorCode.topic_authorization_failed, None
+    elif found is None and not isinstance(topic, str) and name in cluster.topics:
+        # Deleted and made anew since it was first asked for.
+        return PartitionLine(partition_index=index, error_code=ErrorCode.inconsistent_topic_id)
     partition = found.partition(index) if found else None
     return partition or PartitionLine(partition_index=index, error_code=error, aborted_transactions=())
 

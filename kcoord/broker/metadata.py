@@ -80,7 +80,7 @@ class MetadataReply:
 
 
 def metadata(cluster: Cluster, request: Metadata, asked: Asked) -> MetadataReply:
-    if error := _refuse(request):
+    if error := refusal(request):
         lines = [
             TopicLine(name=topic.name or "", topic_id=topic.topic_id, error_code=error)
             for topic in request.topics or ()
@@ -97,7 +97,7 @@ def metadata(cluster: Cluster, request: Metadata, asked: Asked) -> MetadataReply
     )
 
 
-def _refuse(request: Metadata) -> ErrorCode | None:
+def refusal(request: Metadata) -> ErrorCode | None:
     """What a whole request gets for one topic that cannot be meant."""
     topics = request.topics or ()
     ids, names = [topic.topic_id for topic in topics], [topic.name for topic in topics]

@@ -86,14 +86,14 @@ class ProduceReply:
 
 def produce(cluster: Cluster, request: Produce, asked: Asked) -> ProduceReply:
     """Append what was sent. `cluster` tells the long polls of what arrived."""
-    if refused := _refuse_all(request):
-        return ProduceReply(responses=tuple(_refused_topic(topic, refused) for topic in _merged(request.topics)))
+    if refused := refuse_all(request):
+        return ProduceReply(responses=tuple(refused_topic(topic, refused) for topic in merged(request.topics)))
     allowance = Allowance()
-    lines = tuple(_produce_topic(cluster, topic, request, asked, allowance) for topic in _merged(request.topics))
+    lines = tuple(_produce_topic(cluster, topic, request, asked, allowance) for topic in merged(request.topics))
     return ProduceReply(responses=lines, node_endpoints=endpoints_of(cluster, _misled(lines)))
 
 
-def _merged(topics: tuple[ProducedTopic, ...]) -> list[ProducedTopic]:
+def merged(topics: tuple[ProducedTopic, ...]) -> list[ProducedTopic]:
     """Each topic once, with all that was sent for its partitions."""
     merged: dict[tuple[str | None, UUID | None], list[ProducedPartition]] = {}
     for topic in topics:
@@ -105,7 +105,7 @@ def _merged(topics: tuple[ProducedTopic, ...]) -> list[ProducedTopic]:
     ]
 
 
-def _refuse_all(request: Produce) -> Refused | None:
+def refuse_all(request: Produce) -> Refused | None:
     """Why nothing of a request is taken: KafkaApis looks at every first batch for the mark of a transaction."""
     for records in (partition.records or b"" for topic in request.topics for partition in topic.partitions):
         if len(records) >= _FRAME_SIZE and _is_unreadable(records):
@@ -128,7 +128,7 @@ def _is_transactional(records: bytes) -> bool:
     return header.is_transactional and header.magic == MAGIC and header.size <= len(records)
 
 
-def _refused_topic(sent: ProducedTopic, refused: Refused) -> TopicLine:
+def refused_topic(sent: ProducedTopic, refused: Refused) -> TopicLine:
     lines = {
         partition.index: PartitionLine(
             index=partition.index, error_code=refused.error, error_message=refused.message or None

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from kcoord.api.table import HEARTBEAT, OFFSET_COMMIT, SERVED
 from kcoord.metrics.counts import NO_TALLY
+from kcoord.security.listener import ANONYMOUS
 from kcoord.wire.check import Found
 from kcoord.wire.codec import codec
 from kcoord.wire.headers import RequestHeader, read_request_header
@@ -122,15 +123,16 @@ class Repeated:
 
 
 class Asker:
-    """Who asks over one connection: where from, as Kafka shows it, and what need not be read or written anew.
+    """Who asks over one connection: as whom, where from, as Kafka shows it, and what need not be read or written anew.
 
     What it repeats is read once. As long as it gets the same reply, it gets the same bytes but for the correlation id.
     """
 
-    __slots__ = ("_answers", "_unknown", "host", "repeated", "tally")
+    __slots__ = ("_answers", "_unknown", "host", "principal", "repeated", "tally")
 
     def __init__(self, address: str) -> None:
         self.host = f"/{address}"
+        self.principal = ANONYMOUS  # until it has logged in
         self.repeated: dict[bytes, Repeated] = {}  # by the first bytes of a frame
         self.tally = NO_TALLY  # the last reply of those that are given again
         self._answers: dict[Route, tuple[object, bytes, bytes]] = {}

@@ -8,14 +8,16 @@ import contextlib
 import logging
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import count
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 from uuid import uuid4
 
 from kcoord.api.table import SERVED
-from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId, Partition, Topic
+from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, NodeId, Partition, Topic
 from kcoord.broker.long_polls import LongPolls
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
@@ -24,6 +26,7 @@ from kcoord.server.clock import instant, now_ms
 from kcoord.server.connection import Connection
 from kcoord.server.connection_limits import ConnectionLimits
 from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
+from kcoord.server.routes import Asker
 from kcoord.server.setup import Setup, address, bind, close_all, fresh_session_id, make_cluster
 from kcoord.server.turns import Act, Turn, Turns
 from kcoord.tickets import Ticket
@@ -31,7 +34,10 @@ from kcoord.wire.check import BadBody
 from kcoord.wire.headers import read_request_start
 
 if TYPE_CHECKING:
+    from kcoord.server.entrance import Entrance
+    from kcoord.server.gate import Gate
     from kcoord.server.group_runtime import GroupRuntime
+    from kcoord.server.permissions import Authorizer
 
 log = logging.getLogger("kcoord.server")
 
@@ -43,14 +49,15 @@ T = TypeVar("T")
 class ClusterRuntime:
     """A cluster at work for connections that somebody else makes, as long as `async with` lasts."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, authorizer: "Authorizer | None" = None) -> None:
+        """Without an authorizer everybody may do everything."""
         self.cluster = cluster
+        self._authorizer = authorizer
         self._settings = cluster.settings
         self.cluster.on_append = self._appended
         self.cluster.on_delete = self._deleted
         self._dispatches: dict[int, Dispatch] = {
-            node.node_id: Dispatch(self.cluster, node, fresh_session_id, self._made_groups)
-            for node in self.cluster.nodes.values()
+            node.node_id: self._dispatch_of(node) for node in self.cluster.nodes.values()
         }
         self._long_polls = LongPolls()
         self.groups: GroupRuntime | None = None  # until the first request of a group
@@ -76,6 +83,8 @@ class ClusterRuntime:
         self._turns = Turns(self._loop, instant, settle=self.settle, keep=self.keep, afterwards=self._arm)
         self.soon, self.leave = self._turns.ask, self._turns.ask_to_send
         self._chores.begin()
+        if self._authorizer:
+            self._chores.repeat(self._authorizer.look, REST)
         if OFFSETS_TOPIC in self.cluster.topics:
             self._chores.read_groups(self._made_groups())
         return self
@@ -155,6 +164,13 @@ class ClusterRuntime:
         if self._long_polls.ready or (self.groups and self.groups.outbox):
             self._answer_parked()
         self._turns.begin()  # at whose end the alarm is set
+
+    def _dispatch_of(self, node: Node) -> Dispatch:
+        if self._authorizer is None:
+            return Dispatch(self.cluster, node, fresh_session_id, self._made_groups)
+        from kcoord.server.authorizing import AuthorizingDispatch
+
+        return AuthorizingDispatch(self.cluster, node, fresh_session_id, self._made_groups, authorizer=self._authorizer)
 
     def _made_groups(self) -> "GroupRuntime":
         """Made with the first request of a group: most of the time until a server is there is spent on imports."""
@@ -250,11 +266,14 @@ class Runtime(ClusterRuntime):
     """`async with Runtime(setup) as runtime:` serves until it is left."""
 
     def __init__(self, setup: Setup) -> None:
+        authorizer = _authorizer_by(setup.rules) if setup.rules else None
+        self.refused: Counter[str] = Counter()  # who was not let in, by security's Refusal
+        self._entrance = self._entrance_of(setup)
         self._sockets = bind(setup)
         self._servers: list[asyncio.Server] = []
         try:
             ports = [bound.getsockname()[1] for bound in self._sockets]
-            super().__init__(make_cluster(setup, ports, now_ms()))
+            super().__init__(make_cluster(setup, ports, now_ms()), authorizer=authorizer)
         except BaseException:
             close_all(self._sockets)
             raise
@@ -274,9 +293,41 @@ class Runtime(ClusterRuntime):
     ) -> None:
         for server in self._servers:
             server.close()
+        if self._entrance is not None:
+            await self._entrance.close()
         await super().__aexit__(kind, error, at)
 
+    # What gates ask of their host.
+
+    def welcome(self, gate: "Gate") -> str | None:
+        return self._limits.came(gate.address)
+
+    def left(self, gate: "Gate") -> None:
+        self._limits.went(gate.address)
+
+    def tell_versions(self, gate: "Gate", frame: bytes) -> None:
+        told = self._dispatches[gate.node_id].decide(frame, Asker(gate.address), next(self._tickets), self.now())
+        assert isinstance(told, Answer), "it is answered at once"
+        gate.told(told.pieces)
+
+    def let_in(self, gate: "Gate", transport: asyncio.Transport) -> Connection:
+        connection = self._connection(NodeId(gate.node_id))
+        connection.connection_made(transport)
+        connection.asker.principal = gate.principal
+        return connection
+
+    def _entrance_of(self, setup: Setup) -> "Entrance | None":
+        """None where whoever comes is let in. Raises BadListenerTls."""
+        if setup.listener is None or setup.listener.is_open:
+            return None
+        from kcoord.server.entrance import Entrance
+
+        return Entrance(self, setup.listener, setup.settings, self.refused)
+
     async def _listen(self, node_id: NodeId, listening: socket.socket) -> None:
+        if self._entrance is not None:
+            await self._entrance.listen(node_id, listening, backlog=_BACKLOG)
+            return
         self._servers.append(
             await self._loop.create_server(lambda: self._connection(node_id), sock=listening, backlog=_BACKLOG)
         )
@@ -288,6 +339,14 @@ class Runtime(ClusterRuntime):
 def fresh_member_id() -> str:
     """The end of a new member's id."""
     return str(uuid4())
+
+
+def _authorizer_by(rules: Path) -> "Authorizer":
+    """Raises BadRules."""
+    from kcoord.security.rules_file import RulesFile
+    from kcoord.server.permissions import Authorizer
+
+    return Authorizer(RulesFile(rules))
 
 
 def _log_request(connection: Connection, frame: bytes) -> None:

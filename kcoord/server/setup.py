@@ -18,6 +18,7 @@ from kcoord.settings import Settings
 
 if TYPE_CHECKING:
     from kcoord.journal.data_dir import DataDir
+    from kcoord.security.listener import Listener
 
 log = logging.getLogger("kcoord.server")
 
@@ -41,6 +42,8 @@ class Setup:
     settings: Settings = field(default_factory=Settings)
     data_dir: Path | None = None  # None: what is kept ends with the process
     fsync: bool = False  # with a data dir: an answer waits for the disk
+    listener: "Listener | None" = None  # what is asked of who comes; None: nothing
+    rules: Path | None = None  # a file that says who may do what; None: everybody may do everything
 
 
 def settings_of(properties: Mapping[str, str], data_dir: Path | None) -> Settings:

@@ -78,7 +78,7 @@ def test_the_group_above_says_of_a_command_what_it_says_itself_or_less(path: str
     assert line.strip().endswith(".")
 
 
-@pytest.mark.parametrize("source", ["commands.md", "offsets.md", "doctor.md", *COMMANDS])
+@pytest.mark.parametrize("source", ["commands.md", "offsets.md", "doctor.md", "rules.md", "security.md", *COMMANDS])
 def test_every_example_names_commands_and_options_that_there_are(source: str) -> None:
     text = (DOCS / source).read_text(encoding="utf-8") if source.endswith(".md") else help_of(source)
     for example in examples(text):

@@ -210,9 +210,9 @@ class Marker:
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
-        self._topic = f"diff-marker-{secrets.token_hex(4)}"
+        self.topic = f"diff-marker-{secrets.token_hex(4)}"
         self._count = 0
-        new = {"name": self._topic, "num_partitions": 1, "replication_factor": 1}
+        new = {"name": self.topic, "num_partitions": 1, "replication_factor": 1}
         self._ask(CREATE_TOPICS, 7, topics=[new])
         wait_until(lambda: self._shown() is not None)
 
@@ -220,12 +220,12 @@ class Marker:
         for _ in range(2):
             self._count += 1
             change = {"name": "flush.messages", "config_operation": 0, "value": str(self._count)}
-            resource = {"resource_type": 2, "resource_name": self._topic, "configs": [change]}
+            resource = {"resource_type": 2, "resource_name": self.topic, "configs": [change]}
             self._ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
             wait_until(lambda: self._shown() == str(self._count))
 
     def close(self) -> None:
-        self._ask(DELETE_TOPICS, 6, topics=[{"name": self._topic, "topic_id": None}])
+        self._ask(DELETE_TOPICS, 6, topics=[{"name": self.topic, "topic_id": None}])
 
     def _ask(self, api_key: int, version: int, **fields: Any) -> Any:
         """Over a connection of its own: a broker closes those that were idle for ten minutes, and tests take longer."""
@@ -233,7 +233,7 @@ class Marker:
             return client.ask(api_key, version, **fields)
 
     def _shown(self) -> str | None:
-        resource = {"resource_type": 2, "resource_name": self._topic, "configuration_keys": ["flush.messages"]}
+        resource = {"resource_type": 2, "resource_name": self.topic, "configuration_keys": ["flush.messages"]}
         (result,) = self._ask(DESCRIBE_CONFIGS, 4, resources=[resource]).results
         return result.configs[0].value if result.configs else None
 
@@ -255,9 +255,13 @@ def wait_for_coordinators(address: tuple[str, int]) -> None:
 def server_settings(address: tuple[str, int]) -> frozenset[str]:
     """The topic settings for which this server has a value of its own, as a topic that is never made would get them."""
     with Client(*address) as client:
-        topic = {"name": f"diff-{secrets.token_hex(4)}", "num_partitions": 1, "replication_factor": 1}
-        (line,) = client.ask(CREATE_TOPICS, 7, topics=[topic], validate_only=True).topics
-        return frozenset(config.name for config in line.configs if config.config_source != 5)
+        return settings_told(client)
+
+
+def settings_told(client: Client) -> frozenset[str]:
+    topic = {"name": f"diff-{secrets.token_hex(4)}", "num_partitions": 1, "replication_factor": 1}
+    (line,) = client.ask(CREATE_TOPICS, 7, topics=[topic], validate_only=True).topics
+    return frozenset(config.name for config in line.configs if config.config_source != 5)
 
 
 def cluster_id(address: tuple[str, int]) -> str:

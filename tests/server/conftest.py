@@ -5,11 +5,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kcoord.broker.cluster import Node
+from kcoord.security.listener import Listener
 from kcoord.server.runtime import Runtime
 from kcoord.server.setup import Setup
 from kcoord.settings import Settings
@@ -61,8 +63,15 @@ def serve() -> Iterator[Serve]:
     """`serve(brokers=2, topics=[("t", 3)], **{"max.connections": "5"})`."""
     with ExitStack() as stack:
 
-        def start(brokers: int = 1, topics: tuple[tuple[str, int | None], ...] = (), **properties: str) -> Server:
+        def start(
+            brokers: int = 1,
+            topics: tuple[tuple[str, int | None], ...] = (),
+            listener: Listener | None = None,
+            rules: Path | None = None,
+            **properties: str,
+        ) -> Server:
             settings = Settings.from_properties(properties)
-            return stack.enter_context(_serving(Setup(brokers=brokers, topics=topics, settings=settings)))
+            setup = Setup(brokers=brokers, topics=topics, settings=settings, listener=listener, rules=rules)
+            return stack.enter_context(_serving(setup))
 
         yield start

@@ -1,0 +1,22 @@
+"""--listen and --advertise, of commands that serve clients."""
+
+import click
+
+
+def host_and_port(listen: str) -> tuple[str, int]:
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or "//" in host:
+        raise click.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--listen")
+    if int(port) > 65535:
+        raise click.BadParameter(f"port {port} is above 65535", param_hint="--listen")
+    return host.strip("[]"), int(port)
+
+
+def advertised_host(host: str, advertise: str | None) -> str | None:
+    """What clients are told, where that is not what is listened on."""
+    told = (advertise or host).strip("[]")
+    if told in ("0.0.0.0", "::"):  # noqa: S104 - it is refused
+        raise click.UsageError(f"clients cannot connect to {told!r}: say what they are to be told by --advertise HOST")
+    if told.count(":") == 1:
+        raise click.BadParameter(f"{told!r} is not a host; the port is that of --listen", param_hint="--advertise")
+    return told if advertise else None

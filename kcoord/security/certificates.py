@@ -1,0 +1,181 @@
+"""What is in a certificate: of a client's its name, of our own for how long and for which hosts it is good.
+
+The name is as Kafka's default principal has it: Java's X500Principal.getName(), RFC 2253. The last part comes first: a
+certificate of C=NL, O=Acme, CN=alice is `CN=alice,O=Acme,C=NL`. What has no short name in the RFC is written as a
+number and the bytes of the value: `1.2.840.113549.1.9.1=#1603612e62`.
+
+Hosts are those that clients look for: the names and addresses of subjectAltName. A `*` stands for one whole part of a
+name, the first (RFC 6125, 6.4.3). Java and librdkafka look at the CN, too, where there are none; many others do not.
+"""
+
+import re
+import ssl
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from typing import Final
+
+from kcoord.security.der import SEQUENCE, SET, Element, dotted, elements, only, time_of
+
+_SHORT_NAMES: Final = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+_VERSION: Final = 0xA0
+_EXTENSIONS: Final = 0xA3
+_ALTERNATIVE_NAMES: Final = "2.5.29.17"
+_DNS_NAME: Final = 0x82
+_ADDRESS: Final = 0x87
+_TEXTS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
+"""UTF8, Printable, T61, IA5, General and BMP strings: of these Java shows the text, and takes all of them for UTF-8."""
+_ESCAPED: Final = frozenset(',=+<>#;"\\')
+_SPACES: Final = " \r"
+_SOON: Final = timedelta(days=14)
+_MOST_SHOWN: Final = 5
+_REFUSED: Final = "clients that check it will refuse it"
+
+
+class BadCertificate(ValueError):
+    """Bytes that are no certificate; OpenSSL would not have let it pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCertificate:
+    """What clients look at in the certificate of a listener, and whether that is likely to please them."""
+
+    begins_at: datetime
+    ends_at: datetime
+    hosts: tuple[str, ...]
+
+    def doubt_by_time(self, now: datetime) -> str | None:
+        """What is wrong with it now, or soon; None: nothing."""
+        if now < self.begins_at:
+            return f"is not valid before {_shown(self.begins_at)}: {_REFUSED}"
+        if now > self.ends_at:
+            return f"expired on {_shown(self.ends_at)}: {_REFUSED}"
+        if self.ends_at - now < _SOON:
+            return f"expires on {_shown(self.ends_at)}"
+        return None
+
+    def doubt_by_host(self, host: str) -> str | None:
+        """What is wrong with it for clients that are told this host; None: nothing."""
+        is_held = any(_holds(held.lower(), _comparable(host)) for held in self.hosts)
+        return None if is_held else self._not_for(host)
+
+    def doubt_by_domain(self, domain: str) -> str | None:
+        """The same of brokers that are b0.DOMAIN, b1.DOMAIN and so on. Which ones there are is not known yet: one of
+        these names is enough."""
+        below = _comparable(domain)
+        is_held = any(_holds_a_broker(held.lower(), below) for held in self.hosts)
+        return None if is_held else self._not_for(f"*.{below} or b<N>.{below}")
+
+    def _not_for(self, told: str) -> str:
+        if not self.hosts:
+            return f"has no subjectAltName, and many clients look for {told}, which they are told, nowhere else"
+        more = len(self.hosts) - _MOST_SHOWN
+        held = f"{', '.join(self.hosts[:_MOST_SHOWN])}{f' and {more} more' if more > 0 else ''}"
+        return f"is not for {told}, which clients are told: {_REFUSED}; it is for {held}"
+
+
+def subject_of(certificate: bytes) -> str:
+    """The distinguished name of whose certificate, in DER, this is. Raises BadCertificate."""
+    try:
+        _serial, _algorithm, _issuer, _validity, subject = _fields(certificate)[:5]
+        return ",".join(map(_relative_name, reversed(list(elements(subject.content)))))
+    except (IndexError, ValueError, StopIteration):
+        raise BadCertificate("a certificate that cannot be read") from None
+
+
+def own_certificate(chain: str) -> OwnCertificate:
+    """The first of a chain in PEM. Raises BadCertificate."""
+    end = "-----END CERTIFICATE-----"
+    try:
+        fields = _fields(ssl.PEM_cert_to_DER_cert(chain.partition(end)[0] + end))
+        begins, ends = elements(fields[3].content)
+        return OwnCertificate(begins_at=time_of(begins), ends_at=time_of(ends), hosts=_hosts(fields))
+    except (IndexError, ValueError, StopIteration):
+        raise BadCertificate("a certificate that cannot be read") from None
+
+
+def _fields(certificate: bytes) -> list[Element]:
+    """Serial number, algorithm, issuer, validity, subject, and what follows."""
+    to_be_signed = next(elements(only(certificate, SEQUENCE).content))
+    return [each for each in elements(to_be_signed.content) if each.tag != _VERSION]
+
+
+def _hosts(fields: list[Element]) -> tuple[str, ...]:
+    """Of subjectAltName."""
+    hosts: list[str] = []
+    for extensions in [each for each in fields if each.tag == _EXTENSIONS]:
+        for extension in elements(only(extensions.content, SEQUENCE).content):
+            number, *_is_critical, wrapped = elements(extension.content)
+            if dotted(number.content) == _ALTERNATIVE_NAMES:
+                names = list(elements(only(wrapped.content, SEQUENCE).content))
+                hosts += [_host(name) for name in names if name.tag in (_DNS_NAME, _ADDRESS)]
+    return tuple(hosts)
+
+
+def _host(name: Element) -> str:
+    if name.tag == _ADDRESS:
+        return str(ip_address(name.content))
+    text = name.content.decode(errors="replace")
+    return f"DNS:{text}" if _address(text) else text  # an address as a name: no client takes it for an address
+
+
+def _holds(held: str, host: str) -> bool:
+    first, _, rest = host.partition(".")
+    return held == host or (bool(first) and "." in rest and held == f"*.{rest}")  # to OpenSSL, *.com is no wildcard
+
+
+def _holds_a_broker(held: str, domain: str) -> bool:
+    named = re.fullmatch(rf"b\d{{1,10}}\.{re.escape(domain)}", held)
+    return named is not None or _holds(held, f"b0.{domain}")
+
+
+def _comparable(host: str) -> str:
+    """As certificates hold it: small letters, ASCII, addresses in their one form."""
+    try:
+        return _address(host) or host.encode("idna").decode().lower()
+    except UnicodeError:  # what can be no name of a host
+        return host.lower()
+
+
+def _address(text: str) -> str | None:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return None
+
+
+def _shown(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def _relative_name(element: Element) -> str:
+    if element.tag != SET:
+        raise ValueError("a part of a name is a set")
+    return "+".join(map(_attribute, elements(element.content)))
+
+
+def _attribute(element: Element) -> str:
+    kind, value = elements(element.content)
+    number = dotted(kind.content)
+    name = _SHORT_NAMES.get(number)
+    if name is None or value.tag not in _TEXTS:
+        return f"{name or number}=#{value.whole.hex()}"
+    return f"{name}={_escaped(value.content.decode(errors='replace'))}"
+
+
+def _escaped(text: str) -> str:
+    """As Java does it, which escapes = and # everywhere, too."""
+    shown = "".join(f"\\{char}" if char in _ESCAPED else "\\00" if char == "\0" else char for char in text)
+    inner = shown.strip(_SPACES)
+    before, _, after = shown.partition(inner) if inner else (shown, "", "")
+    return "".join(f"\\{char}" for char in before) + inner + "".join(f"\\{char}" for char in after)

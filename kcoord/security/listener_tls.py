@@ -1,0 +1,145 @@
+"""TLS of a listener: what it shows, whom it trusts, who came, and what it means when that fails."""
+
+import ssl
+from typing import Any, Final
+
+from kcoord.security.certificates import subject_of
+from kcoord.security.listener import ANONYMOUS, ClientAuth, ListenerTls
+from kcoord.security.refusals import Refusal, Refused
+from kcoord.wire.connect_errors import in_one_line
+from kcoord.wire.tls import as_file
+
+_ALERT: Final = "kcoord_alert"
+_CLIENT_AUTH: Final = {
+    ClientAuth.NONE: ssl.CERT_NONE,
+    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+}
+
+
+class BadListenerTls(ValueError):
+    """A certificate or key that a listener cannot use."""
+
+
+class _Handshake(ssl.SSLObject):
+    """Neither asyncio nor uvloop sends the alert that tells a client why a handshake failed: the error carries it."""
+
+    outgoing: ssl.MemoryBIO | None = None
+    asked_for: str | None = None  # the name of a server (SNI)
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            if self.outgoing is not None:
+                setattr(error, _ALERT, self.outgoing.read())
+            raise
+
+
+class _Context(ssl.SSLContext):
+    sslobject_class = _Handshake
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *given: Any, **named: Any) -> ssl.SSLObject:
+        made = super().wrap_bio(incoming, outgoing, *given, **named)
+        assert isinstance(made, _Handshake)
+        made.outgoing = outgoing
+        return made
+
+
+def server_context(tls: ListenerTls) -> ssl.SSLContext:
+    """Raises BadListenerTls."""
+    context = _Context(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.sni_callback = _remember_name
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    _show(context, tls)
+    if tls.client_auth is not ClientAuth.NONE:
+        _trust(context, tls.client_authorities)
+        context.verify_mode = _CLIENT_AUTH[tls.client_auth]
+    return context
+
+
+def principal_of(transport: Any) -> str:
+    """Of who came over an asyncio transport: the name in the certificate that was shown, if one was."""
+    connection = transport.get_extra_info("ssl_object")
+    certificate = connection.getpeercert(binary_form=True) if connection else None
+    return f"User:{subject_of(certificate)}" if certificate else ANONYMOUS
+
+
+def server_name_of(transport: Any) -> str | None:
+    """What the client called us (SNI); None if it did not."""
+    connection = transport.get_extra_info("ssl_object")
+    return connection.asked_for if isinstance(connection, _Handshake) else None
+
+
+def handshake_refusal(error: BaseException) -> Refused | None:
+    """What it means that a handshake failed; None where the client just went away, as a port scan does."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _certificate_refusal(error)
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return None
+    if isinstance(error, ssl.SSLError):
+        return _tls_refusal((error.reason or str(error)).upper())
+    # asyncio and uvloop abort the connection when the time is over; who went away resets it.
+    if isinstance(error, ConnectionAbortedError | TimeoutError):
+        return Refused(Refusal.TIMEOUT, "no TLS handshake in time")
+    return None
+
+
+def last_words(error: BaseException) -> bytes:
+    """The alert that tells the client why its handshake failed; empty where there is none."""
+    alert: bytes = getattr(error, _ALERT, b"")
+    return alert
+
+
+_EXPIRED: Final = 10  # OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED
+_NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER")
+
+
+def _certificate_refusal(error: ssl.SSLCertVerificationError) -> Refused:
+    why = Refusal.EXPIRED_CERTIFICATE if error.verify_code == _EXPIRED else Refusal.UNTRUSTED_CERTIFICATE
+    return Refused(why, f"a client certificate that is not accepted: {in_one_line(error.verify_message)}")
+
+
+def _tls_refusal(reason: str) -> Refused:
+    if "PEER_DID_NOT_RETURN_A_CERTIFICATE" in reason:
+        return Refused(Refusal.NO_CERTIFICATE, "no client certificate, where one is required")
+    if any(part in reason for part in _NOT_TLS):
+        return Refused(Refusal.NOT_TLS, "no TLS, where it is required")
+    if "ALERT" in reason:
+        told = reason.partition("ALERT_")[2].replace("_", " ").lower()
+        return Refused(Refusal.TLS, f"the client does not accept us: {in_one_line(told or reason)}")
+    return Refused(Refusal.TLS, f"no TLS handshake: {in_one_line(reason.replace('_', ' ').lower())}")
+
+
+def _remember_name(connection: Any, name: str | None, context: ssl.SSLContext) -> None:
+    connection.asked_for = name
+
+
+def _show(context: ssl.SSLContext, tls: ListenerTls) -> None:
+    password = tls.key_password.reveal() if tls.key_password else ""
+    with as_file(f"{tls.key.reveal()}\n{tls.certificate_chain}") as path:
+        try:
+            # A password is always given: without one OpenSSL would ask for it on the terminal.
+            context.load_cert_chain(path, password=lambda: password)
+        except ssl.SSLError as error:
+            if "MISMATCH" in (error.reason or "").upper():
+                raise BadListenerTls("the private key of the listener does not belong to its certificate") from None
+            advice = "is its password right?" if tls.key_password else "does the key need a password?"
+            raise BadListenerTls(f"the listener's certificate or private key cannot be read; {advice}") from None
+
+
+def _trust(context: ssl.SSLContext, authorities: str | None) -> None:
+    if authorities is None:
+        raise BadListenerTls("whose certificates of clients are trusted must be said")
+    try:
+        context.load_verify_locations(cadata=authorities)
+    except ssl.SSLError as error:
+        raise BadListenerTls(
+            f"the authorities of clients cannot be read: {in_one_line(error.reason or error)}"
+        ) from None
+    # As Java does with a truststore: whatever is in there is trusted, not only authorities that signed themselves.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)

@@ -1,0 +1,250 @@
+"""The server's half of SASL (KIP-43, KIP-152): frames in, what to do out. No I/O, no clock.
+
+| state     | a frame may be                                   | and then                                             |
+|-----------|--------------------------------------------------|------------------------------------------------------|
+| BEGINNING | ApiVersions, at most three times                 | the same                                             |
+|           | SaslHandshake of a mechanism that is offered     | TOKENS, as SaslAuthenticate; after version 0, as raw |
+|           | SaslHandshake of another                         | refused with the list of those that are              |
+| TOKENS    | a message of the mechanism                       | TOKENS, CHECKING, LOGGED_IN or REFUSED               |
+| CHECKING  | nothing: a password is being checked (`checked`) | LOGGED_IN or REFUSED                                 |
+
+Anything else is refused. A client that asks for ApiVersions in a version that is too new asks again; behind a proxy it
+may be too new for that, then for the broker: hence three times.
+
+    login = Login(users_file.current, ("PLAIN", "SCRAM-SHA-512"))
+    match login.receive(frame):
+        case Say(pieces): send them, go on reading
+        case TellVersions(): answer the frame, an ApiVersions request, as one who has logged in is answered; go on
+        case Check(work): login.checked(work()) is the outcome; work takes milliseconds, so let a thread do it
+        case LoggedIn(pieces, principal): send them; it is who it says it is
+        case Refuse(pieces, refused): wait (connection.failed.authentication.delay.ms), send them, close
+
+Frames are whole and without their lengths, pieces framed. Until it is LoggedIn no frame may be longer than
+sasl.server.max.receive.size, and the login must not take for ever: both is the caller's to see to. That size is for
+tickets of Kerberos, and far more than any message here needs: a longer one is refused before it is looked into.
+"""
+
+import secrets
+from collections.abc import Callable, Collection
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from kcoord.errors import ErrorCode
+from kcoord.security.refusals import Refusal, Refused
+from kcoord.security.sasl_replies import (
+    AUTHENTICATE_VERSIONS,
+    HANDSHAKE_OUT_OF_PLACE,
+    HANDSHAKE_VERSIONS,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    AuthenticateReply,
+    HandshakeReply,
+)
+from kcoord.security.users import LONGEST_NAME, Users
+from kcoord.wire import scram
+from kcoord.wire.codec import API_VERSIONS, codec, decode_request
+from kcoord.wire.connect_errors import in_one_line
+from kcoord.wire.frames import BadBody, frame_pieces
+from kcoord.wire.headers import RequestHeader, read_request_start
+from kcoord.wire.secret import Secret
+
+MECHANISMS: Final = ("PLAIN", *scram.HASHES)
+_PLAIN: Final = "PLAIN"
+_LONGEST_MESSAGE: Final = 4096
+_MALFORMED: Final = "a malformed message"
+_MOST_VERSIONS_ASKED: Final = 3
+
+
+class Say(NamedTuple):
+    pieces: list[bytes]
+
+
+class TellVersions(NamedTuple):
+    """As the answer depends on who serves, not on the login."""
+
+
+class Check(NamedTuple):
+    work: Callable[[], bool]
+
+
+class LoggedIn(NamedTuple):
+    pieces: list[bytes]
+    principal: str
+
+
+class Refuse(NamedTuple):
+    pieces: list[bytes]
+    refused: Refused
+
+
+Outcome = Say | TellVersions | Check | LoggedIn | Refuse
+
+
+class State(StrEnum):
+    BEGINNING = "beginning"
+    TOKENS = "tokens"
+    CHECKING = "checking"
+    LOGGED_IN = "logged-in"
+    REFUSED = "refused"
+
+
+_NEXT: Final = {
+    State.BEGINNING: {State.BEGINNING, State.TOKENS, State.REFUSED},
+    State.TOKENS: {State.TOKENS, State.CHECKING, State.LOGGED_IN, State.REFUSED},
+    State.CHECKING: {State.LOGGED_IN, State.REFUSED},
+    State.LOGGED_IN: set[State](),
+    State.REFUSED: set[State](),
+}
+
+
+class Login:
+    """Of one connection."""
+
+    def __init__(
+        self,
+        users: Callable[[], Users],
+        mechanisms: Collection[str],
+        *,
+        fresh_nonce: Callable[[], str] = lambda: secrets.token_urlsafe(24),
+    ) -> None:
+        assert set(mechanisms) <= set(MECHANISMS), "what is offered is known"
+        self.state = State.BEGINNING
+        self._users = users
+        self._mechanisms = tuple(mechanisms)
+        self._fresh_nonce = fresh_nonce
+        self._versions_asked = 0
+        self._mechanism = ""
+        self._asked: RequestHeader | None = None  # the SaslAuthenticate at hand; None: tokens are raw
+        self._is_raw = False
+        self._username = ""
+        self._scram: tuple[scram.ClientFirst, scram.Credential, scram.ServerFirst] | None = None
+
+    def receive(self, frame: bytes) -> Outcome:
+        """What becomes of a frame; whatever it is, nothing is raised."""
+        assert self.state in (State.BEGINNING, State.TOKENS), "nothing is read meanwhile, nor afterwards"
+        try:
+            return self._begin(frame) if self.state is State.BEGINNING else self._go_on(frame)
+        except BadBody:  # what is wrong with it is not told: that may be a part of a password
+            return self._refuse(Refusal.MALFORMED, "a malformed request")
+
+    def checked(self, is_right: bool) -> Outcome:
+        """What becomes of it now that Check's work is done."""
+        assert self.state is State.CHECKING
+        return self._succeed(b"") if is_right else self._fail()
+
+    # Before the mechanism is agreed on.
+
+    def _begin(self, frame: bytes) -> Outcome:
+        start = read_request_start(frame)
+        match start.api_key:
+            case key if key == API_VERSIONS and self._versions_asked < _MOST_VERSIONS_ASKED:
+                self._versions_asked += 1
+                return TellVersions()
+            case key if key == SASL_HANDSHAKE and start.api_version in HANDSHAKE_VERSIONS:
+                return self._agree(start, decode_request(frame, start.api_key, start.api_version)[1].mechanism)
+            case _:
+                return self._refuse(Refusal.BEFORE_LOGIN, _named(start))
+
+    def _agree(self, header: RequestHeader, mechanism: str) -> Outcome:
+        if mechanism not in self._mechanisms:
+            reply = HandshakeReply(error_code=ErrorCode.unsupported_sasl_mechanism, mechanisms=self._mechanisms)
+            offered = ", ".join(self._mechanisms)
+            about = f"mechanism {in_one_line(mechanism)!r}, where {offered} can be had"
+            return self._refuse(Refusal.MECHANISM, about, _answer(header, reply))
+        self._mechanism = mechanism
+        self._is_raw = header.api_version == 0
+        self._move_to(State.TOKENS)
+        return Say(_answer(header, HandshakeReply(mechanisms=self._mechanisms)))
+
+    # The messages of the mechanism.
+
+    def _go_on(self, frame: bytes) -> Outcome:
+        if self._is_raw:
+            return self._take(frame)
+        header = read_request_start(frame)
+        if header.api_key == SASL_HANDSHAKE and header.api_version in HANDSHAKE_VERSIONS:
+            out_of_place = _answer(header, HANDSHAKE_OUT_OF_PLACE)
+            return self._refuse(Refusal.BEFORE_LOGIN, "a second SaslHandshake", out_of_place)
+        if header.api_key != SASL_AUTHENTICATE or header.api_version not in AUTHENTICATE_VERSIONS:
+            return self._refuse(Refusal.BEFORE_LOGIN, _named(header))
+        self._asked, entity = decode_request(frame, header.api_key, header.api_version)
+        return self._take(bytes(entity.auth_bytes))
+
+    def _take(self, token: bytes) -> Outcome:
+        if len(token) > _LONGEST_MESSAGE:
+            return self._fail(Refusal.MALFORMED, f"a message of {len(token)} bytes")
+        try:
+            text = token.decode()
+            if self._mechanism == _PLAIN:
+                return self._take_password(text)
+            return self._challenge(text) if self._scram is None else self._verify(text)
+        except (UnicodeDecodeError, scram.BadScram):
+            return self._fail(Refusal.MALFORMED, _MALFORMED)
+
+    def _take_password(self, text: str) -> Outcome:
+        parts = text.split("\0")  # RFC 4616: as whom to act, the user, the password
+        if len(parts) != 3 or not _can_be_a_name(parts[1]) or not parts[2]:
+            return self._fail(Refusal.MALFORMED, _MALFORMED)
+        authorization, self._username, password = parts[0], parts[1], Secret(parts[2])
+        users, name, is_own = self._users(), self._username, authorization in ("", self._username)
+        self._move_to(State.CHECKING)
+        return Check(lambda: users.knows(name, password) and is_own)
+
+    def _challenge(self, text: str) -> Outcome:
+        first = scram.ClientFirst.parse(text)
+        if not _can_be_a_name(first.username):
+            return self._fail(Refusal.MALFORMED, _MALFORMED)
+        self._username = first.username
+        credential = self._users().credential(first.username, self._mechanism)
+        challenge = scram.ServerFirst(
+            nonce=first.nonce + self._fresh_nonce(), salt=credential.salt, iterations=credential.iterations
+        )
+        self._scram = (first, credential, challenge)
+        return Say(self._carried(challenge.text().encode()))
+
+    def _verify(self, text: str) -> Outcome:
+        assert self._scram is not None
+        first, credential, challenge = self._scram
+        final = scram.verified(self._mechanism, credential, first, challenge, scram.ClientFinal.parse(text))
+        # Nobody acts as another here, and there are no delegation tokens, whose ids are no names of users.
+        is_own = first.authorization in ("", first.username) and "tokenauth=true" not in first.extensions.split(",")
+        return self._succeed(final.text().encode()) if final and is_own else self._fail()
+
+    # How it ends.
+
+    def _succeed(self, token: bytes) -> LoggedIn:
+        self._move_to(State.LOGGED_IN)
+        return LoggedIn(self._carried(token), f"User:{self._username}")
+
+    def _fail(self, why: Refusal = Refusal.CREDENTIALS, about: str = "a wrong password or an unknown user") -> Refuse:
+        named = f" as {in_one_line(self._username)!r}" if self._username else ""
+        message = f"Authentication failed: invalid credentials for {self._mechanism}"
+        reply = AuthenticateReply(error_code=ErrorCode.sasl_authentication_failed, error_message=message)
+        pieces = [] if self._asked is None else _answer(self._asked, reply)
+        return self._refuse(why, f"{about}{named} by {self._mechanism}", pieces)
+
+    def _refuse(self, why: Refusal, about: str, pieces: list[bytes] | None = None) -> Refuse:
+        self._move_to(State.REFUSED)
+        return Refuse(pieces or [], Refused(why, about))
+
+    def _carried(self, token: bytes) -> list[bytes]:
+        return (
+            frame_pieces([token]) if self._asked is None else _answer(self._asked, AuthenticateReply(auth_bytes=token))
+        )
+
+    def _move_to(self, state: State) -> None:
+        assert state in _NEXT[self.state], f"{self.state} is not followed by {state}"
+        self.state = state
+
+
+def _answer(header: RequestHeader, reply: Any) -> list[bytes]:
+    return codec(header.api_key, header.api_version).response_pieces(header.correlation_id, reply)
+
+
+def _named(header: RequestHeader) -> str:
+    return f"a request of API key {header.api_key} version {header.api_version} before the login"
+
+
+def _can_be_a_name(name: str) -> bool:
+    """Whether there can be a user of that name."""
+    return 0 < len(name.encode()) <= LONGEST_NAME

@@ -1,0 +1,199 @@
+"""Who may do what with which groups and topics: rules by principal, as Kafka's ACLs have it.
+
+Rules are decided as Kafka's StandardAuthorizer decides ACLs:
+
+| what                                 | is                                                   |
+|--------------------------------------|------------------------------------------------------|
+| a super user                         | allowed everything                                   |
+| what a rule denies                   | denied, whatever others allow                        |
+| what a rule allows                   | allowed                                              |
+| anything else                        | denied                                               |
+| who may read, write, delete or alter | may describe                                         |
+| who may alter settings               | may describe them                                    |
+| who is denied to read                | may still describe, if a rule allows that            |
+| `User:*`                             | everybody, also who did not log in: `User:ANONYMOUS` |
+
+`Rights` are the rules as they concern one principal at one host, and remember what was decided.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+EVERYBODY: Final = "User:*"
+CLUSTER_NAME: Final = "kafka-cluster"  # the one resource of its kind
+
+_MOST_REMEMBERED: Final = 10_000
+_LONGEST_REMEMBERED: Final = 255
+"""Decisions, and characters of a name: names come from clients, and memory is not to grow by what they make up."""
+
+
+class Operation(IntEnum):
+    """Kafka's AclOperation, by its codes: authorized operations are told as bits of these."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+class Kind(IntEnum):
+    """Of a resource, by Kafka's codes."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+
+
+OPERATIONS: Final[Mapping[Kind, tuple[Operation, ...]]] = MappingProxyType(
+    {
+        Kind.TOPIC: (
+            *(Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE, Operation.ALTER),
+            *(Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS),
+        ),
+        Kind.GROUP: (
+            *(Operation.READ, Operation.DELETE),
+            *(Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS),
+        ),
+        Kind.CLUSTER: (
+            *(Operation.CREATE, Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION),
+            *(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.IDEMPOTENT_WRITE),
+        ),
+    }
+)
+"""What can be done with each kind, as Kafka tells it (AclEntry.supportedOperations). A cluster's topics can be deleted
+as well, which Kafka asks for and does not tell."""
+
+_IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = MappingProxyType(
+    {
+        Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
+        Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """Names of resources: one, all that begin so, or all."""
+
+    name: str
+    is_prefix: bool = False
+
+    def matches(self, name: str) -> bool:
+        return name.startswith(self.name) if self.is_prefix else name == self.name
+
+    def __str__(self) -> str:
+        return f"{self.name}*" if self.is_prefix else self.name
+
+
+ANY: Final = Pattern(name="", is_prefix=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One line of a file of rules."""
+
+    line: int
+    is_denial: bool
+    principal: str
+    operations: frozenset[Operation]
+    kind: Kind
+    pattern: Pattern
+    host: str | None = None  # None: wherever they are
+
+    def concerns(self, principal: str, host: str) -> bool:
+        return self.principal in (principal, EVERYBODY) and self.host in (host, None)
+
+    def decides(self, operation: Operation, name: str) -> bool:
+        """Whether it says something of this, its kind and whom it concerns aside."""
+        return self._covers(operation) and self.pattern.matches(name)
+
+    def _covers(self, operation: Operation) -> bool:
+        if operation in self.operations or Operation.ALL in self.operations:
+            return True
+        # To be denied to read is not to be denied to describe (StandardAuthorizerData.findResult).
+        return not self.is_denial and not self.operations.isdisjoint(_IMPLIED_BY.get(operation, ()))
+
+
+class Verdict(NamedTuple):
+    """Whether it is allowed, and the line that says so; None if no line says anything."""
+
+    is_allowed: bool
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """A file of rules. `super_users` are lines by principal."""
+
+    rules: tuple[Rule, ...] = ()
+    super_users: Mapping[str, int] = field(default_factory=dict)
+
+    def rights_of(self, principal: str, host: str) -> "Rights":
+        """What this principal may do from there; the host is an address, such as 127.0.0.1."""
+        concerned = [rule for rule in self.rules if rule.concerns(principal, host)]
+        return Rights(concerned, self.super_users.get(principal))
+
+
+class Rights:
+    """The rules for one principal at one host."""
+
+    __slots__ = ("_decided", "_rules", "_super_line")
+
+    def __init__(self, rules: list[Rule], super_line: int | None) -> None:
+        self._rules = {kind: [rule for rule in rules if rule.kind is kind] for kind in Kind}
+        self._super_line = super_line
+        self._decided: dict[tuple[Operation, Kind, str], bool] = {}
+
+    def may(self, operation: Operation, kind: Kind, name: str) -> bool:
+        """Remembers what it has decided."""
+        asked = (operation, kind, name)
+        decided = self._decided.get(asked)
+        if decided is None:
+            decided = self.verdict(operation, kind, name).is_allowed
+            if len(self._decided) >= _MOST_REMEMBERED:
+                self._decided.clear()
+            if len(name) <= _LONGEST_REMEMBERED:
+                self._decided[asked] = decided
+        return decided
+
+    def verdict(self, operation: Operation, kind: Kind, name: str) -> Verdict:
+        """The same, and why: of several lines the first."""
+        if self._super_line is not None:
+            return Verdict(is_allowed=True, line=self._super_line)
+        deciding = [rule for rule in self._rules[kind] if rule.decides(operation, name)]
+        for rule in deciding:
+            if rule.is_denial:
+                return Verdict(is_allowed=False, line=rule.line)
+        return Verdict(is_allowed=bool(deciding), line=deciding[0].line if deciding else None)
+
+    def may_some(self, operation: Operation, kind: Kind) -> bool:
+        """Whether there is a name for which it is allowed, there or not (Authorizer.authorizeByResourceType)."""
+        if self._super_line is not None:
+            return True
+        allowing = list(self._patterns(operation, kind, is_denial=False))
+        denying = list(self._patterns(operation, kind, is_denial=True))
+        return any(not _is_covered(pattern, denying) for pattern in allowing)
+
+    def operations(self, kind: Kind, name: str) -> int:
+        """All that is allowed, as the bits that clients are told."""
+        return sum(1 << operation for operation in OPERATIONS[kind] if self.may(operation, kind, name))
+
+    def _patterns(self, operation: Operation, kind: Kind, *, is_denial: bool) -> Iterator[Pattern]:
+        for rule in self._rules[kind]:
+            if rule.is_denial == is_denial and not rule.operations.isdisjoint((operation, Operation.ALL)):
+                yield rule.pattern
+
+
+def _is_covered(allowed: Pattern, denied: list[Pattern]) -> bool:
+    """Whether of what is allowed nothing is left."""
+    return any(allowed.name.startswith(pattern.name) if pattern.is_prefix else allowed == pattern for pattern in denied)

@@ -1,0 +1,252 @@
+"""A file of rules, one per line, as operators write it.
+
+    super User:admin
+    allow User:alice  read, describe  topic orders
+    allow User:alice  read            group shop-*            # all groups whose names begin so
+    allow User:*      describe        topic *                 # all topics
+    deny  User:bob    all             topic "orders"          from 10.0.0.7
+    allow User:ops    create, delete  cluster
+
+What stands in quotes is taken as it is, blanks, `#` and `*` included; a `*` behind the quotes makes it a prefix.
+
+A rule that can never match is a mistake, and a dangerous one if it is a denial: such names and addresses are refused.
+"""
+
+import re
+from collections.abc import Iterable
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kcoord.security.rules import ANY, CLUSTER_NAME, EVERYBODY, OPERATIONS, Kind, Operation, Pattern, Rule, Rules
+from kcoord.security.stamps import stamp_of
+
+_WORD: Final = re.compile(
+    r"""
+    \s* (?:
+        (?P<comment> \#.* )
+      | " (?P<quoted> (?: [^"\\] | \\["\\] )* ) " (?P<star> \*? )
+      | (?P<bare> [^\s"]+ )
+    ) (?= \s | $ )
+    """,
+    re.VERBOSE,
+)
+_PERMISSIONS: Final = {"allow": False, "deny": True}
+_KINDS: Final = {kind.name.lower(): kind for kind in Kind}
+_EVERYWHERE: Final = "*"
+_OF_TOPICS: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # what names of topics may be, or begin with
+_MOST_BYTES: Final = 16 * 1024 * 1024
+
+
+class BadRules(ValueError):
+    """A file of rules that cannot be used: where, and what is wrong there."""
+
+
+class _Wrong(Exception):
+    """What is wrong with a line."""
+
+
+class _Word(NamedTuple):
+    text: str
+    is_quoted: bool = False
+    has_star: bool = False  # of a quoted one: behind the quotes
+
+
+class RulesFile:
+    """The rules of a file, which may change meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises BadRules."""
+        self.path = path
+        self._read = self._seen = stamp_of(path)
+        self.rules = read_rules_file(path)
+
+    def look(self) -> bool:
+        """To be called now and then: whether there are other rules than before. Raises BadRules once for each new file
+        that cannot be used; the rules that were there stay."""
+        last, self._seen = self._seen, stamp_of(self.path)
+        if self._seen == self._read or self._seen != last:
+            return False  # no change, or one that may be under way: half a file is not to be taken for the whole
+        self._read = self._seen
+        self.rules = read_rules_file(self.path)
+        return True
+
+
+def read_rules_file(path: Path) -> Rules:
+    """Raises BadRules."""
+    return read_rules(rules_text(path), str(path))
+
+
+def rules_text(path: Path) -> str:
+    """What is in the file. Raises BadRules."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise BadRules(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(content) > _MOST_BYTES:
+        raise BadRules(f"{path}: is larger than {_MOST_BYTES} bytes; is it a file of rules?")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise BadRules(f"{path}, line {line}: is not UTF-8 text") from None
+
+
+def read_rules(text: str, name: str) -> Rules:
+    """The rules of a file of this name. Raises BadRules."""
+    rules: list[Rule] = []
+    super_users: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            match _words(line):
+                case []:
+                    continue
+                case [first, *rest] if first.text == "super":
+                    super_users.setdefault(_super_user(rest), number)
+                case [first, *rest]:
+                    rules.append(_rule(number, first, rest))
+        except _Wrong as wrong:
+            raise BadRules(f"{name}, line {number}: {wrong}") from None
+    return Rules(rules=tuple(rules), super_users=super_users)
+
+
+def operation_named(text: str) -> Operation:
+    """`describe-configs`, in any case, also with Kafka's underscores. Raises BadRules."""
+    try:
+        return Operation[text.upper().replace("-", "_")]
+    except KeyError:
+        raise BadRules(f"{text!r} is no operation; there are {_listed(Operation)}") from None
+
+
+def possible_operations(kind: Kind) -> list[Operation]:
+    """What rules can say of a kind."""
+    return [*OPERATIONS[kind], *([Operation.DELETE] if kind is Kind.CLUSTER else [])]
+
+
+def word_of(operation: Operation) -> str:
+    """As it is written in a file."""
+    return operation.name.lower().replace("_", "-")
+
+
+def address_of(text: str) -> str:
+    """An address as it is compared: one of version 4 is the same within version 6. Raises ValueError."""
+    address = ip_address(text)
+    if isinstance(address, IPv6Address):
+        if address.scope_id:
+            raise ValueError("a scope is known to this machine alone")
+        address = address.ipv4_mapped or address
+    return str(address)
+
+
+def _words(line: str) -> list[_Word]:
+    words: list[_Word] = []
+    position = 0
+    while line[position:].strip():
+        found = _WORD.match(line, position)
+        if found is None:
+            raise _Wrong(f"a quote is not closed, or something sticks to it, in {line[position:].strip()!r}")
+        position = found.end()
+        if found["comment"] is not None:
+            break
+        if (bare := found["bare"]) is not None:
+            if "#" in bare:
+                raise _Wrong(f"{bare!r}: a comment begins behind a blank; a name with # stands in quotes")
+            words.append(_Word(bare))
+        else:
+            words.append(_Word(re.sub(r"\\(.)", r"\1", found["quoted"]), is_quoted=True, has_star=bool(found["star"])))
+    return words
+
+
+def _super_user(words: list[_Word]) -> str:
+    if len(words) != 1:
+        raise _Wrong("super is followed by one principal, such as super User:admin")
+    principal = _principal(words[0])
+    if principal == EVERYBODY:
+        raise _Wrong(f"not everybody can be a super user; without rules all is allowed to {EVERYBODY}")
+    return principal
+
+
+def _rule(number: int, permission: _Word, words: list[_Word]) -> Rule:
+    if permission.text not in _PERMISSIONS:
+        raise _Wrong(f"a rule begins with allow, deny or super, not with {permission.text!r}")
+    if not words:
+        raise _Wrong(f"{permission.text} whom?")
+    kind_at = next((at for at, word in enumerate(words) if at and word.text in _KINDS and not word.is_quoted), None)
+    if kind_at is None:
+        raise _Wrong(f"it is not said on what: {', '.join(_KINDS)} are missing")
+    kind = _KINDS[words[kind_at].text]
+    pattern, rest = _pattern(kind, words[kind_at + 1 :])
+    return Rule(
+        line=number,
+        is_denial=_PERMISSIONS[permission.text],
+        principal=_principal(words[0]),
+        operations=_operations(words[1:kind_at], kind),
+        kind=kind,
+        pattern=pattern,
+        host=_host(rest),
+    )
+
+
+def _principal(word: _Word) -> str:
+    kind, colon, name = word.text.partition(":")
+    if kind != "User" or not colon or not name or word.has_star:
+        raise _Wrong(f"{word.text!r} is no principal; one is written User:NAME")
+    if "*" in name and word.text != EVERYBODY and not word.is_quoted:
+        raise _Wrong(f"{word.text!r}: principals are named in full, or {EVERYBODY} for everybody")
+    return word.text
+
+
+def _operations(words: list[_Word], kind: Kind) -> frozenset[Operation]:
+    names = " ".join(word.text for word in words).replace(",", " ").split()
+    if not names:
+        raise _Wrong(f"it is not said what: {_listed(Operation)}")
+    try:
+        operations = [operation_named(name) for name in names]
+    except BadRules as error:
+        raise _Wrong(str(error)) from None
+    possible = possible_operations(kind)
+    for operation in operations:
+        if operation not in (*possible, Operation.ALL):
+            raise _Wrong(f"{word_of(operation)} means nothing of a {kind.name.lower()}; there are {_listed(possible)}")
+    return frozenset(operations)
+
+
+def _pattern(kind: Kind, words: list[_Word]) -> tuple[Pattern, list[_Word]]:
+    """The resources, and the words behind them."""
+    if kind is Kind.CLUSTER:
+        return Pattern(name=CLUSTER_NAME), words
+    if not words:
+        raise _Wrong(f"which {kind.name.lower()}? A name is missing, or * for all")
+    word, *rest = words
+    if word.is_quoted:
+        name, is_prefix = word.text, word.has_star
+    else:
+        name, is_prefix = word.text.removesuffix("*"), word.text.endswith("*")
+        if "*" in name:
+            raise _Wrong(
+                f"{word.text!r}: a * stands for the rest of a name, at its end; in quotes it is taken as it is"
+            )
+    if not name and not is_prefix:
+        raise _Wrong("a name is empty")
+    if kind is Kind.TOPIC and name and not _OF_TOPICS.fullmatch(name):
+        raise _Wrong(f"{name!r} can be no topic: their names are of ASCII letters, digits, '.', '_' and '-'")
+    return Pattern(name=name, is_prefix=is_prefix) if name else ANY, rest
+
+
+def _host(words: list[_Word]) -> str | None:
+    match [word.text for word in words]:
+        case []:
+            return None
+        case ["from", host] if host == _EVERYWHERE:
+            return None
+        case ["from", host]:
+            try:
+                return address_of(host)
+            except ValueError:
+                raise _Wrong(f"{host!r} is no address; hosts are compared by address, such as 10.0.0.7") from None
+    raise _Wrong(f"nothing is expected but from ADDRESS at {words[0].text!r}")
+
+
+def _listed(operations: Iterable[Operation]) -> str:
+    return ", ".join(word_of(operation) for operation in operations)

@@ -1,0 +1,32 @@
+"""What SaslHandshake and SaslAuthenticate are answered, in every version."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from kcoord.errors import ErrorCode
+
+SASL_HANDSHAKE: Final = 17
+SASL_AUTHENTICATE: Final = 36
+HANDSHAKE_VERSIONS: Final = range(2)
+AUTHENTICATE_VERSIONS: Final = range(3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandshakeReply:
+    error_code: ErrorCode = ErrorCode.none
+    mechanisms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthenticateReply:
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+    auth_bytes: bytes = b""
+    session_lifetime: float = 0.0  # no login ends while its connection lasts (KIP-368)
+
+
+HANDSHAKE_OUT_OF_PLACE: Final = HandshakeReply(error_code=ErrorCode.illegal_sasl_state)
+"""Where no login is wanted, or one is done or under way."""
+AUTHENTICATE_OUT_OF_PLACE: Final = AuthenticateReply(
+    error_code=ErrorCode.illegal_sasl_state, error_message="No login is wanted here, or it is done already."
+)

@@ -1,0 +1,292 @@
+"""Users in a file: of each a SCRAM credential per mechanism, never a password. PLAIN is checked against the same.
+
+{
+  "kcoord": "users/v1",
+  "decoy": "<base64>",
+  "users": {
+    "alice": {
+      "SCRAM-SHA-256": {"salt": "<base64>", "iterations": 8192, "stored_key": "<base64>", "server_key": "<base64>"},
+      "SCRAM-SHA-512": {...}
+    }
+  }
+}
+
+Who logs in as somebody who is not there goes through the same steps as who has the wrong password: there is a
+credential for every name, made from the decoy where there is no other, and always the same. No password fits it.
+"""
+
+import hmac
+import json
+import logging
+import os
+import secrets
+import stat
+import tempfile
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+from kcoord.security.stamps import stamp_of
+from kcoord.wire.connect_errors import in_one_line
+from kcoord.wire.scram import FEWEST_ITERATIONS, HASHES, MOST_ITERATIONS, Credential, keys
+from kcoord.wire.secret import Secret
+
+log = logging.getLogger("kcoord.security")
+
+USUAL_ITERATIONS: Final = 8192
+_FORMAT: Final = "users/v1"
+_SALT_BYTES: Final = 24
+_DECOY_BYTES: Final = 32
+LONGEST_NAME: Final = 255
+"""In bytes."""
+_CHECKS_PASSWORDS: Final = "SCRAM-SHA-512"
+
+Credentials = Mapping[str, Credential]
+"""By mechanism; a user has one for each."""
+
+
+class BadUsers(ValueError):
+    """A file that cannot be used, a name that cannot be, a user who is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Users:
+    """Who may log in."""
+
+    by_name: Mapping[str, Credentials] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    decoy: bytes = field(repr=False)
+
+    @classmethod
+    def nobody(cls) -> Self:
+        return cls(decoy=secrets.token_bytes(_DECOY_BYTES))
+
+    def credential(self, name: str, mechanism: str) -> Credential:
+        """Of whoever is named so; for a name that nobody has, one that no password opens."""
+        known = self.by_name.get(name)
+        decoy = self._decoy(name, mechanism)  # made in either case: it must not take longer for one of them
+        return known[mechanism] if known else decoy
+
+    def knows(self, name: str, password: Secret) -> bool:
+        """Whether this is the user's password. It takes milliseconds: that is what iterations are for."""
+        expected = self.credential(name, _CHECKS_PASSWORDS)
+        made = keys(_CHECKS_PASSWORDS, password.reveal(), expected.salt, expected.iterations)
+        return hmac.compare_digest(made.stored, expected.stored)
+
+    def with_user(self, name: str, password: Secret, *, iterations: int = USUAL_ITERATIONS) -> Self:
+        """With one more, or another password of the same user. Raises BadUsers."""
+        if not name or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
+            raise BadUsers(f"a user's name has 1 to {LONGEST_NAME} printable characters, not {in_one_line(name)!r}")
+        if not password or "\0" in password.reveal():
+            raise BadUsers(f"the password of {name} is {'not one that PLAIN can carry' if password else 'empty'}")
+        made = {
+            mechanism: Credential.of(mechanism, password.reveal(), secrets.token_bytes(_SALT_BYTES), iterations)
+            for mechanism in HASHES
+        }
+        return replace(self, by_name={**self.by_name, name: made})
+
+    def without(self, name: str) -> Self:
+        """Raises BadUsers if there is none of that name."""
+        if name not in self.by_name:
+            raise BadUsers(f"there is no user {in_one_line(name)!r}")
+        return replace(self, by_name={other: made for other, made in self.by_name.items() if other != name})
+
+    def _decoy(self, name: str, mechanism: str) -> Credential:
+        def of(what: str) -> bytes:
+            return hmac.digest(self.decoy, f"{what}\0{mechanism}\0{name}".encode(errors="replace"), HASHES[mechanism])
+
+        likeness = self._like_whom(of("likeness"), mechanism)
+        salt_bytes = len(likeness.salt) if likeness else _SALT_BYTES
+        return Credential(
+            salt=of("salt")[:salt_bytes],
+            iterations=likeness.iterations if likeness else USUAL_ITERATIONS,
+            stored=of("stored"),
+            server=of("server"),
+        )
+
+    def _like_whom(self, chance: bytes, mechanism: str) -> Credential | None:
+        """Iterations and salts are as long as some real user's, for there may be several lengths."""
+        if not self.by_name:
+            return None
+        names = tuple(self.by_name)
+        return self.by_name[names[int.from_bytes(chance[:8]) % len(names)]][mechanism]
+
+
+class UsersFile:
+    """A file of users that may change while it is in use. It must be readable to begin with: raises BadUsers."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = stamp_of(path)
+        self._users = read_users(path)
+
+    def current(self) -> Users:
+        """The users as of now. A file that has become unreadable changes nothing, and the log says so once."""
+        seen = stamp_of(self._path)
+        if seen != self._seen:
+            self._seen = seen
+            try:
+                self._users = read_users(self._path)
+            except BadUsers as error:
+                log.warning("users unchanged why=%r", str(error))
+            else:
+                log.info("users file=%s users=%s", self._path.name, len(self._users.by_name))
+        return self._users
+
+
+def read_users(path: Path) -> Users:
+    """Raises BadUsers, with one line that names the file, and what is wrong where; nothing of a credential."""
+    try:
+        return _parsed(_json(path.read_bytes()))
+    except OSError as error:
+        advice = "; kcoord users add makes it" if isinstance(error, FileNotFoundError) else ""
+        raise BadUsers(f"cannot read the users in {path}: {error.strerror}{advice}") from None
+    except BadUsers as error:
+        raise BadUsers(f"{path} is no file of users: {error}") from None
+
+
+@contextmanager
+def changing_users(path: Path) -> Iterator[list[Users]]:
+    """The users in a list of one, to be replaced by others; written when the block ends. One process at a time."""
+    import fcntl
+
+    target = path.resolve()
+    try:
+        folder = os.open(target.parent, os.O_RDONLY)
+    except OSError as error:
+        raise BadUsers(f"cannot write {path}: {error.strerror}") from None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)  # of the folder, for the file itself is replaced
+        users = [read_users(target) if target.exists() else Users.nobody()]
+        yield users
+        _write(target, users[0])
+    finally:
+        os.close(folder)
+
+
+def is_open_to_others(path: Path) -> bool:
+    """Whether more than its owner may read it: who has a credential can try passwords without being seen."""
+    return bool(path.stat().st_mode & 0o077)
+
+
+def _write(path: Path, users: Users) -> None:
+    """The whole new file or the old one: a new one for its owner only, another for who could read the one before."""
+    beside = None
+    try:
+        descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # with mode 0600
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            _open_to_the_same(descriptor, path)
+            json.dump(_document(users), file, indent=2, ensure_ascii=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        Path(beside).replace(path)
+    except OSError as error:
+        if beside is not None:
+            Path(beside).unlink(missing_ok=True)
+        raise BadUsers(f"cannot write {path}: {error.strerror}") from None
+
+
+def _open_to_the_same(descriptor: int, path: Path) -> None:
+    """An operator may change the users of a server that runs as somebody else."""
+    with suppress(FileNotFoundError, PermissionError):  # who may not give it away keeps it for himself
+        before = path.stat()
+        os.fchown(descriptor, before.st_uid, before.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+
+
+def _document(users: Users) -> dict[str, Any]:
+    return {
+        "kcoord": _FORMAT,
+        "decoy": _text(users.decoy),
+        "users": {
+            name: {mechanism: _credential_document(made) for mechanism, made in users.by_name[name].items()}
+            for name in sorted(users.by_name)
+        },
+    }
+
+
+def _credential_document(made: Credential) -> dict[str, Any]:
+    return {
+        "salt": _text(made.salt),
+        "iterations": made.iterations,
+        "stored_key": _text(made.stored),
+        "server_key": _text(made.server),
+    }
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise BadUsers(f"line {line} is not UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        what = error.msg[:1].lower() + error.msg[1:].removesuffix(" at")
+        raise BadUsers(f"it is not JSON: {what} at line {error.lineno}, column {error.colno}") from None
+    except (ValueError, RecursionError):  # which do not tell where
+        raise BadUsers("a number in it is too long, or it is nested too deeply") from None
+
+
+def _parsed(document: Any) -> Users:
+    if _field(document, "kcoord", "") != _FORMAT:
+        raise BadUsers(f"its format is not {_FORMAT}")
+    users = _object(_field(document, "users", ""), "'users'")
+    by_name = {name: _parsed_user(name, made) for name, made in users.items()}
+    return Users(by_name=MappingProxyType(by_name), decoy=_bytes(document, "decoy", "", _DECOY_BYTES))
+
+
+def _parsed_user(name: str, document: Any) -> Credentials:
+    whose = f"user {in_one_line(name)!r}"
+    return {each: _parsed_credential(each, _field(document, each, whose), f"{whose}, {each}") for each in HASHES}
+
+
+def _parsed_credential(mechanism: str, document: Any, where: str) -> Credential:
+    key_bytes = hmac.new(b"", digestmod=HASHES[mechanism]).digest_size
+    iterations = _field(document, "iterations", where)
+    if not isinstance(iterations, int) or not FEWEST_ITERATIONS <= iterations <= MOST_ITERATIONS:
+        raise BadUsers(f"{where}: 'iterations' is not a number from {FEWEST_ITERATIONS} to {MOST_ITERATIONS}")
+    return Credential(
+        salt=_bytes(document, "salt", where),
+        iterations=iterations,
+        stored=_bytes(document, "stored_key", where, key_bytes),
+        server=_bytes(document, "server_key", where, key_bytes),
+    )
+
+
+def _text(content: bytes) -> str:
+    return b64encode(content).decode()
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadUsers(f"{what} is not an object in braces")
+    return value
+
+
+def _field(document: Any, name: str, where: str) -> Any:
+    """`where` is the place of the document in the file; empty: it is the whole."""
+    fields = _object(document, where or "it")
+    if name not in fields:
+        raise BadUsers(f"{_at(where)}{name!r} is missing")
+    return fields[name]
+
+
+def _bytes(document: Any, name: str, where: str, size: int | None = None) -> bytes:
+    text = _field(document, name, where)
+    try:
+        content = b64decode(text, validate=True)
+    except (TypeError, ValueError):
+        raise BadUsers(f"{_at(where)}{name!r} is not base64") from None
+    if not content:
+        raise BadUsers(f"{_at(where)}{name!r} is empty")
+    if size not in (None, len(content)):
+        raise BadUsers(f"{_at(where)}{name!r} has not the {size} bytes that it must have")
+    return content
+
+
+def _at(where: str) -> str:
+    return f"{where}: " if where else ""
