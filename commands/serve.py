@@ -12,9 +12,11 @@ from kcoord.settings import BadSetting, Settings, known_settings
 
 from .listener_options import ListenerOptions, listener_of, listener_options
 from .listening import advertised_host, host_and_port
+from .metrics_options import metrics_options, metrics_socket, metrics_url
 from .rules_options import rules_options, warn_if_nobody_logs_in
 
 if TYPE_CHECKING:
+    from kcoord.metrics.listening import Where
     from kcoord.server.runtime import Runtime
 
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 )
 @listener_options
 @rules_options
+@metrics_options
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How it says that it is ready."
 )
@@ -56,6 +59,7 @@ def serve(
     config: Path | None,
     listener: ListenerOptions,
     rules: Path | None,
+    metrics: "Where | None",
     output: str,
     verbose: bool,
     shows_settings: bool,
@@ -71,6 +75,7 @@ def serve(
     kcoord serve --set auto.create.topics.enable=false --set num.partitions=6
     kcoord serve --tls-cert server.pem --sasl SCRAM-SHA-512 --users users.json
     kcoord serve --sasl SCRAM-SHA-512 --users users.json --rules rules.txt
+    kcoord serve --metrics 127.0.0.1:9464
 
     Ctrl-C stops it.
     """
@@ -98,21 +103,25 @@ def serve(
     )
     warn_if_nobody_logs_in(rules, setup.listener)
 
-    def ready(runtime: "Runtime") -> None:
-        click.echo(_json(runtime) if output == "json" else _text(runtime))
+    with metrics_socket(metrics) as listening:
+        tell = _json if output == "json" else _text
 
-    run(setup, ready, verbose=verbose)
+        def ready(runtime: "Runtime") -> None:
+            click.echo(tell(runtime, metrics_url(listening)))
+
+        run(setup, ready, verbose=verbose, metrics=listening)
 
 
-def _json(runtime: "Runtime") -> str:
+def _json(runtime: "Runtime", metrics: str | None) -> str:
     import json
 
     said = {"bootstrap": runtime.bootstrap, "cluster_id": runtime.cluster.cluster_id, "pid": os.getpid()}
-    return json.dumps({"kcoord": "serve/v1", **said})
+    return json.dumps({"kcoord": "serve/v1", **said, **({"metrics": metrics} if metrics else {})})
 
 
-def _text(runtime: "Runtime") -> str:
+def _text(runtime: "Runtime", metrics: str | None) -> str:
     lines = [f"bootstrap   {runtime.bootstrap}", f"cluster id  {runtime.cluster.cluster_id}"]
+    lines += [f"metrics     {metrics}"] if metrics else []
     topics = runtime.cluster.topics.values()
     lines += [f"topic       {topic.name}: {_partitions(len(topic.partitions))}" for topic in topics]
     return "\n".join([*lines, "Ctrl-C stops it."])

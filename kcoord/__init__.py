@@ -35,13 +35,14 @@ The road of a request, and where each step is:
                (encoding) and read (decoding, offset_runs), the journal itself (group_log), its compaction (compacting
                decides, compaction does it); segments told (dump)
     api/       the table of what is served, and one file per Kafka API: entity to request
-    metrics/   what is counted: counts that cost next to nothing, and the words for why connections end
+    metrics/   what is counted, and how it is told: a catalogue of all there is, counts that cost next to nothing, an
+               HTTP server for Prometheus and for health
     server/    asyncio, sockets, clocks, limits: what a cluster starts with (setup), listener and alarms
                (runtime), who comes in (entrance, gate) and may do what (permissions, authorizing), what is done now and
                then (chores), connection, whose turn it is (turns), dispatch by routes that are made once and remember
                what is asked again and again (routes), the coordinators at work (group_runtime, on a group_journal),
-               compaction in the background (compactor), what groups there are (census), the clock, memory that is
-               given back, process (main)
+               compaction in the background (compactor), what is counted (measured, census, metrics_source), the clock,
+               memory that is given back, process (main)
     assignors/ who gets which partitions, as consumers plan it: range, and the sticky one. Pure
     admin/     groups and offsets of live clusters: what is told of them (model; offsets in columns: commits) and can be
                asked (live), over our own connections (wire/) or through librdkafka (librdkafka/), and again if it was

@@ -1,7 +1,11 @@
-"""What is counted of a server.
+"""What is counted of a server or a proxy, and how it is told to Prometheus.
 
-    reasons     why connections end, in a few words
+    reasons     why connections end: the words that labels may have
     counts      plain numbers, as cheap as can be: what the hot path adds to
+    catalogue   every family of metrics as data: name, kind, labels, meaning; docs/metrics.md is held against it
+    collecting  samples into Prometheus' families, when they are asked for
+    http        /metrics, /healthz and /readyz
 
-Nothing is known here of who counts.
+Nothing is known here of who counts: server/ and upstream/ give samples. prometheus_client and aiohttp are imported by
+collecting and http alone, and these by nobody who was not told --metrics.
 """

@@ -1,0 +1,56 @@
+"""`--metrics HOST:PORT`, of commands that serve clients."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from kcoord.metrics.listening import Where
+
+_LOOPBACK: Final = "127.0.0.1"
+_LAST_PORT: Final = 65535
+
+
+def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command gets `metrics`: where, or None."""
+    return click.option(
+        "--metrics",
+        metavar="[HOST:]PORT",
+        callback=_where,
+        help="Tell Prometheus what happens, at http://HOST:PORT/metrics; also /healthz and /readyz.",
+    )(command)
+
+
+def metrics_socket(metrics: "Where | None") -> "AbstractContextManager[socket | None]":
+    """What listens there, before anything else is begun. Raises CannotListen."""
+    if metrics is None:
+        return nullcontext()
+    from kcoord.metrics.listening import bound
+
+    return bound(metrics)
+
+
+def metrics_url(listening: "socket | None") -> str | None:
+    """What to tell Prometheus."""
+    if listening is None:
+        return None
+    from kcoord.metrics.listening import shown, where
+
+    return f"http://{shown(where(listening))}/metrics"
+
+
+def _where(ctx: click.Context, parameter: click.Parameter, text: str | None) -> "Where | None":
+    if text is None:
+        return None
+    from kcoord.metrics.listening import Where  # here: --help needs no sockets
+
+    host, colon, port = text.rpartition(":")
+    if not port.isdecimal() or (colon and not host) or "//" in host:
+        raise click.BadParameter(f"{text!r} is not HOST:PORT or PORT", param_hint="--metrics")
+    if int(port) > _LAST_PORT:
+        raise click.BadParameter(f"port {port} is above {_LAST_PORT}", param_hint="--metrics")
+    return Where(host=host.strip("[]") or _LOOPBACK, port=int(port))

@@ -1,0 +1,78 @@
+"""Samples into Prometheus' families, when they are asked for: in between, nothing but plain numbers is kept."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
+from itertools import accumulate
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kcoord.metrics import catalogue
+from kcoord.metrics.catalogue import Family, Kind, Sample
+from kcoord.metrics.counts import BUCKETS, Histogram
+
+_BOUNDS: Final = (*map(str, BUCKETS), "+Inf")
+
+
+class Source(Protocol):
+    """Who is asked for samples."""
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """What it tells of: all of them are shown, also those of which there is no sample yet."""
+
+    def samples(self) -> Iterable[Sample]: ...
+
+    def why_not_ready(self) -> str | None:
+        """What clients would miss now; None if nothing."""
+
+
+def registry_of(source: Source, *, role: str, clock: Callable[[], float] = time.monotonic) -> CollectorRegistry:
+    """All that is told of a process: of what it does, and of the process itself."""
+    registry = CollectorRegistry()
+    registry.register(_Told(source, role, clock))
+    ProcessCollector(registry=registry)
+    return registry
+
+
+class _Told(Collector):
+    def __init__(self, source: Source, role: str, clock: Callable[[], float]) -> None:
+        self._source = source
+        self._build = Sample(catalogue.BUILD, 1, (version("kcoord"), role))
+        self._clock = clock
+        self._began = clock()
+
+    def describe(self) -> Iterator[Metric]:
+        """Without samples: a registry asks for names alone when a collector is made known to it."""
+        yield from map(_metric, (*catalogue.OF_ALL, *self._source.families))
+
+    def collect(self) -> Iterator[Metric]:
+        metrics = {family: _metric(family) for family in (*catalogue.OF_ALL, *self._source.families)}
+        is_ready = self._source.why_not_ready() is None
+        own = (self._build, Sample(catalogue.UPTIME, self._clock() - self._began), Sample(catalogue.READY, is_ready))
+        for sample in (*own, *self._source.samples()):
+            _add(metrics[sample.family], sample)
+        yield from metrics.values()
+
+
+def _metric(family: Family) -> Metric:
+    match family.kind:
+        case Kind.COUNTER:
+            return CounterMetricFamily(family.name, family.about, labels=family.labels)
+        case Kind.GAUGE:
+            return GaugeMetricFamily(family.name, family.about, labels=family.labels)
+        case Kind.HISTOGRAM:
+            return HistogramMetricFamily(family.name, family.about, labels=family.labels)
+
+
+def _add(metric: Metric, sample: Sample) -> None:
+    if isinstance(sample.value, Histogram):
+        assert isinstance(metric, HistogramMetricFamily)
+        buckets = list(zip(_BOUNDS, accumulate(sample.value.counts), strict=True))
+        metric.add_metric(sample.labels, buckets, sample.value.seconds)
+        return
+    assert isinstance(metric, CounterMetricFamily | GaugeMetricFamily)
+    metric.add_metric(sample.labels, sample.value)

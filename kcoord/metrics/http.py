@@ -1,0 +1,62 @@
+"""/metrics, /healthz and /readyz, over HTTP on the loop of those they tell of.
+
+| path     | 200 says                                      | otherwise                                        |
+|----------|-----------------------------------------------|--------------------------------------------------|
+| /metrics | what is counted, as OpenMetrics or plain text |                                                  |
+| /healthz | the loop still goes round                     | no answer                                        |
+| /readyz  | clients get what they ask for                 | 503, and in one line what they would miss        |
+"""
+
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Final, Self
+
+from aiohttp import web
+from prometheus_client.exposition import choose_encoder
+
+from kcoord.metrics.collecting import Source, registry_of
+from kcoord.metrics.listening import shown, where
+
+log = logging.getLogger("kcoord.metrics")
+
+_STOP_TIMEOUT: Final = 1.0
+
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+
+class MetricsServer:
+    """`async with MetricsServer(listening, source, role="serve"):` answers until it is left, and closes the socket."""
+
+    def __init__(self, listening: socket.socket, source: Source, *, role: str) -> None:
+        self.listening = listening
+        self._source = source
+        self._registry = registry_of(source, role=role)
+
+    async def __aenter__(self) -> Self:
+        app = web.Application()
+        app.add_routes(
+            [web.get("/metrics", self._metrics), web.get("/healthz", self._health), web.get("/readyz", self._readiness)]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_TIMEOUT)
+        await self._runner.setup()
+        await web.SockSite(self._runner, self.listening).start()
+        log.info("metrics at=http://%s/metrics", shown(where(self.listening)))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+
+    async def _health(self, request: web.Request) -> web.Response:
+        return web.Response(text="alive\n")
+
+    async def _readiness(self, request: web.Request) -> web.Response:
+        missing = self._source.why_not_ready()
+        return web.Response(text=f"{missing}\n", status=503) if missing else web.Response(text="ready\n")

@@ -1,0 +1,189 @@
+"""The same cluster at work, counted: what --metrics adds. Without it, nothing here is imported.
+
+Theory of operation. Requests that are answered at once are counted where they are decided, with one addition where the
+answer is as before; how long they took follows from the round of the loop in which they are (metrics/counts.py). A
+parked request is remembered with when it came, until its answer leaves. All else is counted where it happens, or when
+somebody asks.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from kcoord.api.table import SERVED
+from kcoord.broker.cluster import OFFSETS_TOPIC, Partition
+from kcoord.errors import ErrorCode
+from kcoord.groups.effects import Cause, Event, Happening
+from kcoord.groups.instant import Instant
+from kcoord.groups.replies import CommitReply, HeartbeatReply
+from kcoord.journal.system import System
+from kcoord.metrics.counts import Histogram, RequestCounts, Requests, Tally
+from kcoord.metrics.reasons import Closing
+from kcoord.security.refusals import Refusal
+from kcoord.server.connection import Connection
+from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
+from kcoord.server.reply_errors import first_error
+from kcoord.server.routes import Asker
+from kcoord.server.runtime import ClusterRuntime, Runtime
+from kcoord.tickets import Ticket
+from kcoord.wire.frames import LENGTH_BYTES
+
+if TYPE_CHECKING:
+    from kcoord.server.group_runtime import GroupRuntime
+
+_ERROR_NAMES: Final = {error: error.name.upper() for error in ErrorCode}  # as Kafka writes them
+_REPEATED: Final = frozenset({HeartbeatReply, CommitReply})  # of which the very same object is given again
+
+T = TypeVar("T")
+
+
+class _Waiting(NamedTuple):
+    """A parked request: when it came, and how large it is."""
+
+    since: float
+    size: int
+
+
+class Measured(ClusterRuntime):
+    """What to put before the runtime that is to be counted, as MeasuredRuntime does."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self.requests = RequestCounts()
+        self.opened = 0
+        self.closed: Counter[Closing] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.events: Counter[Happening] = Counter()
+        self.rebalances: Counter[Cause] = Counter()
+        self.fsyncs = Histogram()
+        self._since = 0.0
+        self._waiting: dict[Ticket, _Waiting] = {}
+        self._finished: list[tuple[Requests, _Waiting, int]] = []  # parked ones whose answers, so long, leave next
+        super().__init__(*given, **named)
+        self._time_fsyncs()
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held_bytes
+
+    def parked(self) -> Mapping[str, int]:
+        """How many requests of each API wait."""
+        return Counter(park.route.api.name for _, park in self._parked.values())
+
+    # What connections ask of their owner.
+
+    def admit(self, connection: Connection) -> str | None:
+        refusal = super().admit(connection)
+        if refusal:
+            self.refused[Refusal.LIMIT] += 1
+        else:
+            self.opened += 1
+        return refusal
+
+    def gone(self, connection: Connection) -> None:
+        super().gone(connection)
+        if connection.closing is not Closing.REFUSED:
+            self.closed[connection.closing or Closing.CLIENT] += 1
+        if connection.ticket is not None:
+            self._waiting.pop(connection.ticket, None)
+
+    def decide(self, connection: Connection, frame: bytes, at: Instant) -> Outcome:
+        outcome = super().decide(connection, frame, at)
+        if type(outcome) is Answer:
+            asker = connection.asker
+            tally = asker.tally
+            if tally.reply is not outcome[1] or tally.frame_bytes != len(frame):
+                tally = self._tally_of(asker, frame, outcome)
+            fresh = tally.fresh
+            tally.fresh = fresh + 1
+            if not fresh:
+                self.requests.fresh.append(tally)
+                self._since = at.now
+        elif type(outcome) is Park:
+            since = self._turns.asked_at or at.now
+            self._waiting[outcome.ticket] = _Waiting(since, LENGTH_BYTES + len(frame))
+        return outcome
+
+    def keep(self) -> None:
+        super().keep()
+        if self.requests.fresh or self._finished:
+            self._count_left(time.monotonic())
+
+    def _count_left(self, now: float) -> None:
+        """What was answered may leave now."""
+        self.requests.left(now - (self._turns.asked_at or self._since))
+        for requests, waiting, sent in self._finished:
+            self.requests.answered(requests, now - waiting.since, received_bytes=waiting.size, sent_bytes=sent)
+        self._finished.clear()
+
+    def _tally_of(self, asker: Asker, frame: bytes, answer: Answer) -> Tally:
+        reply = answer.reply
+        tally = Tally(
+            reply,
+            self._requests_of(SERVED[int.from_bytes(frame[:2])].name, reply),
+            frame_bytes=len(frame),
+            sent_bytes=sum(map(len, answer.pieces)),
+            offsets=_committed(reply) if isinstance(reply, CommitReply) else 0,
+        )
+        if type(reply) in _REPEATED:
+            asker.tally = tally
+        return tally
+
+    def _requests_of(self, api: str, reply: object) -> Requests:
+        return self.requests.of(api, _ERROR_NAMES[first_error(reply)])
+
+    def _answer(self, ticket: Ticket, finish: Callable[[Dispatch, Park, T], Answer], by: T) -> None:
+        waiting = self._waiting.pop(ticket)
+
+        def finish_and_count(dispatch: Dispatch, park: Park, by: T) -> Answer:
+            answer = finish(dispatch, park, by)
+            requests = self._requests_of(park.route.api.name, answer.reply)
+            self._finished.append((requests, waiting, sum(map(len, answer.pieces))))
+            return answer
+
+        super()._answer(ticket, finish_and_count, by)
+
+    # What happens elsewhere.
+
+    def _appended(self, partition: Partition, size: int) -> None:
+        super()._appended(partition, size)
+        if partition.topic == OFFSETS_TOPIC and self.groups:
+            self.groups.counts.written_bytes += size
+
+    def _made_groups(self) -> "GroupRuntime":
+        groups = super()._made_groups()
+        groups.on_events = self._heard
+        return groups
+
+    def _heard(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.events[event.what] += 1
+            if event.cause is not None:
+                self.rebalances[event.cause] += 1
+
+    def _time_fsyncs(self) -> None:
+        from kcoord.journal.data_dir import DataDir
+
+        if isinstance(self.cluster.storage, DataDir):
+            self.cluster.storage.files.system = TimedSystem(self.fsyncs)
+
+
+class MeasuredRuntime(Measured, Runtime):
+    """`kcoord serve --metrics`."""
+
+
+class TimedSystem(System):
+    """The operating system, with a watch."""
+
+    def __init__(self, fsyncs: Histogram) -> None:
+        self._fsyncs = fsyncs
+
+    def sync(self, file: int) -> None:
+        began = time.monotonic()
+        super().sync(file)
+        self._fsyncs.add(time.monotonic() - began)
+
+
+def _committed(reply: CommitReply) -> int:
+    lines = [line for topic in reply.topics for line in topic.partitions]
+    return sum(line.error_code is ErrorCode.none for line in lines)

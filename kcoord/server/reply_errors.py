@@ -1,0 +1,56 @@
+"""The first error that a reply says, whatever its kind: of a reply as a whole, or of one of its lines.
+
+Where errors are follows from the types of a reply's fields, and is found out once for each type.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from kcoord.errors import ErrorCode
+
+_FIELD: Final = "error_code"
+
+FirstError = Callable[[Any], ErrorCode]
+
+
+def first_error(reply: object) -> ErrorCode:
+    """ErrorCode.none if there is none."""
+    kind: Any = type(reply)
+    find = _finder(kind)
+    return find(reply) if find else ErrorCode.none
+
+
+@cache
+def _finder(kind: Any) -> FirstError | None:
+    """How to find it in an object of this type; None if there cannot be one."""
+    hints = get_type_hints(kind)
+    places = [
+        (attrgetter(name), find)
+        for name, hint in hints.items()
+        if (line := _line_type(hint)) and (find := _finder(line))
+    ]
+    if not places:
+        return attrgetter(_FIELD) if _FIELD in hints else None
+    own: FirstError | None = attrgetter(_FIELD) if _FIELD in hints else None
+
+    def find_first(reply: Any) -> ErrorCode:
+        if own and (error := own(reply)):
+            return error
+        for lines_of, find in places:
+            for line in lines_of(reply):
+                if error := find(line):
+                    return error
+        return ErrorCode.none
+
+    return find_first
+
+
+def _line_type(hint: Any) -> type | None:
+    """X of tuple[X, ...], where X has fields."""
+    arguments = get_args(hint)
+    if get_origin(hint) is not tuple or len(arguments) != 2 or arguments[1] is not Ellipsis:
+        return None
+    line = arguments[0]
+    return line if isinstance(line, type) and hasattr(line, "__annotations__") else None

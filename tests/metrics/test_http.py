@@ -1,0 +1,121 @@
+"""Metrics over HTTP, of a source that says what the test wants."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kcoord.metrics import catalogue
+from kcoord.metrics.catalogue import Sample
+from kcoord.metrics.counts import Histogram
+from kcoord.metrics.http import MetricsServer
+from kcoord.metrics.listening import CannotListen, Where, bound, shown, where
+from tests.metrics.scrapes import OPEN_METRICS, Scrape, ask
+
+
+class Some:
+    """A source with one family of each kind, and one of which nothing is known yet."""
+
+    families = (catalogue.OPENED, catalogue.GROUPS, catalogue.DURATIONS, catalogue.REBALANCES)
+
+    def __init__(self) -> None:
+        self.missing: str | None = None
+
+    def why_not_ready(self) -> str | None:
+        return self.missing
+
+    def samples(self) -> Iterator[Sample]:
+        durations = Histogram()
+        durations.add(0.004, times=3)
+        durations.add(100)
+        yield Sample(catalogue.OPENED, 7)
+        yield Sample(catalogue.GROUPS, 2, ("Stable",))
+        yield Sample(catalogue.DURATIONS, durations, ("Fetch",))
+
+
+@contextmanager
+def telling(source: Some) -> Iterator[str]:
+    """Where it is told, without a path."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = MetricsServer(bound(Where(host="127.0.0.1", port=0)), source, role="serve")
+    try:
+        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(60)
+        yield f"http://{shown(where(server.listening))}"
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(60)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture(scope="module")
+def source() -> Some:
+    return Some()
+
+
+@pytest.fixture(scope="module")
+def url(source: Some) -> Iterator[str]:
+    with telling(source) as at:
+        yield at
+
+
+@pytest.mark.parametrize("accept", ["*/*", "text/plain;version=0.0.4", OPEN_METRICS])
+def test_what_a_source_says_is_told_in_the_format_that_is_asked_for(url: str, accept: str) -> None:
+    assert ("openmetrics" in ask(f"{url}/metrics", accept).content_type) is (accept == OPEN_METRICS)
+    scrape = Scrape(f"{url}/metrics", accept)
+    assert scrape("kcoord_connections_opened_total") == 7
+    assert scrape("kcoord_groups", state="Stable") == 2
+    name = "kcoord_request_duration_seconds"
+    assert scrape(f"{name}_bucket", api="Fetch", le="0.0025") == 0
+    assert scrape(f"{name}_bucket", api="Fetch", le="0.005") == 3
+    assert scrape(f"{name}_bucket", api="Fetch", le="30.0") == 3
+    assert scrape(f"{name}_bucket", api="Fetch", le="+Inf") == 4
+    assert scrape(f"{name}_count", api="Fetch") == 4
+    assert scrape(f"{name}_sum", api="Fetch") == pytest.approx(100.012)
+
+
+def test_a_family_is_there_before_anything_is_known_of_it(url: str) -> None:
+    scrape = Scrape(f"{url}/metrics", OPEN_METRICS)
+    assert scrape.families["kcoord_rebalances"].samples == []
+    assert scrape.families["kcoord_rebalances"].documentation == catalogue.REBALANCES.about
+
+
+def test_the_process_and_the_build_are_told_too(url: str) -> None:
+    scrape = Scrape(f"{url}/metrics")
+    (build,) = scrape.families["kcoord_build_info"].samples
+    assert build.labels["role"] == "serve"
+    assert scrape("process_resident_memory_bytes") > 1_000_000
+    assert scrape("kcoord_uptime_seconds") > 0
+
+
+def test_who_is_alive_says_so(url: str) -> None:
+    assert (ask(f"{url}/healthz").status, ask(f"{url}/healthz").text) == (200, "alive\n")
+
+
+def test_who_is_not_ready_says_why(url: str, source: Some) -> None:
+    assert ask(f"{url}/readyz").status == 200
+    source.missing = "groups are being read"
+    try:
+        refused = ask(f"{url}/readyz")
+        assert (refused.status, refused.text) == (503, "groups are being read\n")
+        assert Scrape(f"{url}/metrics")("kcoord_ready") == 0
+        assert ask(f"{url}/healthz").status == 200
+    finally:
+        source.missing = None
+    assert Scrape(f"{url}/metrics")("kcoord_ready") == 1
+
+
+def test_there_is_nothing_else(url: str) -> None:
+    assert ask(f"{url}/").status == 404
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = where(taken)
+        with pytest.raises(CannotListen, match=rf"cannot listen on {shown(at)} for --metrics: Address already in use"):
+            bound(at)
