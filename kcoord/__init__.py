@@ -1,4 +1,4 @@
-"""kcoord: a Kafka-compatible group coordinator, an embedded cluster and an admin CLI. This page is the map.
+"""kcoord: a Kafka-compatible group coordinator, an embedded cluster, a proxy and an admin CLI. This page is the map.
 
 The road of a request, and where each step is:
 
@@ -8,6 +8,12 @@ The road of a request, and where each step is:
                                                                 │  a reply: version-free; of groups also records
                                                                 │  server/group_runtime: records ─► journal/group_log
     bytes ─ server/connection ─ wire/frames ─ wire/codec ─ server/dispatch
+
+and through the proxy, where most of it is passed on as it is:
+
+    bytes ─ upstream/client_side ─ interceptors: guards, watching
+                                        │  what passes
+    bytes ◄─ addresses rewritten ─ upstream/upstream_side ◄─ a broker
 
     errors     Kafka's error codes
     settings   what can be set, under Kafka's names
@@ -21,7 +27,7 @@ The road of a request, and where each step is:
                sasl, scram), and why it could not connect (connect_errors; listener_probe asks what a port speaks);
                how it asks (asking): by kio (kio_asking) or, to start sooner, by layouts of our own, as text (layouts),
                that requests are written by (layout_writers) and responses read (layout_readers)
-    security/  what guards a listener: users and their credentials, the server's half of a
+    security/  what guards a listener, of a server and of a proxy: users and their credentials, the server's half of a
                login, TLS, principals; and the rules by which they may do things. No asyncio
     broker/    the embedded cluster: topics and their settings, partition logs (admission is what they ask of a batch,
                store where they are kept, times how to find records by them, failed_log is one that cannot be used),
@@ -51,6 +57,7 @@ The road of a request, and where each step is:
                (totals), change between looks (pace, watching); what is wrong with groups (doctor/); changing offsets,
                with plans and undo, and carrying them elsewhere (offsets/); deleting, removing. Of what is above it here
                it knows assignors/, wire/, java_properties and errors alone
+    upstream/  the proxy: see upstream/__init__ for its own map
     testing/   for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle, the
                pytest plugin
     commands/  the command line; on disk beside kcoord/, installed as kcoord.commands

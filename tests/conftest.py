@@ -16,6 +16,7 @@ _TOGETHER: Final = {
         "integration/test_groups_like",
         "integration/test_login_like",
     ),
+    "a Kafka of 3 brokers": ("integration/test_proxy_forwarding", "integration/test_rebalances_by_proxy"),
     "a Kafka for groups": ("differential/test_group_",),
     "a pair": ("differential/",),
 }

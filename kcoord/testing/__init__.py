@@ -14,7 +14,8 @@
 |------------|--------------------------------------------------------------------|
 | plugin     | the pytest fixtures                                                |
 | embedded   | `EmbeddedCluster`: `kcoord serve` as a subprocess                  |
-| command    | `CommandProcess`: a `kcoord` command as a subprocess               |
+| proxy      | `ProxyProcess`: `kcoord proxy` as a subprocess                     |
+| command    | `CommandProcess`: what these two have in common                    |
 | tools      | `JavaTools`: Kafka's own tools and clients by class name           |
 | choice     | which real Kafka the environment asks for                          |
 | cluster    | what every real Kafka can do; one that is already there            |

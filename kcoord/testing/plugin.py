@@ -7,6 +7,7 @@
 | java_tools             | session  | Kafka's own tools and Java clients                                            |
 | kcoord_cluster         | function | `kcoord serve` with one broker                                                |
 | kcoord_cluster_factory | session  | `factory(brokers=3, topics={"t": 3}, settings={…})`                           |
+| kcoord_proxy_factory   | session  | `factory(kafka.bootstrap, "--read-only", …)`: `kcoord proxy` in front of it   |
 
 A factory's cluster is started; stop it by a `with`, or leave that to the end of the session. When a test that used a
 cluster fails, the ends of the logs of all clusters that run are in its report.
@@ -24,12 +25,19 @@ import pytest
 if TYPE_CHECKING:
     from kcoord.testing.cluster import Cluster
     from kcoord.testing.embedded import EmbeddedCluster
+    from kcoord.testing.proxy import ProxyProcess
     from kcoord.testing.tools import JavaTools
 
 LEFT_OUT = "KCOORD_TEST_NO_KAFKA=1: tests against the real Kafka are left out"
-CLUSTER_FIXTURES = {"kafka_cluster", "kafka_cluster_factory", "kcoord_cluster", "kcoord_cluster_factory"}
+CLUSTER_FIXTURES = {
+    "kafka_cluster",
+    "kafka_cluster_factory",
+    "kcoord_cluster",
+    "kcoord_cluster_factory",
+    "kcoord_proxy_factory",
+}
 
-_opened = pytest.StashKey[list["Cluster | EmbeddedCluster"]]()
+_opened = pytest.StashKey[list["Cluster | EmbeddedCluster | ProxyProcess"]]()
 
 
 @pytest.fixture(scope="session")
@@ -73,6 +81,14 @@ def kcoord_cluster_factory(pytestconfig: pytest.Config) -> "Iterator[Callable[..
     from kcoord.testing.embedded import EmbeddedCluster
 
     yield from _factory(EmbeddedCluster, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def kcoord_proxy_factory(pytestconfig: pytest.Config) -> "Iterator[Callable[..., ProxyProcess]]":
+    """Starts `kcoord proxy`: factory(upstream, "--option", …)."""
+    from kcoord.testing.proxy import ProxyProcess
+
+    yield from _factory(ProxyProcess, pytestconfig)
 
 
 def pytest_report_header() -> str | None:

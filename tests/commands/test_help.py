@@ -60,7 +60,7 @@ def test_every_command_has_help_with_an_example(path: str) -> None:
     assert re.search(rf"^ .*\b{re.escape(path)}\b", text, re.MULTILINE), f"{path} --help shows no example"
 
 
-@pytest.mark.parametrize("noun", ["groups", "offsets", "serve", "log", "demo"])
+@pytest.mark.parametrize("noun", ["groups", "offsets", "serve", "proxy", "log", "demo"])
 def test_the_first_page_shows_an_example_of_what_one_comes_for(noun: str) -> None:
     assert any(example.startswith(f"kcoord {noun}") for example in examples(help_of("kcoord")))
 

@@ -206,6 +206,24 @@ def test_a_server_says_that_clients_will_not_take_its_certificate(
     assert_warned(err, pem, said)
 
 
+@pytest.mark.parametrize(
+    ("hosts", "options", "said"),
+    [
+        (("*.x.example",), [], []),
+        (("b1.x.example", "b2.x.example"), [], []),
+        (LOOPBACK, [], ["is not for *.x.example or b<N>.x.example, which clients are told:"]),
+        (("*.x.example",), ["--advertise", "x.example"], ["is not for x.example, which clients are told:"]),
+    ],
+)
+def test_a_proxy_says_that_its_certificate_is_not_for_the_names_of_brokers(
+    run: Any, tmp_path: Path, taken: str, hosts: Hosts, options: list[str], said: list[str]
+) -> None:
+    store = signed(authority("own"), "server", hosts=hosts).write_pkcs12(tmp_path / "server.p12", "hush")
+    tls = ["--tls-keystore", store, "--tls-key-password-file", password_file(tmp_path, "hush")]
+    _, _, err = run("proxy", "--upstream", taken, "--listen", taken, *tls, "--sni", "X.example.", *options)
+    assert_warned(err, store, said)
+
+
 @pytest.fixture
 def taken() -> Iterator[str]:
     """An address that is in use, so that what would listen there ends at once."""

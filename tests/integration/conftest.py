@@ -1,18 +1,32 @@
-"""Where the scenarios of rebalances are played: `kcoord serve`, or with KCOORD_TEST_TARGET=kafka a real Kafka."""
+"""Where the scenarios of rebalances are played, by KCOORD_TEST_TARGET.
+
+kcoord   `kcoord serve`; the default
+kafka    a real Kafka
+proxy    a real Kafka of 3 brokers behind `kcoord proxy`
+"""
 
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from kcoord.testing.kafka import KafkaCluster
 from tests.clients.group_members.programs import Programs
 from tests.differential.pair import wait_for_coordinators
 from tests.integration.group_scene import GroupScene
 from tests.integration.secure_kafka import SecureKafka
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "500"}
+
+
+@pytest.fixture(scope="session")
+def three_brokers(kafka_cluster_factory: Callable[..., KafkaCluster]) -> KafkaCluster:
+    """A real Kafka for all that goes through a proxy; what the cluster needs itself survives any one broker."""
+    replicas = {"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3"}
+    properties = {"offsets.topic.num.partitions": "12", "transaction.state.log.min.isr": "1"}
+    return kafka_cluster_factory(brokers=3, properties={**SETTINGS, **replicas, **properties})
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +42,11 @@ def group_bootstrap(request: pytest.FixtureRequest) -> str:
             cluster = request.getfixturevalue("kcoord_cluster_factory")(settings=SETTINGS)
         case "kafka":
             cluster = request.getfixturevalue("kafka_cluster_factory")(properties=SETTINGS)
+        case "proxy":
+            upstream = request.getfixturevalue("three_brokers")
+            cluster = request.getfixturevalue("kcoord_proxy_factory")(upstream.bootstrap)
         case unknown:
-            pytest.fail(f"KCOORD_TEST_TARGET={unknown} is unknown: say kcoord or kafka", pytrace=False)
+            pytest.fail(f"KCOORD_TEST_TARGET={unknown} is unknown: say kcoord, kafka or proxy", pytrace=False)
     host, _, port = cluster.bootstrap.rpartition(":")
     wait_for_coordinators((host, int(port)))
     return str(cluster.bootstrap)

@@ -4,9 +4,10 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from kcoord.wire.client import Client
-from tests.differential.pair import CREATE_PARTITIONS, CREATE_TOPICS, LIST_OFFSETS, METADATA
+from tests.differential.pair import CREATE_PARTITIONS, CREATE_TOPICS, FIND_COORDINATOR, LIST_OFFSETS, METADATA
 
 OFFSET_FETCH = 9
 HEARTBEAT = 12
@@ -25,26 +26,42 @@ class Described:
 
 
 class CoordinatorView:
-    """One connection to the broker."""
+    """Connections to the brokers that have to be asked: the group's coordinator, the leaders of partitions."""
 
     def __init__(self, bootstrap: str) -> None:
-        host, _, port = bootstrap.rpartition(":")
-        self._client = Client(host, int(port))
+        host, _, port = bootstrap.partition(",")[0].rpartition(":")
+        self._any = Client(host, int(port))
+        self._clients: dict[tuple[str, int], Client] = {}
+        self._coordinators: dict[str, Client] = {}
 
     def is_ready(self, group: str) -> bool:
         """Whether it serves the group: a fresh broker first has to load the partition of the group's offsets."""
-        (described,) = self._client.ask(DESCRIBE_GROUPS, 5, groups=[group]).groups
+        (found,) = self._any.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group]).coordinators
+        if found.error_code:
+            return False
+        (described,) = self._ask(group, DESCRIBE_GROUPS, 5, groups=[group]).groups
         return not described.error_code
 
+    def coordinator_id(self, group: str) -> int:
+        (found,) = self._any.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group]).coordinators
+        assert not found.error_code, found
+        return int(found.node_id)
+
     def describe(self, group: str) -> Described:
-        (described,) = self._client.ask(DESCRIBE_GROUPS, 5, groups=[group]).groups
-        assert not described.error_code, described
+        described = self.answer_of(group)
         members = {each.member_id: assigned_partitions(each.member_assignment) for each in described.members}
         return Described(state=described.group_state, assignments=members)
 
+    def answer_of(self, group: str) -> Any:
+        """All that DescribeGroups says of it."""
+        (described,) = self._ask(group, DESCRIBE_GROUPS, 5, groups=[group]).groups
+        assert not described.error_code, described
+        return described
+
     def is_at(self, group: str, generation: int, member_id: str, instance_id: str | None) -> bool:
         """Whether the group is in that generation: the coordinator knows it, but only answers to its members."""
-        error = self._client.ask(
+        error = self._ask(
+            group,
             HEARTBEAT,
             4,
             group_id=group,
@@ -55,7 +72,7 @@ class CoordinatorView:
         return not error
 
     def committed(self, group: str) -> dict[str, int]:
-        (answer,) = self._client.ask(OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": None}]).groups
+        (answer,) = self._ask(group, OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": None}]).groups
         assert not answer.error_code, answer
         return {
             f"{topic.name}-{each.partition_index}": each.committed_offset
@@ -65,26 +82,48 @@ class CoordinatorView:
 
     def create_topic(self, topic: str, partitions: int) -> None:
         wanted = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
-        (created,) = self._client.ask(CREATE_TOPICS, 7, topics=[wanted], timeout=TIMEOUT).topics
+        (created,) = self._any.ask(CREATE_TOPICS, 7, topics=[wanted], timeout=TIMEOUT).topics
         assert not created.error_code, created
 
     def add_partitions(self, topic: str, count: int) -> None:
         """So that there are that many."""
         wanted = {"name": topic, "count": count, "assignments": None}
-        (created,) = self._client.ask(CREATE_PARTITIONS, 3, topics=[wanted], timeout=TIMEOUT).results
+        (created,) = self._any.ask(CREATE_PARTITIONS, 3, topics=[wanted], timeout=TIMEOUT).results
         assert not created.error_code, created
 
     def has_partitions(self, topic: str, count: int) -> bool:
-        """Whether clients can use them: a real broker hears of what its controller decides a moment later."""
-        found = self._client.ask(METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False).topics[0]
+        """Whether clients can use them: real brokers hear of what the controller decides a moment later."""
+        told = self._any.ask(METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
+        found = told.topics[0]
         if found.error_code or len(found.partitions) != count or any(each.error_code for each in found.partitions):
             return False
-        asked = [{"partition_index": index, "timestamp": -1} for index in range(count)]
-        answer = self._client.ask(LIST_OFFSETS, 5, replica_id=-1, topics=[{"name": topic, "partitions": asked}])
-        return not any(each.error_code for each in answer.topics[0].partitions)
+        brokers = {each.node_id: self._client(each.host, each.port) for each in told.brokers}
+        return all(
+            each.leader_id in brokers and _has_end(brokers[each.leader_id], topic, each.partition_index)
+            for each in found.partitions
+        )
 
     def close(self) -> None:
-        self._client.close()
+        for client in (self._any, *self._clients.values()):
+            client.close()
+
+    def _ask(self, group: str, api_key: int, version: int, **values: Any) -> Any:
+        if group not in self._coordinators:
+            (found,) = self._any.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group]).coordinators
+            assert not found.error_code, found
+            self._coordinators[group] = self._client(found.host, found.port)
+        return self._coordinators[group].ask(api_key, version, **values)
+
+    def _client(self, host: str, port: int) -> Client:
+        if (host, port) not in self._clients:
+            self._clients[host, port] = Client(host, port)
+        return self._clients[host, port]
+
+
+def _has_end(leader: Client, topic: str, partition: int) -> bool:
+    asked = [{"partition_index": partition, "timestamp": -1}]
+    answer = leader.ask(LIST_OFFSETS, 5, replica_id=-1, topics=[{"name": topic, "partitions": asked}])
+    return not answer.topics[0].partitions[0].error_code
 
 
 def assigned_partitions(assignment: bytes) -> frozenset[str]:

@@ -1,0 +1,110 @@
+"""What is told of a proxy when Prometheus asks: see kcoord.metrics.collecting.Source.
+
+Groups are those that were seen on the way.
+"""
+
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
+
+from kcoord.metrics import catalogue
+from kcoord.metrics.catalogue import Family, Sample
+from kcoord.metrics.http import MetricsServer
+from kcoord.metrics.reasons import Closing
+from kcoord.security.refusals import Refusal
+from kcoord.server.metrics_source import by_word
+from kcoord.upstream.counting_commits import OFFSET_COMMIT, CommitCounting
+from kcoord.upstream.guard_wiring import Guards
+from kcoord.upstream.main import Between
+from kcoord.upstream.metering import ProxyMeter
+from kcoord.upstream.proxy import Proxy
+from kcoord.upstream.watched_group import Cause
+from kcoord.wire.api_names import api_name
+
+
+class ProxyMetrics:
+    """What a proxy with --metrics has more than others: `meter` counts, `over` tells Prometheus of it."""
+
+    def __init__(self, listening: socket.socket, guards: Guards) -> None:
+        self.meter = ProxyMeter()
+        self.commits = CommitCounting()
+        self._listening = listening
+        self._guards = guards
+
+    def counted_commits(self) -> Between:
+        """Groups live upstream, and what they commit is counted on the way."""
+        return lambda _: nullcontext(self.commits)
+
+    def over(self, proxy: Proxy) -> AbstractAsyncContextManager[object]:
+        """Begins before the proxy does: what it waits for is to be seen."""
+        return MetricsServer(self._listening, ProxySource(proxy, self, self._guards), role="proxy")
+
+
+class ProxySource:
+    def __init__(self, proxy: Proxy, metrics: ProxyMetrics, guards: Guards) -> None:
+        self._proxy = proxy
+        self._metrics = metrics
+        self._guards = guards
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        return (
+            *(catalogue.OPEN, catalogue.OPENED, catalogue.CLOSED, catalogue.REFUSED),
+            *catalogue.OF_PROXY,
+            *catalogue.OF_REQUESTS,
+            *catalogue.OF_GROUPS,
+        )
+
+    def why_not_ready(self) -> str | None:
+        if not self._proxy.is_ready:
+            return "no broker of the upstream cluster answers"
+        return None
+
+    def samples(self) -> Iterator[Sample]:
+        yield from self._of_clients()
+        yield from self._of_forwarding()
+        yield from self._of_watched_groups()
+
+    def _of_clients(self) -> Iterator[Sample]:
+        meter = self._metrics.meter
+        closed = {Closing.OTHER: meter.clients_broken, Closing.CLIENT: meter.clients_closed - meter.clients_broken}
+        yield Sample(catalogue.OPEN, len(self._proxy.clients))
+        yield Sample(catalogue.OPENED, meter.clients_opened)
+        yield from by_word(catalogue.CLOSED, (Closing.CLIENT, Closing.OTHER), closed)
+        yield from by_word(catalogue.REFUSED, map(str, Refusal), self._proxy.refused)
+
+    def _of_forwarding(self) -> Iterator[Sample]:
+        meter, brokers = self._metrics.meter, self._proxy.brokers
+        self._proxy.tell_bytes()
+        live = len(brokers.live)
+        is_heard = self._proxy.is_ready
+        yield Sample(catalogue.BROKERS, live if is_heard else 0, ("live",))
+        yield Sample(catalogue.BROKERS, 0 if is_heard else live, ("silent",))
+        yield Sample(catalogue.BROKERS, len(brokers.known) - live, ("missing",))
+        yield Sample(catalogue.UPSTREAM_FAILURES, meter.upstream_failures)
+        yield Sample(catalogue.PASSED, meter.bytes_to_upstream, ("upstream",))
+        yield Sample(catalogue.PASSED, meter.bytes_to_clients, ("clients",))
+        requests: Counter[tuple[str, str]] = Counter()
+        for api_key, durations in meter.durations.items():
+            requests[api_name(api_key), "upstream"] += durations.count
+            yield Sample(catalogue.PROXY_DURATIONS, durations, (api_name(api_key),))
+        for api_key, count in meter.answered_here.items():
+            requests[api_name(api_key), "proxy"] += count
+        for labels, count in requests.items():
+            yield Sample(catalogue.PROXY_REQUESTS, count, labels)
+        for (reason, api), count in self._guards.guarding.refusals.items():
+            yield Sample(catalogue.GUARD_REFUSALS, count, (reason, api))
+
+    def _of_watched_groups(self) -> Iterator[Sample]:
+        watching = self._guards.watching
+        for state, count in watching.groups_by_state().items():
+            yield Sample(catalogue.GROUPS, count, (state,))
+        yield Sample(catalogue.MEMBERS, watching.member_count())
+        yield from by_word(catalogue.REBALANCES, Cause, watching.rebalances)
+        for (api_key, error), count in watching.errors.items():
+            yield Sample(catalogue.PROXY_GROUP_ERRORS, count, (api_name(api_key), error))
+        commits = self._metrics.commits
+        yield Sample(catalogue.COMMITTED, commits.offsets)
+        for error, count in commits.errors.items():
+            yield Sample(catalogue.PROXY_GROUP_ERRORS, count, (api_name(OFFSET_COMMIT), error))

@@ -1,0 +1,235 @@
+"""`kcoord proxy` between clients and brokers that both want to know whom they talk to."""
+
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kcoord.security.users import changing_users
+from kcoord.testing.properties import to_text
+from kcoord.testing.proxy import ProxyProcess, proxy_command
+from kcoord.testing.tools import JavaTools
+from kcoord.wire.client import Client
+from kcoord.wire.connect_errors import CannotConnect, Disconnected
+from kcoord.wire.headers import RequestHeader
+from kcoord.wire.kio_asking import KioAsking
+from kcoord.wire.secret import Secret
+from kcoord.wire.security import Scram, Security, Tls
+from tests.certificates import authority, signed
+from tests.integration.secure_kafka import PASSWORDS, SecureKafka, jaas
+
+DEADLINE = 120.0
+METADATA, DESCRIBE_CLUSTER = 3, 60
+DOMAIN = "kafka.test"
+PASSWORD = "here-she-has-another"
+"""Of alice, where logins end at the proxy."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The proxy's own authority, certificate and users; a client's certificate."""
+    folder = tmp_path_factory.mktemp("proxy")
+    own = authority("the proxy's authority")
+    (folder / "authority.pem").write_text(own.certificate_pem)
+    names = ("127.0.0.1", "localhost", DOMAIN, *(f"b{node}.{DOMAIN}" for node in range(4)))
+    signed(own, "proxy", hosts=names).write_pem(folder / "proxy.pem")
+    signed(own, "client").write_pem(folder / "client.pem")
+    with changing_users(folder / "users.json") as users:
+        users[0] = users[0].with_user("alice", Secret(PASSWORD))
+    return folder
+
+
+def tls_options(folder: Path) -> list[str]:
+    return ["--tls-cert", str(folder / "proxy.pem")]
+
+
+def login_options(folder: Path) -> list[str]:
+    return [*tls_options(folder), "--sasl", "SCRAM-SHA-512", "--users", str(folder / "users.json")]
+
+
+@pytest.fixture(scope="module")
+def ending(folder: Path, secure_kafka: SecureKafka) -> Iterator[ProxyProcess]:
+    """Logins of clients end here; the proxy logs in upstream as the broker's own alice, over TLS."""
+    options = [*login_options(folder), "--upstream-config", str(secure_kafka.properties("scram"))]
+    with ProxyProcess(secure_kafka.bootstrap("SECURE"), *options) as proxy:
+        yield proxy
+
+
+def of_alice(bootstrap: str, password: str, **more: Any) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "sasl.mechanisms": "SCRAM-SHA-512",
+        "sasl.username": "alice",
+        "sasl.password": password,
+        "log_level": 0,
+        **more,
+    }
+
+
+def brokers(settings: dict[str, Any]) -> dict[int, str]:
+    """As librdkafka is told them."""
+    found = AdminClient(settings).list_topics(timeout=30).brokers
+    return {node: f"{each.host}:{each.port}" for node, each in found.items()}
+
+
+def until(find: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not find():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.1)
+
+
+# Logins that pass.
+
+
+@pytest.mark.parametrize(("listener", "kind"), [("SASL", None), ("SECURE", "ssl")])
+def test_a_login_passes_to_the_broker(secure_kafka: SecureKafka, listener: str, kind: str | None) -> None:
+    """Also with TLS on the way from the proxy to the broker."""
+    config = ["--upstream-config", str(secure_kafka.properties(kind))] if kind else []
+    with ProxyProcess(secure_kafka.bootstrap(listener), *config) as proxy:
+        assert "upstream wants a login" in proxy.log()
+        settings = {"security.protocol": "SASL_PLAINTEXT"}
+        told = brokers(of_alice(proxy.bootstrap, PASSWORDS["alice"], **settings))
+        assert list(told) == [1]
+        assert told[1] != secure_kafka.bootstrap(listener)
+        with pytest.raises(KafkaException):
+            AdminClient(of_alice(proxy.bootstrap, "wrong", **settings)).list_topics(timeout=5)
+        assert brokers(of_alice(proxy.bootstrap, PASSWORDS["alice"], **settings)) == told
+
+
+# Logins that end here.
+
+
+def test_a_login_over_tls_ends_at_the_proxy(ending: ProxyProcess, folder: Path) -> None:
+    settings = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(folder / "authority.pem")}
+    told = brokers(of_alice(ending.bootstrap, PASSWORD, **settings))
+    assert list(told) == [1]
+    assert told[1].startswith("127.0.0.1:")
+
+
+def test_java_logs_in_over_tls(ending: ProxyProcess, folder: Path, java_tools: JavaTools) -> None:
+    properties = {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "authority.pem"),
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": jaas("scram.ScramLoginModule", username="alice", password=PASSWORD),
+    }
+    config = folder / "java.properties"
+    config.write_text(to_text(properties))
+    arguments = ("--bootstrap-server", ending.bootstrap, "--command-config", config)
+    made = java_tools.run("topics", *arguments, "--create", "--topic", "by-java", "--partitions", "1", timeout=DEADLINE)
+    assert "Created topic by-java" in made.stdout, made.stderr
+
+
+def test_who_does_not_log_in_as_he_should_is_refused_and_nobody_else_is(ending: ProxyProcess, folder: Path) -> None:
+    tls = Tls(authorities=(folder / "authority.pem").read_text())
+
+    def client(password: str) -> Client:
+        login = Scram(mechanism="SCRAM-SHA-512", username="alice", password=Secret(password))
+        host, _, port = ending.bootstrap.rpartition(":")
+        return Client(host, int(port), security=Security(tls=tls, sasl=login))
+
+    host, _, port = ending.bootstrap.rpartition(":")
+    with client(PASSWORD) as good:
+        with pytest.raises(CannotConnect, match="authentication failed"):
+            client(PASSWORDS["alice"])  # the broker's, not the proxy's
+        with Client(host, int(port), security=Security(tls=tls)) as early, pytest.raises((CannotConnect, Disconnected)):
+            early.ask(METADATA, 12, topics=())
+        with socket.create_connection((host, int(port)), timeout=60) as plain:
+            plain.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\1\xff\xff")  # no TLS
+            plain.recv(100)
+        assert good.ask(DESCRIBE_CLUSTER, 1).brokers
+    until(lambda: all(f"why={why}" in ending.log() for why in ("credentials", "before-login", "not-tls")), "the lines")
+    assert PASSWORD not in ending.log()
+
+
+def test_a_second_login_is_no_matter_of_the_brokers(ending: ProxyProcess, folder: Path) -> None:
+    """It would be one more of the proxy itself, by the client's words (KIP-368)."""
+    login = Scram(mechanism="SCRAM-SHA-512", username="alice", password=Secret(PASSWORD))
+    tls = Tls(authorities=(folder / "authority.pem").read_text())
+    host, _, port = ending.bootstrap.rpartition(":")
+    with Client(host, int(port), security=Security(tls=tls, sasl=login)) as client, pytest.raises(Disconnected):
+        client.ask(17, 1, mechanism="SCRAM-SHA-512")
+
+
+def test_certificates_are_shown_and_asked_for_on_both_sides(folder: Path, secure_kafka: SecureKafka) -> None:
+    options = [*tls_options(folder), "--tls-client-ca", str(folder / "authority.pem")]
+    upstream = ["--upstream-config", str(secure_kafka.properties("mtls"))]
+    with ProxyProcess(secure_kafka.bootstrap("MUTUAL"), *options, *upstream) as proxy:
+        settings: dict[str, Any] = {
+            "bootstrap.servers": proxy.bootstrap,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(folder / "authority.pem"),
+            "log_level": 0,
+        }
+        store = str(folder / "client.pem")
+        assert list(brokers({**settings, "ssl.certificate.location": store, "ssl.key.location": store})) == [1]
+        with pytest.raises(KafkaException):
+            AdminClient(settings).list_topics(timeout=5)
+        assert "why=no-certificate" in proxy.log()
+
+
+# Names in place of ports.
+
+
+def test_with_sni_brokers_have_names_and_one_port(folder: Path, secure_kafka: SecureKafka) -> None:
+    with ProxyProcess(secure_kafka.kafka.bootstrap, *tls_options(folder), "--sni", DOMAIN) as proxy:
+        port = int(proxy.bootstrap.rpartition(":")[2])
+        for name in (DOMAIN, f"b1.{DOMAIN}", f"B1.{DOMAIN.upper()}"):
+            told = ask_by_name(folder, port, name)
+            assert [(each.node_id, each.host, each.port) for each in told.brokers] == [(1, f"b1.{DOMAIN}", port)]
+        with pytest.raises(ConnectionError):
+            ask_by_name(folder, port, f"b3.{DOMAIN}")  # there is no such broker
+
+
+def ask_by_name(folder: Path, port: int, name: str) -> Any:
+    """Metadata, of whoever is called by that name."""
+    context = ssl.create_default_context(cafile=str(folder / "authority.pem"))
+    asking = KioAsking(METADATA, 12)
+    line = socket.create_connection(("127.0.0.1", port), timeout=60)
+    with context.wrap_socket(line, server_hostname=name) as connection:
+        connection.sendall(asking.request(RequestHeader(METADATA, 12, 1, "me"), {"topics": ()}))
+        received = b""
+        while len(received) < 4 or len(received) < 4 + int.from_bytes(received[:4]):
+            chunk = connection.recv(1 << 16)
+            if not chunk:
+                raise ConnectionError("closed")
+            received += chunk
+        return asking.response(received[4:])[1]
+
+
+# Whom the proxy trusts.
+
+
+@pytest.mark.parametrize(
+    ("listener", "kind", "said"),
+    [
+        ("EXPIRED", "expired", "has expired"),
+        ("ELSEWHERE", "elsewhere", "is not accepted"),
+        ("SECURE", "wrong", "authentication failed for user alice with SCRAM-SHA-512"),
+        ("CLIENT", "ssl", "it does not speak TLS: use security.protocol=PLAINTEXT"),
+        ("TLS", "plaintext", "it speaks TLS: use security.protocol=SSL"),
+    ],
+)
+def test_a_broker_that_is_not_trusted_or_does_not_let_us_in_is_one_line(
+    secure_kafka: SecureKafka, listener: str, kind: str, said: str
+) -> None:
+    if kind == "wrong":
+        wrong = jaas("scram.ScramLoginModule", username="alice", password="not-hers")
+        config = secure_kafka.write("wrong", {**secure_kafka.settings("scram"), "sasl.jaas.config": wrong})
+    else:
+        config = secure_kafka.properties(kind)
+    command = proxy_command(secure_kafka.bootstrap(listener), ["--upstream-config", str(config)])
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "not-hers" not in done.stderr
