@@ -10,6 +10,7 @@ from .output import output_options
 
 _verbs: Final = {
     "apply": Verb("offsets_apply", "apply_plan", "Do exactly what a saved plan says, or refuse."),
+    "copy": Verb("offsets_copy", "copy_offsets", "Set offsets of groups to those that they have in another cluster."),
     "delete": Verb("offsets_delete", "delete", "Forget offsets of a group."),
     "diff": Verb("offsets_diff", "diff_offsets", "Compare exports, clusters, or one with the other."),
     "export": Verb("offsets_export", "export_offsets", "Write offsets of groups to a file."),

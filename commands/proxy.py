@@ -4,6 +4,7 @@ import gc
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,10 @@ import click
 from .guard_options import guard_options
 from .listener_options import ListenerOptions, listener_of, listener_options
 from .listening import advertised_host, host_and_port
+from .local_options import LocalChoice, local_options, local_setup
 from .metrics_options import metrics_options, metrics_socket, metrics_url
 from .output import talk
+from .proxy_settings import listener_settings
 
 if TYPE_CHECKING:
     from socket import socket
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from kcoord.admin.connecting.connection import Connection
     from kcoord.metrics.listening import Where
     from kcoord.upstream.guard_rules import GuardRules
+    from kcoord.upstream.local.coordination import LocalSetup
     from kcoord.upstream.proxy import Proxy
     from kcoord.upstream.setup import ProxySetup
 
@@ -68,6 +72,7 @@ _MOST_IDS: Final = 1000
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 @guard_options
+@local_options
 def proxy(
     upstream: str | None,
     upstream_config: Path | None,
@@ -82,6 +87,8 @@ def proxy(
     output: str,
     verbose: bool,
     guards: "GuardRules",
+    local: LocalChoice | None,
+    of_listeners: dict[str, str],
 ) -> None:
     """Stand between clients and a real cluster: they see it at this address.
 
@@ -93,7 +100,8 @@ def proxy(
     kcoord proxy --upstream-config client.properties --listen 127.0.0.1:0 --port-base 0 -o json
     kcoord proxy --upstream broker1:9092 --tls-cert proxy.pem --sni kafka.example --listen 0.0.0.0:9093
     kcoord proxy --upstream broker1:9092 --read-only --allow OffsetCommit:reports-.*
-    kcoord proxy --upstream broker1:9092 --metrics 0.0.0.0:9464
+    kcoord proxy --upstream broker1:9092 --coordinate local --journal kafka --seed 'payments.*'
+    kcoord proxy --upstream broker1:9092 --metrics 0.0.0.0:9464 --set max.connections.per.ip=100
 
     Ctrl-C stops it.
     """
@@ -114,22 +122,26 @@ def proxy(
         advertised_host=advertised_host(host, advertise),
         sni_domain=_domain(sni, listener),
         listener=listener_of(listener, host),
+        settings=listener_settings(of_listeners),
         waits=waits,
     )
 
+    guards = replace(guards, groups_are_local=local is not None)
+    coordinate = local_setup(local, connection) if local else None
     with metrics_socket(metrics) as listening:
         tell = _json if output == "json" else _text
 
         def ready(started: "Proxy") -> None:
             click.echo(tell(started, metrics_url(listening)))
 
-        _forward(setup, ready, guards, listening, verbose=verbose)
+        _forward(setup, ready, guards, coordinate, listening, verbose=verbose)
 
 
 def _forward(
     setup: "ProxySetup",
     ready: Callable[["Proxy"], None],
     rules: "GuardRules",
+    coordinate: "LocalSetup | None",
     metrics: "socket | None",
     *,
     verbose: bool,
@@ -143,9 +155,13 @@ def _forward(
         from kcoord.upstream.metrics_source import ProxyMetrics  # with --metrics alone: aiohttp takes its time
 
         counted = ProxyMetrics(metrics, guards)
-        between.append(counted.counted_commits())
+        between.append(counted.coordination(coordinate) if coordinate else counted.counted_commits())
         run(setup, ready, between=between, meter=counted.meter, over=counted.over, verbose=verbose)
         return
+    if coordinate:
+        from kcoord.upstream.local.wiring import local_coordination
+
+        between.append(local_coordination(coordinate))
     run(setup, ready, between=between, verbose=verbose)
 
 

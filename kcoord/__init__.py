@@ -11,7 +11,7 @@ The road of a request, and where each step is:
 
 and through the proxy, where most of it is passed on as it is:
 
-    bytes ─ upstream/client_side ─ interceptors: guards, watching
+    bytes ─ upstream/client_side ─ interceptors: guards, watching, upstream/local ─► a server of its own, as above
                                         │  what passes
     bytes ◄─ addresses rewritten ─ upstream/upstream_side ◄─ a broker
 

@@ -1,6 +1,6 @@
 """What is told of a proxy when Prometheus asks: see kcoord.metrics.collecting.Source.
 
-Groups are those that were seen on the way.
+Groups are those that were seen on the way, or, coordinated here, those that there are.
 """
 
 import socket
@@ -13,9 +13,13 @@ from kcoord.metrics.catalogue import Family, Sample
 from kcoord.metrics.http import MetricsServer
 from kcoord.metrics.reasons import Closing
 from kcoord.security.refusals import Refusal
-from kcoord.server.metrics_source import by_word
+from kcoord.server.measured import Measured
+from kcoord.server.metrics_source import by_word, group_samples, journal_samples, request_samples
 from kcoord.upstream.counting_commits import OFFSET_COMMIT, CommitCounting
 from kcoord.upstream.guard_wiring import Guards
+from kcoord.upstream.local.coordination import LocalCoordination, LocalSetup
+from kcoord.upstream.local.runtime import LocalRuntime
+from kcoord.upstream.local.wiring import local_coordination
 from kcoord.upstream.main import Between
 from kcoord.upstream.metering import ProxyMeter
 from kcoord.upstream.proxy import Proxy
@@ -23,18 +27,30 @@ from kcoord.upstream.watched_group import Cause
 from kcoord.wire.api_names import api_name
 
 
+class MeasuredLocalRuntime(Measured, LocalRuntime):
+    """`kcoord proxy --coordinate local --metrics`."""
+
+
 class ProxyMetrics:
     """What a proxy with --metrics has more than others: `meter` counts, `over` tells Prometheus of it."""
 
     def __init__(self, listening: socket.socket, guards: Guards) -> None:
         self.meter = ProxyMeter()
-        self.commits = CommitCounting()
+        self.local: LocalCoordination | None = None  # who coordinates groups, if that is not upstream
+        self.commits = CommitCounting()  # if it is
         self._listening = listening
         self._guards = guards
+
+    def coordination(self, setup: LocalSetup) -> Between:
+        """Groups live here, and are counted."""
+        return local_coordination(setup, make_runtime=MeasuredLocalRuntime, made=self._coordinated_by)
 
     def counted_commits(self) -> Between:
         """Groups live upstream, and what they commit is counted on the way."""
         return lambda _: nullcontext(self.commits)
+
+    def _coordinated_by(self, local: LocalCoordination) -> None:
+        self.local = local
 
     def over(self, proxy: Proxy) -> AbstractAsyncContextManager[object]:
         """Begins before the proxy does: what it waits for is to be seen."""
@@ -54,17 +70,26 @@ class ProxySource:
             *catalogue.OF_PROXY,
             *catalogue.OF_REQUESTS,
             *catalogue.OF_GROUPS,
+            *(catalogue.OF_JOURNAL if self._metrics.local else ()),
         )
 
     def why_not_ready(self) -> str | None:
         if not self._proxy.is_ready:
             return "no broker of the upstream cluster answers"
-        return None
+        local = self._metrics.local
+        return local.why_not_ready() if local else None
 
     def samples(self) -> Iterator[Sample]:
         yield from self._of_clients()
         yield from self._of_forwarding()
-        yield from self._of_watched_groups()
+        if self._metrics.local is None:
+            yield from self._of_watched_groups()
+            return
+        runtime = getattr(self._metrics.local, "runtime", None)  # not before it has begun
+        if isinstance(runtime, Measured):
+            yield from request_samples(runtime)
+            yield from group_samples(runtime)
+            yield from journal_samples(runtime)
 
     def _of_clients(self) -> Iterator[Sample]:
         meter = self._metrics.meter
@@ -86,8 +111,10 @@ class ProxySource:
         yield Sample(catalogue.PASSED, meter.bytes_to_upstream, ("upstream",))
         yield Sample(catalogue.PASSED, meter.bytes_to_clients, ("clients",))
         requests: Counter[tuple[str, str]] = Counter()
+        local = self._metrics.local
         for api_key, durations in meter.durations.items():
-            requests[api_name(api_key), "upstream"] += durations.count
+            by = "local" if local and api_key in local.interests else "upstream"
+            requests[api_name(api_key), by] += durations.count
             yield Sample(catalogue.PROXY_DURATIONS, durations, (api_name(api_key),))
         for api_key, count in meter.answered_here.items():
             requests[api_name(api_key), "proxy"] += count

@@ -3,12 +3,17 @@
 kcoord   `kcoord serve`; the default
 kafka    a real Kafka
 proxy    a real Kafka of 3 brokers behind `kcoord proxy`
+proxy-local
+         the same, with groups coordinated by the proxy and kept in a topic of that Kafka
+
+Some of them are always played through the proxy, too: test_rebalances_by_proxy.py.
 """
 
 import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import pytest
 
@@ -19,6 +24,15 @@ from tests.integration.group_scene import GroupScene
 from tests.integration.secure_kafka import SecureKafka
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "500"}
+
+COORDINATING: Final = {
+    "upstream": (),
+    "local": (
+        *("--coordinate", "local", "--journal", "kafka", "--journal-replication", "3"),
+        *(f"--set={name}={value}" for name, value in SETTINGS.items()),
+    ),
+}
+"""Options of `kcoord proxy` by who coordinates groups."""
 
 
 @pytest.fixture(scope="session")
@@ -42,11 +56,14 @@ def group_bootstrap(request: pytest.FixtureRequest) -> str:
             cluster = request.getfixturevalue("kcoord_cluster_factory")(settings=SETTINGS)
         case "kafka":
             cluster = request.getfixturevalue("kafka_cluster_factory")(properties=SETTINGS)
-        case "proxy":
+        case "proxy" | "proxy-local" as target:
             upstream = request.getfixturevalue("three_brokers")
-            cluster = request.getfixturevalue("kcoord_proxy_factory")(upstream.bootstrap)
+            options = COORDINATING[target.removeprefix("proxy").removeprefix("-") or "upstream"]
+            cluster = request.getfixturevalue("kcoord_proxy_factory")(upstream.bootstrap, *options)
         case unknown:
-            pytest.fail(f"KCOORD_TEST_TARGET={unknown} is unknown: say kcoord, kafka or proxy", pytrace=False)
+            pytest.fail(
+                f"KCOORD_TEST_TARGET={unknown} is unknown: say kcoord, kafka, proxy or proxy-local", pytrace=False
+            )
     host, _, port = cluster.bootstrap.rpartition(":")
     wait_for_coordinators((host, int(port)))
     return str(cluster.bootstrap)

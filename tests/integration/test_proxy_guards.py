@@ -422,3 +422,32 @@ def test_a_malformed_subscription_does_not_reach_the_cluster_unless_that_is_want
         assert _join_with(client, group, b"\x00\x01broken") is ErrorCode.inconsistent_group_protocol
         assert _join_with(careless, group, b"\x00\x01broken") is ErrorCode.member_id_required
     assert f"refused api=JoinGroup reason=subscription group={group} peer=127.0.0.1:" in guarded.log()
+
+
+# Groups that live here
+
+
+def test_guards_stand_before_groups_that_the_proxy_coordinates_itself(
+    kafka_cluster: KafkaCluster, kcoord_proxy_factory: Factory, topic: str, tag: str
+) -> None:
+    local = ("--coordinate", "local", "--set", "group.initial.rebalance.delay.ms=0")
+    options = ("--read-only", "--deny", "groups:secret-.*", "--max-group-size", "1")
+    with kcoord_proxy_factory(kafka_cluster.bootstrap, *local, *options) as proxy:
+        names = [f"open-{tag}", f"secret-{tag}"]
+        with _client(proxy.bootstrap) as client:
+            found = client.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=names).coordinators
+            described = client.ask(DESCRIBE_GROUPS, 5, groups=names).groups
+        for answers in (found, described):
+            assert [each.error_code for each in answers] == [ErrorCode.none, ErrorCode.group_authorization_failed]
+        first, second = (_consumer(proxy.bootstrap, names[0]) for _ in range(2))
+        first.subscribe([topic])
+        _joined(first)
+        second.subscribe([topic])
+        assert _first_error(second).code() == KafkaError.GROUP_MAX_SIZE_REACHED
+        first.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+        first.close()
+        second.close()
+        with pytest.raises(KafkaException) as refused:
+            _create(proxy.bootstrap, f"no-{tag}")
+        assert refused.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        assert refused.value.args[0].str() == "refused by the proxy: it is read-only"

@@ -31,6 +31,9 @@ from tests.integration.offsets_scene import OffsetsScene, kcoord
         (["diff", "cluster:x", "cluster:"], "'cluster:x' names no cluster"),
         (["diff", "context:", "cluster:"], "'context:' names no cluster"),
         (["delete", "g"], "say which partitions"),
+        (["copy", "--from", "here", "--to", "cluster:", "--group", "g"], "'here' names no cluster"),
+        (["copy", "--from", "cluster:", "--to", "cluster:", "--group", "("], "'(' is no regular expression"),
+        (["copy", "--from", "cluster:", "--to", "cluster:"], "Missing option '--group'"),
     ],
 )
 def test_a_usage_error_says_what_is_wrong_and_exits_2(arguments: list[str], said: str) -> None:
@@ -94,7 +97,7 @@ def test_a_group_of_many_thousand_partitions_is_changed_whole(scene: OffsetsScen
 
 def test_every_verb_has_help_with_an_example_and_a_place_in_the_docs() -> None:
     page = (Path(__file__).parent.parent.parent.parent / "docs" / "offsets.md").read_text()
-    for verb in ("apply", "delete", "diff", "export", "import", "reset", "undo"):
+    for verb in ("apply", "copy", "delete", "diff", "export", "import", "reset", "undo"):
         run = kcoord("offsets", verb, "--help")
         assert run.exit_code == 0
         assert f"  kcoord offsets {verb} " in run.stdout

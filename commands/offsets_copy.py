@@ -1,0 +1,95 @@
+"""`kcoord offsets copy`."""
+
+import re
+from datetime import UTC, datetime
+from shlex import quote
+
+import click
+
+from kcoord.admin.choosing import NoneChosen
+from kcoord.admin.live import LiveCluster
+from kcoord.admin.offsets.exporting import Exported, export
+from kcoord.admin.offsets.importing import targets
+from kcoord.admin.offsets.planning import plan_listed
+from kcoord.admin.offsets.plans import Verb
+from kcoord.admin.opening import open_cluster
+
+from .cluster_places import place_connection, place_of
+from .connection_options import connection_options
+from .offsets_options import Doing, planning_options
+from .offsets_plan import show_and_do
+from .output import output_options, progress, talk
+
+
+def _pattern(_: click.Context, __: click.Parameter, text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
+
+
+class NotAllRead(RuntimeError):
+    """What could not be read would be missing in the copy."""
+
+
+@click.command("copy", short_help="Set offsets of groups to those that they have in another cluster.")
+@click.option("--from", "source", required=True, callback=place_of, metavar="PLACE", help="The cluster to read from.")
+@click.option("--to", "target", required=True, callback=place_of, metavar="PLACE", help="The cluster to commit to.")
+@click.option(
+    "--group", "pattern", required=True, callback=_pattern, metavar="REGEX", help="Groups whose whole name matches."
+)
+@click.option(
+    "--ignore-topic-ids", is_flag=True, help="Although topics there are not the same ones, but only their names."
+)
+@planning_options
+@connection_options
+@output_options
+@click.pass_context
+def copy_offsets(
+    ctx: click.Context, source: str, target: str, pattern: re.Pattern[str], ignore_topic_ids: bool, doing: Doing
+) -> None:
+    """Copy committed offsets from one cluster to another, for groups that have no members there. They may be new there.
+
+    \b
+    kcoord offsets copy --from proxy:9192 --to kafka:9092 --group payments
+    kcoord offsets copy --from proxy:9192 --to kafka:9092 --group 'payments.*' --execute
+    kcoord offsets copy --from context:old --to context:new --group '.*' --ignore-topic-ids --plan move.json
+
+    With a proxy that coordinates locally and the cluster behind it, this writes the offsets back. A PLACE is HOST:PORT,
+    context:NAME, or cluster: for that of -b or --context. Leader epochs and metadata go along for the very same
+    topics. Offsets outside a log become its start or its end, and are flagged. Stop the members of the
+    groups first: where they are read they may be running, but then they go on behind what was copied.
+    """
+    came_from, goes_to = place_connection(ctx, source), place_connection(ctx, target)
+    with open_cluster(came_from) as cluster, progress("reading offsets"):
+        exported = _exported(cluster, pattern)
+    for line in exported.notes:
+        talk(f"kcoord: {line}")
+    with open_cluster(goes_to) as cluster:
+        planned = plan_listed(
+            cluster,
+            targets(exported.lines),
+            verb=Verb.COPY,
+            target=source,
+            now=datetime.now(UTC),
+            ignores_topic_ids=ignore_topic_ids,
+        )
+        show_and_do(ctx, cluster, planned, doing, where=_where(target))
+
+
+def _exported(cluster: LiveCluster, pattern: re.Pattern[str]) -> Exported:
+    """All that is meant can be read, or nothing is copied."""
+    listed = cluster.list_groups()
+    names = [name for name in listed.found if pattern.fullmatch(name)]
+    if not names and not listed.refused:
+        raise NoneChosen(f"no group's name is {pattern.pattern!r}: there are {len(listed.found)}")
+    exported = export(cluster, names, with_times=False)
+    if refused := (*map(str, listed.refused), *exported.refused, *exported.missing):
+        raise NotAllRead(f"nothing is copied, as not all can be read: {'; '.join(refused)}")
+    return exported
+
+
+def _where(place: str) -> str | None:
+    """The options that name the cluster for another command; None are those of this one."""
+    kind, _, name = place.partition(":")
+    return {"context": f" --context {quote(name)}", "broker": f" -b {quote(name)}"}.get(kind)

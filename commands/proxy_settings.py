@@ -1,0 +1,48 @@
+"""`--set NAME=VALUE` of `kcoord proxy`: settings of its listeners, or of the coordinator of groups that live here."""
+
+from typing import Final, NamedTuple
+
+import click
+
+from kcoord.settings import BadSetting, Settings
+
+OF_LISTENERS: Final = frozenset(
+    {
+        "connection.failed.authentication.delay.ms",
+        "connections.max.idle.ms",
+        "kcoord.login.timeout.ms",
+        "max.connections",
+        "max.connections.per.ip",
+        "queued.max.request.bytes",
+        "sasl.server.max.receive.size",
+        "socket.request.max.bytes",
+    }
+)
+
+
+class Said(NamedTuple):
+    of_listeners: dict[str, str]
+    of_groups: dict[str, str]
+
+
+def said(pairs: tuple[str, ...]) -> Said:
+    """What was said, told apart. Raises UsageError, also for what cannot be set anywhere."""
+    properties: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--set")
+        properties[name.strip()] = value.strip()
+    listener_settings(properties)
+    return Said(
+        {name: properties[name] for name in properties if name in OF_LISTENERS},
+        {name: properties[name] for name in properties if name not in OF_LISTENERS},
+    )
+
+
+def listener_settings(properties: dict[str, str]) -> Settings:
+    """Raises UsageError for values that cannot be."""
+    try:
+        return Settings.from_properties(properties)
+    except BadSetting as error:
+        raise click.UsageError(str(error)) from None

@@ -1,0 +1,359 @@
+"""The thread that writes and reads a journal on the upstream cluster: all calls that block are made here.
+
+Theory of operation. There is one writer at a time: a producer with the journal's transactional id. A new one fences
+those before it, and what they had not committed is aborted by then; so what is read after that is all there is.
+
+    begin      a new producer          ─► fences the others
+    prove      a transaction of ours   ─► the one before it is ended in every partition: a commit is acknowledged before
+               in every partition         its markers are written, and until then a reader does not see it
+    load       read up to those proofs ─► Loaded
+    keep       all rounds that wait    ─► Kept, or Lost: then the transaction is ended somehow, and it is proven again
+
+| what happens                         | and then                                                                      |
+|--------------------------------------|-------------------------------------------------------------------------------|
+| a commit takes too long, or fails    | Lost; the transaction is ended, well or not, and the journal read again (D5)  |
+| it is to be loaded again             | Lost, and from `prove` on                                                     |
+| it cannot be read                    | from `prove` on, by the same producer                                         |
+| another has begun with the same id   | Fenced: it is the other's journal; nothing more is written                    |
+| the producer cannot go on otherwise  | a new one, unless another has proven itself meanwhile: then Fenced            |
+| the topic is gone, or another one    | nothing is written or made: groups wait for an operator                       |
+| a bug                                | Lost, and a new producer                                                      |
+
+A writer that is not asked for anything does not notice that it was fenced. So the log has it prove itself now and then.
+Proofs carry the name of their writer, which is new with each: a producer that begins fences whoever is there, even the
+successor, so that one that has written before looks first who has written since.
+
+Rounds carry the epoch of the load that they rest on: those of an earlier epoch are lost, though nobody has told them.
+"""
+
+import logging
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from kcoord.admin.librdkafka.errors import in_words, without_secrets
+from kcoord.upstream.local.kafka_reader import PROOF_KEY, WRITER, Contents, KafkaReader
+from kcoord.upstream.local.kafka_topic import (
+    LARGEST_RECORD,
+    BadJournalTopic,
+    JournalTopic,
+    KafkaJournal,
+    configuration,
+    ensure_is_unchanged,
+)
+
+log = logging.getLogger("kcoord.journal")
+
+_PATIENCE: Final = 10.0  # seconds, for a transaction
+_NOW: Final = 0  # as librdkafka takes a timestamp
+_REST: Final = 1.0
+_LAST_WORDS: Final = 5.0
+_TRANSACTION_TIMEOUT: Final = 600.0
+"""After so long the upstream takes an open transaction away, and us for fenced. It is open for moments, or during an
+outage; the next writer ends it at once, whatever this says."""
+_USUAL_BATCH: Final = 1_000_000  # bytes, as librdkafka has it
+_FULL: Final = 0.1  # seconds that a full queue is waited for
+_FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+
+Entry = tuple[int, bytes, bytes | None]
+"""Partition, key, value."""
+Delivered = Callable[[KafkaError | None, Message], None]
+
+PROOF: Final[Entry] = (0, PROOF_KEY, None)
+
+
+class Round(NamedTuple):
+    number: int
+    epoch: int
+    entries: Sequence[Entry]
+    at_ms: int
+
+
+class Reload(NamedTuple):
+    """The journal is to be loaded again, if it was not since that epoch."""
+
+    epoch: int
+
+
+class Loaded(NamedTuple):
+    epoch: int
+    partitions: list[Contents]
+    proven_at: float  # a monotonic instant: then, this was the writer
+
+
+class Kept(NamedTuple):
+    number: int
+
+
+class Lost(NamedTuple):
+    why: str
+
+
+class Fenced(NamedTuple):
+    why: str
+
+
+Report = Loaded | Kept | Lost | Fenced
+
+
+class KafkaWriter:
+    """`tell` is called in this thread, with reports in their order."""
+
+    def __init__(self, journal: KafkaJournal, topic: JournalTopic, tell: Callable[[Report], None]) -> None:
+        self._journal = journal
+        self._topic = topic
+        self._tell = tell
+        self._name = uuid.uuid4().bytes
+        self._epoch = 0
+        self._is_loaded = False
+        self._proof: _Proof | None = None  # the last one
+        self._troubles: set[str] = set()  # since the journal was last read
+        self._work: queue.SimpleQueue[Round | Reload | None] = queue.SimpleQueue()
+        self._is_stopping = threading.Event()
+        self._reader = KafkaReader(journal, self._is_stopping.is_set)
+        self._thread = threading.Thread(target=self._run, name="kcoord-journal", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, round_: Round) -> None:
+        """Have it kept. Does not wait."""
+        self._work.put(round_)
+
+    def reload(self, epoch: int) -> None:
+        """Have the journal loaded again, if it was not since that epoch. Does not wait."""
+        self._work.put(Reload(epoch))
+
+    def stop(self) -> None:
+        """Waits until what was handed over is kept, but not for ever: the next writer ends what is left open."""
+        self._is_stopping.set()
+        self._work.put(None)
+        self._thread.join(_LAST_WORDS)
+
+    def _run(self) -> None:
+        while not self._is_stopping.is_set():
+            try:
+                self._write()
+            except _WasFenced as fenced:
+                self._tell(Fenced(str(fenced)))
+                return
+            except KafkaException as error:
+                self._lose(self._words(error))
+                self._rest_after("groups wait until it can be written, which is tried again", self._words(error))
+            except BadJournalTopic as error:
+                self._rest_after("it cannot be used", str(error))
+            except Exception as bug:
+                log.exception("bug journal topic=%s: the writer begins anew", self._journal.topic)
+                self._lose(repr(bug))
+                self._is_stopping.wait(_REST)
+
+    def _lose(self, why: str) -> None:
+        """What was handed over and is not kept is lost, whatever comes next."""
+        if self._is_loaded:
+            self._is_loaded = False
+            self._tell(Lost(why))
+
+    def _rest_after(self, what: str, why: str) -> None:
+        """The same trouble is one line of the log, however long it lasts."""
+        if why not in self._troubles:
+            self._troubles.add(why)
+            log.error("journal topic=%s: %s why=%r", self._journal.topic, what, why)
+        self._is_stopping.wait(_REST)
+
+    def _write(self) -> None:
+        """With one producer, until it is stopped, fenced, or can no longer be used."""
+        if self._troubles:
+            ensure_is_unchanged(self._journal, self._topic.partitions)
+        self._ensure_no_other_writes()
+        producer = self._begun_producer()
+        while not self._is_stopping.is_set():
+            if loaded := self._loaded(producer):
+                self._is_loaded = True
+                self._tell(loaded)
+                self._keep_work(producer)
+
+    def _ensure_no_other_writes(self) -> None:
+        """Since our last proof. Raises _WasFenced, or KafkaException if that cannot be told."""
+        if self._proof is None:
+            return
+        writer = self._reader.proof_after(self._proof.offsets[0])
+        if writer not in (None, self._name):
+            raise _WasFenced("another writer has proven itself")
+
+    def _loaded(self, producer: Producer) -> Loaded | None:
+        """None if it could not be loaded now. The producer is as good as before. Raises what needs another."""
+        if self._troubles:
+            try:
+                ensure_is_unchanged(self._journal, self._topic.partitions)
+            except BadJournalTopic as error:
+                self._rest_after("it cannot be used", str(error))
+                return None
+        proof = self._prove(producer)
+        if proof is None:
+            return None
+        self._proof = proof
+        try:
+            partitions = self._reader.read(proof.offsets)
+        except KafkaException as error:
+            self._rest_after("it cannot be read now", self._words(error))
+            return None
+        if partitions is None:
+            return None
+        self._epoch += 1
+        self._troubles.clear()
+        return Loaded(self._epoch, partitions, proof.at)
+
+    def _keep_work(self, producer: Producer) -> None:
+        """Until a round is lost, all is to be loaded again, or it is stopped."""
+        while True:
+            rounds, last = self._next_work()
+            if rounds:
+                try:
+                    self._commit(producer, [entry for each in rounds for entry in each.entries], rounds[-1].at_ms)
+                except _NotKept as error:
+                    if error.error.code() not in _FENCED:
+                        self._lose(error.why)
+                    self._end_transaction(producer, error)
+                    return
+                self._tell(Kept(rounds[-1].number))
+            if isinstance(last, Reload):
+                self._lose("a partition is to be read again")
+            if not isinstance(last, Round):
+                return
+
+    def _next_work(self) -> tuple[list[Round], Round | Reload | None]:
+        """All rounds that wait, and what came last: a round, to be loaded again, or to stop."""
+        rounds: list[Round] = []
+        while True:
+            next_one = self._work.get()
+            if next_one is None:
+                return rounds, None
+            if next_one.epoch == self._epoch:
+                if isinstance(next_one, Reload):
+                    return rounds, next_one
+                rounds.append(next_one)
+            if rounds and self._work.empty():
+                return rounds, rounds[-1]
+
+    def _commit(
+        self, producer: Producer, entries: Sequence[Entry], at_ms: int, delivered: Delivered | None = None
+    ) -> None:
+        """In one transaction. Raises _NotKept."""
+        is_committing = False
+        try:
+            producer.begin_transaction()
+            for entry in entries:
+                self._produce(producer, entry, at_ms, delivered)
+            is_committing = True
+            producer.commit_transaction(_PATIENCE)
+        except KafkaException as error:
+            raise _NotKept(error.args[0], self._words(error), is_committing=is_committing) from None
+
+    def _produce(self, producer: Producer, entry: Entry, at_ms: int, delivered: Delivered | None) -> None:
+        partition, key, value = entry
+        more: dict[str, Any] = {"headers": {WRITER: self._name}} if key == PROOF_KEY else {}
+        if delivered:
+            more["on_delivery"] = delivered
+        while True:
+            try:
+                producer.produce(self._journal.topic, value, key, partition, timestamp=at_ms, **more)
+            except BufferError:  # its queue is full: what is in it has to leave first
+                producer.poll(_FULL)
+            else:
+                return
+
+    def _end_transaction(self, producer: Producer, failure: "_NotKept") -> None:
+        """One way or the other: what came of it is read from the journal. Tried until the upstream can say."""
+        error, commits = failure.error, failure.is_committing
+        while not self._is_stopping.is_set():
+            if error.code() in _FENCED:
+                raise _WasFenced(in_words(error.str()))
+            if error.fatal():
+                raise KafkaException(error)
+            commits = commits and error.retriable()
+            try:
+                if commits:
+                    producer.commit_transaction(_PATIENCE)
+                else:
+                    producer.abort_transaction(_PATIENCE)
+            except KafkaException as again:
+                error = again.args[0]
+                if error.code() == KafkaError._STATE:  # there is none: it never began
+                    return
+                self._is_stopping.wait(_REST)
+            else:
+                return
+
+    def _prove(self, producer: Producer) -> "_Proof | None":
+        """That we are the writer, and all before is ended. None if that could not be told now."""
+        at, offsets = time.monotonic(), dict[int, int]()
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            partition, offset = message.partition(), message.offset()
+            if error is None and partition is not None and offset is not None and offset >= 0:
+                offsets[partition] = offset
+
+        partitions = range(self._topic.partitions)
+        try:
+            self._commit(producer, [(index, PROOF_KEY, None) for index in partitions], _NOW, delivered)
+        except _NotKept as error:
+            self._end_transaction(producer, error)
+            self._rest_after("it cannot be written now", error.why)
+            return None
+        if len(offsets) < len(partitions):  # as of one that was sent twice, and known already
+            self._rest_after("it cannot be read now", "the upstream did not say where a proof is")
+            return None
+        return _Proof([offsets[index] for index in partitions], at)
+
+    def _begun_producer(self) -> Producer:
+        """Once the upstream has let it in. Raises KafkaException if it never will."""
+        producer = Producer(
+            configuration(
+                self._journal,
+                **{
+                    "transactional.id": self._journal.transactional_id,
+                    "transaction.timeout.ms": round(_TRANSACTION_TIMEOUT * 1000),
+                    "message.timeout.ms": round(_PATIENCE * 1000),
+                    "message.max.bytes": LARGEST_RECORD,
+                    "batch.size": min(_USUAL_BATCH, self._topic.max_message_bytes),
+                    "linger.ms": 0,
+                    "allow.auto.create.topics": False,  # with the cluster's defaults it would forget
+                },
+            )
+        )
+        while not self._is_stopping.is_set():
+            try:
+                producer.init_transactions(_PATIENCE)
+                break
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
+                self._rest_after("no answer from the upstream yet", self._words(error))
+        return producer
+
+    def _words(self, error: KafkaException) -> str:
+        return without_secrets(in_words(error.args[0].str()), configuration(self._journal))
+
+
+class _Proof(NamedTuple):
+    """Where in each partition it is, and since when it holds."""
+
+    offsets: Sequence[int]
+    at: float
+
+
+class _NotKept(Exception):
+    def __init__(self, error: KafkaError, why: str, *, is_committing: bool) -> None:
+        super().__init__(why)
+        self.error = error
+        self.why = why
+        self.is_committing = is_committing
+
+
+class _WasFenced(Exception):
+    """Another writer has begun."""

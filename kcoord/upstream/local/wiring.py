@@ -1,0 +1,31 @@
+"""Local coordination as a part of the proxy."""
+
+from collections.abc import Callable
+
+from kcoord.upstream.local.answering import BrokerPlace
+from kcoord.upstream.local.coordination import LocalCoordination, LocalSetup
+from kcoord.upstream.local.runtime import LocalRuntime
+from kcoord.upstream.proxy import Proxy
+
+
+def local_coordination(
+    setup: LocalSetup,
+    *,
+    make_runtime: Callable[..., LocalRuntime] = LocalRuntime,
+    made: Callable[[LocalCoordination], None] = lambda coordination: None,
+) -> Callable[[Proxy], LocalCoordination]:
+    """What stands between clients and brokers, for `upstream.main.run`. `made` hears of it."""
+
+    def make(proxy: Proxy) -> LocalCoordination:
+        coordination = LocalCoordination(setup, make_runtime)
+        made(coordination)
+        coordination.place = lambda: coordinating_broker(proxy)
+        return coordination
+
+    return make
+
+
+def coordinating_broker(proxy: Proxy) -> BrokerPlace | None:
+    """The same for all who ask, as long as it is there: of the live ones the one with the lowest id."""
+    live = proxy.brokers.live
+    return BrokerPlace(live[0], *proxy.place_of(live[0])) if live else None

@@ -1,0 +1,101 @@
+"""`kcoord offsets copy` as its users meet it: from one cluster to another, with a plan, checks and an undo file."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kcoord.testing.embedded import EmbeddedCluster
+from tests.commands.offsets.telling import BEFORE, MINUTE, START, cells, undo_file
+from tests.integration.offsets_scene import OffsetsScene, Run, kcoord
+
+
+@pytest.fixture(scope="module")
+def other(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[OffsetsScene]:
+    """Another cluster, with a topic `orders` of its own: 3 partitions, of which 0 and 1 are from 0 to 100."""
+    with kcoord_cluster_factory() as cluster:
+        scene = OffsetsScene(cluster.bootstrap)
+        scene.make_topic("orders", 3)
+        for partition in (0, 1):
+            scene.produce("orders", partition, [START + number * MINUTE for number in range(100)])
+        yield scene
+
+
+def copy(source: OffsetsScene, target: OffsetsScene, group: str, *options: str) -> Run:
+    places = ("--from", f"broker:{source.bootstrap}", "--to", target.bootstrap)
+    return kcoord("offsets", "copy", *places, "--group", group, *options)
+
+
+def test_a_plan_is_shown_and_nothing_is_changed(scene: OffsetsScene, other: OffsetsScene, group: str) -> None:
+    run = copy(scene, other, group, "--ignore-topic-ids")
+
+    assert run.exit_code == 0
+    assert [line[:5] for line in cells(run)[1:]] == [
+        [group, "orders", "0", "-", "50"],
+        [group, "orders", "1", "-", "60"],
+    ]
+    assert run.stderr.endswith("Nothing was changed: add --execute to do it.\n")
+    assert other.offsets(group) == {}
+
+
+def test_what_was_copied_can_be_taken_back_by_the_command_that_is_shown(
+    scene: OffsetsScene, other: OffsetsScene, group: str, folder: Path
+) -> None:
+    done = copy(scene, other, group, "--ignore-topic-ids", "--execute")
+
+    assert done.exit_code == 0
+    assert other.offsets(group) == {("orders", 0): 50, ("orders", 1): 60}
+    assert scene.committed(group) == BEFORE, "where they came from they stay"
+    undo = f"kcoord offsets undo {undo_file(folder)} --execute -b {other.bootstrap}"
+    assert f"To take it back: {undo}\n" in done.stderr
+    assert kcoord(*undo.split()[1:]).exit_code == 0
+    assert other.offsets(group) == {}
+
+
+def test_to_the_same_topics_leader_epochs_and_metadata_go_along(scene: OffsetsScene, group: str) -> None:
+    run = copy(scene, scene, group, "-o", "json")
+    document = json.loads(run.stdout)
+
+    assert (run.exit_code, document["verb"], document["target"]) == (0, "copy", f"broker:{scene.bootstrap}")
+    (of_group,) = document["groups"]
+    assert [
+        (each["new"]["offset"], each["new"]["leader_epoch"], each["new"]["metadata"]) for each in of_group["partitions"]
+    ] == [
+        (50, 0, "note\x00"),
+        (60, -1, ""),
+    ]
+
+
+def test_topics_that_only_have_the_same_names_are_refused(scene: OffsetsScene, other: OffsetsScene, group: str) -> None:
+    run = copy(scene, other, group, "--execute")
+
+    assert run.exit_code == 1
+    assert "if that is meant, say --ignore-topic-ids" in run.stderr
+    assert other.offsets(group) == {}
+
+
+def test_a_group_with_members_is_left_alone(scene: OffsetsScene, other: OffsetsScene, group: str) -> None:
+    with other.member(group, "orders"):
+        run = copy(scene, other, group, "--ignore-topic-ids", "--execute")
+
+    assert run.exit_code == 1
+    assert group in run.stderr
+    assert "member" in run.stderr
+
+
+def test_only_groups_whose_whole_name_matches_are_copied(scene: OffsetsScene, other: OffsetsScene, group: str) -> None:
+    scene.commit(f"{group}-too", BEFORE)
+
+    run = copy(scene, other, group, "--ignore-topic-ids", "--execute")
+
+    assert run.exit_code == 0
+    assert (set(other.offsets(group)), other.offsets(f"{group}-too")) == ({("orders", 0), ("orders", 1)}, {})
+
+
+def test_no_group_of_that_name_is_said_in_one_line(scene: OffsetsScene, other: OffsetsScene) -> None:
+    run = copy(scene, other, "no-such-group")
+
+    assert run.exit_code == 1
+    assert "kcoord: no group's name is 'no-such-group'" in run.stderr
+    assert len(run.stderr.splitlines()) == 1

@@ -1,0 +1,142 @@
+"""A group whose coordinator may be gone for a while: its topic survives any one broker, and so do its books."""
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final, Self, TypeVar
+
+from confluent_kafka import ElectionType
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its types do not export it
+
+from tests.clients.group_members.member import Join
+from tests.clients.group_members.programs import Programs
+from tests.integration import group_ledger as ledger
+from tests.integration.group_coordinator import CoordinatorView, Described
+from tests.integration.group_ledger import Plan
+from tests.integration.group_member import Member
+from tests.integration.group_writer import Writer
+
+T = TypeVar("T")
+
+PARTITIONS: Final = 6
+CLIENTS: Final = ("confluent-kafka", "java", "franz-go")
+WAIT: Final = 120.0
+LONG: Final = 180_000  # nobody is missed because a session ran out
+
+
+def coordinated_by(bootstrap: str, node_id: int) -> str:
+    """A group id that belongs to this broker: one that was restarted leads nothing until it is elected again."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    view = CoordinatorView(bootstrap)
+    deadline = time.monotonic() + WAIT
+    try:
+        while True:
+            names = [f"crew-{secrets.token_hex(3)}" for _ in range(100)]
+            own = [name for name in names if view.coordinator_id(name) == node_id]
+            if own:
+                return own[0]
+            assert time.monotonic() < deadline, f"broker {node_id} coordinates nothing"
+            admin.elect_leaders(ElectionType.PREFERRED, None).result(WAIT)
+            time.sleep(0.5)
+    finally:
+        view.close()
+
+
+class Crew:
+    """As a context manager. The first works in the foreground, so that a rebalance waits for it while it pauses."""
+
+    def __init__(self, bootstrap: str, group: str, programs: Programs) -> None:
+        self.group = group
+        self._bootstrap = bootstrap
+        topic = f"{group}-records"
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(WAIT)
+        self._partitions = frozenset(f"{topic}-{index}" for index in range(PARTITIONS))
+        self._writer = Writer(bootstrap)
+        self._writer.write_to(topic, PARTITIONS)
+        self.members = [
+            Member(programs, client=client, name=client, wish=_wish(bootstrap, group, topic, client))
+            for client in CLIENTS
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self._writer.close()
+        for member in self.members:
+            member.stop()
+
+    def state(self) -> str:
+        """Empty while nobody can tell."""
+        described = self._described()
+        return described.state if described else ""
+
+    def settle(self, *members: Member) -> Plan:
+        """Until whoever coordinates now and these members say the same of a group that lacks nothing."""
+
+        def settled() -> Plan | None:
+            described = self._described()
+            if described is None or described.state != "Stable":
+                return None
+            told = {member.member_id: member.owned for member in members}
+            is_whole = frozenset().union(*told.values()) == self._partitions
+            return told if is_whole and told == described.assignments else None
+
+        return self.wait_for(settled, "the group to settle")
+
+    def wait_for(self, find: Callable[[], T | None], what: str) -> T:
+        deadline = time.monotonic() + WAIT
+        while not (found := find()):
+            told = [(str(member), [str(each) for each in _news(member)]) for member in self.members]
+            assert time.monotonic() < deadline, f"waited in vain for {what} of {self.group}: {self._described()} {told}"
+            time.sleep(0.05)
+        return found
+
+    def conclude(self) -> None:
+        """Nothing lost, nothing owned twice."""
+        ends = self._writer.finish()
+        self.wait_for(lambda: not ledger.unread(self.members, ends), "every record to be read")
+        self.wait_for(lambda: self._committed() == ends, f"everything to be committed: {ends}")
+        ledger.assert_nobody_owned_twice(self.members)
+        ledger.assert_generations_grew(self.members)
+        ledger.assert_read_by_owners(self.members)
+
+    def _described(self) -> Described | None:
+        return self._ask(lambda view: view.describe(self.group))
+
+    def _committed(self) -> dict[str, int] | None:
+        return self._ask(lambda view: view.committed(self.group))
+
+    def _ask(self, ask: Callable[[CoordinatorView], T]) -> T | None:
+        """None while the one who should know is gone, or has to read first."""
+        try:
+            view = CoordinatorView(self._bootstrap)
+        except ConnectionError:
+            return None
+        try:
+            return ask(view) if view.is_ready(self.group) else None
+        except ConnectionError:
+            return None
+        finally:
+            view.close()
+
+
+def _wish(bootstrap: str, group: str, topic: str, name: str) -> Join:
+    return Join(
+        bootstrap=bootstrap,
+        group=group,
+        topics=[topic],
+        client_id=name,
+        assignor="range",
+        instance_id=None,
+        session_timeout_ms=LONG,
+        heartbeat_interval_ms=200,
+        max_poll_interval_ms=LONG,
+        metadata_max_age_ms=2000,
+        commits="each-poll",
+    )
+
+
+def _news(member: Member) -> list[object]:
+    return [event for event in member.events() if event.kind not in ("read", "committed")]

@@ -1,0 +1,187 @@
+"""The scenarios of rebalances through `kcoord proxy` to a real Kafka of 3 brokers, in both ways to coordinate.
+
+Each is played here, by clients that take turns; KCOORD_TEST_TARGET (conftest.py) has all played by every client. Then
+what only a proxy can get wrong: another group than without it, and a broker that is gone in the middle.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from kcoord.testing.kafka import KafkaCluster
+from kcoord.testing.proxy import ProxyProcess
+from tests.clients.group_members.programs import Programs
+from tests.differential.pair import wait_for_coordinators
+from tests.integration import test_rebalances as rebalances
+from tests.integration import test_rebalances_assignors as assignors
+from tests.integration import test_rebalances_commits as commits
+from tests.integration import test_rebalances_cooperative as cooperative
+from tests.integration import test_rebalances_mixed as mixed
+from tests.integration import test_rebalances_static as static
+from tests.integration.conftest import COORDINATING
+from tests.integration.group_crew import Crew, coordinated_by
+from tests.integration.group_scene import GroupScene, Settled
+
+Scenario = Callable[..., None]
+
+IN_BOTH_WAYS: Final[Mapping[Scenario, tuple[str, str]]] = {
+    # By whom: with groups upstream, with groups of the proxy's own.
+    rebalances.test_a_new_member_gets_its_share_and_gives_it_back_when_it_leaves: ("confluent-kafka", "kafka-python"),
+    rebalances.test_a_killed_member_is_missed_when_its_session_runs_out: ("franz-go", "aiokafka"),
+    rebalances.test_a_member_that_works_too_long_is_out_until_it_polls_again: ("aiokafka", "confluent-kafka"),
+    rebalances.test_added_partitions_are_given_out_in_a_new_generation: ("kafka-python", "franz-go"),
+    cooperative.test_a_cooperative_member_gives_back_only_what_moves: ("confluent-kafka", "kafka-python"),
+    static.test_a_static_member_that_returns_gets_its_share_without_a_rebalance: ("franz-go", "confluent-kafka"),
+    commits.test_what_is_committed_while_giving_back_is_where_the_next_owner_starts: ("aiokafka", "confluent-kafka"),
+    commits.test_a_member_that_works_on_may_commit_while_the_others_wait_for_it: ("kafka-python", "franz-go"),
+}
+IN_ONE_WAY: Final[list[tuple[str, Scenario, tuple[object, ...]]]] = [
+    ("upstream", rebalances.test_a_member_that_blocks_a_rebalance_too_long_is_left_behind, ()),
+    (
+        "upstream",
+        assignors.test_a_java_assignor_shares_out_two_topics,
+        ("range", ["a-0", "a-1", "b-0", "b-1"], ["a-2", "b-2"]),
+    ),
+    ("upstream", mixed.test_all_clients_share_a_topic_in_one_group, ()),
+    ("local", assignors.test_java_members_with_the_sticky_assignor_keep_what_they_can, ()),
+    ("local", mixed.test_a_client_shares_out_to_another_and_leaves_it_everything, ("franz-go", "java")),
+    ("local", mixed.test_all_cooperative_clients_hand_over_to_each_other, ()),
+]
+PLAYS: Final = [
+    *(("upstream", scenario, (client,)) for scenario, (client, _) in IN_BOTH_WAYS.items()),
+    *(("local", scenario, (client,)) for scenario, (_, client) in IN_BOTH_WAYS.items()),
+    *IN_ONE_WAY,
+]
+
+
+@pytest.fixture(scope="module")
+def proxies(
+    three_brokers: KafkaCluster, kcoord_proxy_factory: Callable[..., ProxyProcess]
+) -> Iterator[Mapping[str, ProxyProcess]]:
+    """By who coordinates groups."""
+    with ExitStack() as stack:
+        started = {
+            coordinate: stack.enter_context(kcoord_proxy_factory(three_brokers.bootstrap, *options))
+            for coordinate, options in COORDINATING.items()
+        }
+        for proxy in started.values():
+            host, _, port = proxy.bootstrap.rpartition(":")
+            wait_for_coordinators((host, int(port)))
+        yield started
+
+
+@pytest.fixture
+def group_bootstrap(request: pytest.FixtureRequest, proxies: Mapping[str, ProxyProcess]) -> str:
+    """In place of the one of all other scenarios, which `scene` asks for."""
+    return proxies[request.param].bootstrap
+
+
+@pytest.mark.parametrize(
+    ("group_bootstrap", "scenario", "arguments"),
+    PLAYS,
+    indirect=["group_bootstrap"],
+    ids=[f"{coordinate}-{scenario.__name__.removeprefix('test_')}" for coordinate, scenario, _ in PLAYS],
+)
+def test_it_goes_as_without_a_proxy(scene: GroupScene, scenario: Scenario, arguments: tuple[object, ...]) -> None:
+    scenario(scene, *arguments)
+
+
+def test_a_rebalance_through_the_proxy_gives_the_same_group_as_without_it(
+    three_brokers: KafkaCluster, proxies: Mapping[str, ProxyProcess], member_programs: Programs
+) -> None:
+    """Who has what in which generation, and all that the coordinator says of the group, but for ids that are random."""
+    run = secrets.token_hex(2)
+    directly, *_ = three_brokers.bootstrap.split(",")
+    places = {way: proxy.bootstrap for way, proxy in proxies.items()} | {"directly": directly}
+    with ExitStack() as stack:
+        scenes = {
+            way: GroupScene(bootstrap, member_programs, name=f"the-same-{way:_>8}-{run}")
+            for way, bootstrap in places.items()
+        }
+        told: dict[str, list[object]] = {}
+        for way, scene in scenes.items():
+            stack.callback(scene.close)
+            told[way] = story(scene)
+    assert told["upstream"] == told["directly"]
+    assert told["local"] == told["directly"]
+
+
+def story(scene: GroupScene) -> list[object]:
+    """Three clients come one by one, one goes."""
+    scene.topic(partitions=7)
+    members = [scene.start(client, client)[0] for client in ("confluent-kafka", "franz-go", "kafka-python")]
+    told: list[object] = []
+
+    def settle(*here: Any) -> None:
+        told.append((anonymous(scene, scene.settle(*here)), described(scene)))
+
+    for count, member in enumerate(members, start=1):
+        member.join()
+        settle(*members[:count])
+    members[1].leave()
+    settle(members[0], members[2])
+    scene.conclude()
+    return told
+
+
+def anonymous(scene: GroupScene, settled: Settled) -> object:
+    owned = {name: {each.replace(scene.group, "") for each in tps} for name, tps in settled.owned.items()}
+    return settled.generation, owned
+
+
+def described(scene: GroupScene) -> object:
+    """Without ids. The names of groups, and so of topics, have the same lengths."""
+    answer = scene.coordinator.answer_of(scene.group)
+    group = scene.group.encode()
+    members = [
+        (
+            *(each.client_id, each.client_host, each.group_instance_id),
+            *(each.member_metadata.replace(group, b""), each.member_assignment.replace(group, b"")),
+        )
+        for each in answer.members
+    ]
+    return answer.group_state, answer.protocol_type, answer.protocol_data, sorted(members)
+
+
+def test_a_broker_that_coordinates_dies_in_the_middle_of_a_rebalance_and_comes_back(
+    three_brokers: KafkaCluster, proxies: Mapping[str, ProxyProcess], member_programs: Programs
+) -> None:
+    """In both ways at once. Members of groups of the proxy's own are sent to the broker with the lowest id."""
+    victim = min(broker.node for broker in three_brokers.brokers)
+    with ExitStack() as stack:
+        crews = [
+            stack.enter_context(Crew(proxy.bootstrap, coordinated_by(proxy.bootstrap, victim), member_programs))
+            for proxy in proxies.values()
+        ]
+        for crew in crews:
+            first, second, third = crew.members
+            first.join()
+            crew.settle(first)
+            second.join()
+            crew.settle(first, second)
+            first.pause()
+            crew.wait_for(partial(first.events, "paused"), "the pause")
+            third.join()
+            crew.wait_for(partial(_is_rebalancing, crew), "the rebalance to begin")
+
+        three_brokers.kill(victim)
+        for crew in crews:
+            crew.members[0].resume()
+        for crew in crews:
+            assert sorted(map(len, crew.settle(*crew.members).values())) == [2, 2, 2]
+        three_brokers.restart(victim)
+        for crew in crews:
+            crew.members[1].leave()
+            assert sorted(map(len, crew.settle(crew.members[0], crew.members[2]).values())) == [3, 3]
+            crew.conclude()
+    for proxy in proxies.values():
+        assert f"broker missing node={victim}" in proxy.log()
+        assert "bug" not in proxy.log()
+
+
+def _is_rebalancing(crew: Crew) -> bool:
+    return crew.state() == "PreparingRebalance"
