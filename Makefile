@@ -31,6 +31,7 @@ bench: env kafka ## the benchmarks: ratios against Apache Kafka, as tables
 
 docs: env ## the generated parts of docs/
 	$(BIN)/python -m kcoord.api > docs/protocol.md
+	$(BIN)/python -m kcoord.pipeline > docs/tables.md
 
 clean: ## remove the virtual environment and the caches of the tools
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -41,5 +42,5 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=24"
 	@echo "installing kcoord and what its tests need"
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,pipeline]"
 	@touch $@

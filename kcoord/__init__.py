@@ -58,6 +58,8 @@ and through the proxy, where most of it is passed on as it is:
                with plans and undo, and carrying them elsewhere (offsets/); deleting, removing. Of what is above it here
                it knows assignors/, wire/, java_properties and errors alone
     upstream/  the proxy: see upstream/__init__ for its own map
+    pipeline/  the history of groups as tables, on Spark, from log segments and live clusters: see pipeline/__init__ for
+               its own map. Needs the extra `pipeline`; beside testing/, and neither knows of the other
     testing/   for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle, the
                pytest plugin
     commands/  the command line; on disk beside kcoord/, installed as kcoord.commands

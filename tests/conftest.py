@@ -2,15 +2,20 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 # Each worker of pytest-xdist has its own of what a session shares. Where that takes long to start, files that need the
 # same go to the same worker: those whose names, from tests/ on, begin so. The first that fits counts.
 _TOGETHER: Final = {
+    "Spark": ("pipeline/", "commands/test_pipeline_", "integration/test_pipeline_"),
     "a secure Kafka": (
         "integration/test_secure_connections",
         "integration/test_groups_like",
@@ -64,3 +69,21 @@ def _group(file: str) -> str:
 def _place(file: str) -> int:
     group = _group(file).partition("/")[0]
     return _FIRST.index(group) if group in _FIRST else len(_FIRST)
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """One Spark for all tests of a process: to start it takes longer than most of them."""
+    from kcoord.pipeline.session import Wish, open_session
+
+    settings = {
+        # Small frames are through before code that was made for them would pay.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.driver.memory": "1g",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+    }
+    with open_session(Wish(master="local[1]", settings=settings)) as session:
+        yield session

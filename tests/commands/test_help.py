@@ -46,6 +46,7 @@ def examples(text: str) -> list[str]:
         ("offsets", "export import reset delete undo diff apply"),
         ("context", "add use list"),
         ("log", "dump"),
+        ("pipeline", "decode"),
     ],
 )
 def test_operators_find_the_verbs_that_they_were_promised(noun: str, verbs: str) -> None:
@@ -60,7 +61,7 @@ def test_every_command_has_help_with_an_example(path: str) -> None:
     assert re.search(rf"^ .*\b{re.escape(path)}\b", text, re.MULTILINE), f"{path} --help shows no example"
 
 
-@pytest.mark.parametrize("noun", ["groups", "offsets", "serve", "proxy", "log", "demo"])
+@pytest.mark.parametrize("noun", ["groups", "offsets", "serve", "proxy", "log", "pipeline", "demo"])
 def test_the_first_page_shows_an_example_of_what_one_comes_for(noun: str) -> None:
     assert any(example.startswith(f"kcoord {noun}") for example in examples(help_of("kcoord")))
 
@@ -78,7 +79,9 @@ def test_the_group_above_says_of_a_command_what_it_says_itself_or_less(path: str
     assert line.strip().endswith(".")
 
 
-@pytest.mark.parametrize("source", ["commands.md", "offsets.md", "doctor.md", "rules.md", "security.md", *COMMANDS])
+@pytest.mark.parametrize(
+    "source", ["commands.md", "offsets.md", "doctor.md", "pipeline.md", "rules.md", "security.md", *COMMANDS]
+)
 def test_every_example_names_commands_and_options_that_there_are(source: str) -> None:
     text = (DOCS / source).read_text(encoding="utf-8") if source.endswith(".md") else help_of(source)
     for example in examples(text):

@@ -1,0 +1,27 @@
+"""`kcoord pipeline`: the history of groups as tables."""
+
+from typing import Final
+
+import click
+
+from .connection_options import connection_options
+from .lazy import LazyGroup, Verb
+from .output import output_options
+
+_verbs: Final = {
+    "decode": Verb("pipeline_decode", "decode", "Make tables of __consumer_offsets, as Parquet."),
+}
+
+
+@click.group(cls=LazyGroup, verbs=_verbs)
+@connection_options
+@output_options
+def pipeline() -> None:
+    """The history of groups as tables, on Spark: embedded, or a cluster's by --master.
+
+    A folder of log segments is read, a broker's or that of kcoord serve, or a live cluster (-b).
+
+    \b
+    kcoord pipeline decode /copies/kafka-logs --out tables
+    kcoord pipeline decode -b broker:9092 --out tables --follow
+    """

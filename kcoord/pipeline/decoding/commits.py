@@ -1,0 +1,194 @@
+"""OffsetCommit records to rows of `commits`: each field of all records of a version at once.
+
+The layouts are those of `journal.layouts`. A record that does not look as its version usually does is read by itself,
+by `journal.layout_codec`, which knows all that is allowed; what that refuses is rejected with its reason.
+"""
+
+import base64
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kcoord.journal.layout_codec import BadRecord, read_key, read_value
+from kcoord.journal.layouts import INTEGERS, LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, default_of
+from kcoord.pipeline.decoding.arena import Cursor, Flags, Integers
+from kcoord.pipeline.decoding.fields import UUID_BYTES, Column, Spans, read_fields
+from kcoord.pipeline.decoding.records import Records, source_columns, source_row, time_of, times
+from kcoord.pipeline.decoding.rejected import Rejection, rejected_record
+from kcoord.pipeline.schemas import COMMITS, TABLES
+
+COMMIT_TYPES: Final = (OFFSET_COMMIT, LEGACY_OFFSET_COMMIT)
+"""Their keys are the same but for the number."""
+assert OFFSET_COMMIT.key.fields == LEGACY_OFFSET_COMMIT.key.fields
+
+_SCHEMA: Final = TABLES[COMMITS].schema
+_FIRST_BYTES: Final = 2  # the type of a key, the version of a value
+_NONE: Final = -1
+_NO_ID: Final = bytes(UUID_BYTES)
+
+
+def decode_commits(records: Records) -> tuple[pa.RecordBatch, list[Rejection]]:
+    """Rows for these records, whose keys say that they are commits, in their order."""
+    names = Cursor(records.arena, records.key_starts + _FIRST_BYTES, records.key_ends)
+    keys = read_fields(OFFSET_COMMIT.key, 0, names)
+    versions = _versions(records)
+    values, is_good = _read_values(records, versions)
+    is_good &= names.is_good
+    if is_good.all():
+        return _batch(records, keys, versions, values), []
+    usual = np.flatnonzero(is_good)
+    read, rejections = _one_by_one(records, np.flatnonzero(~is_good))
+    if not len(usual):
+        return pa.RecordBatch.from_pylist(list(read.values()), _SCHEMA), rejections
+    most = decode_commits(records.only(usual))[0]
+    if not read:
+        return most, rejections
+    others = pa.RecordBatch.from_pylist(list(read.values()), _SCHEMA)
+    return _in_order(most, usual, others, np.array(list(read))), rejections
+
+
+def _versions(records: Records) -> npt.NDArray[np.int16]:
+    """Of each value; -1 of those that are null."""
+    versions = records.arena.numbers("h", records.value_starts)
+    return np.where(records.has_value, versions, np.int16(_NONE))
+
+
+def _read_values(records: Records, versions: npt.NDArray[np.int16]) -> tuple[dict[str, Column], Flags]:
+    """A column for each field, and which records are as usual; of tombstones there is nothing to read."""
+    numbers = records.arena.numbers("h", records.key_starts)
+    columns = _defaults(records)
+    is_good = ~records.has_value
+    for record_type in COMMIT_TYPES:
+        is_of_type = records.has_value & (numbers == record_type.number)
+        for version in record_type.value.versions:
+            rows = np.flatnonzero(is_of_type & (versions == version))
+            if not len(rows):
+                continue
+            some = records.only(rows)
+            cursor = Cursor(some.arena, some.value_starts + _FIRST_BYTES, some.value_ends)
+            for name, column in read_fields(record_type.value, version, cursor).items():
+                columns[name] = _put(columns[name], rows, column)
+            is_good[rows] = cursor.is_good
+    return columns, is_good
+
+
+def _defaults(records: Records) -> dict[str, Column]:
+    columns: dict[str, Column] = {}
+    for field in OFFSET_COMMIT.value.fields:
+        if field.type in INTEGERS:
+            columns[field.name] = np.full(len(records), default_of(field), np.dtype(INTEGERS[field.type]))
+        else:
+            columns[field.name] = Spans(records.value_starts, records.value_starts)
+    return columns
+
+
+def _put(column: Column, rows: Integers, found: Column) -> Column:
+    """The column with what was found for these rows."""
+    if isinstance(column, Spans):
+        assert isinstance(found, Spans)
+        return Spans(_put_all(column.starts, rows, found.starts), _put_all(column.ends, rows, found.ends))
+    assert not isinstance(found, Spans)
+    return _put_all(column, rows, found)
+
+
+def _put_all(column: npt.NDArray[Any], rows: Integers, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if len(rows) == len(column):
+        return found
+    column = column.copy()
+    column[rows] = found
+    return column
+
+
+def _batch(records: Records, keys: Any, versions: npt.NDArray[np.int16], values: dict[str, Any]) -> pa.RecordBatch:
+    is_tombstone = ~records.has_value
+    epochs, metadata = values["leaderEpoch"], values["metadata"]
+    texts = records.arena.texts(*metadata)
+    columns = [
+        records.arena.texts(*keys["group"]),
+        records.arena.texts(*keys["topic"]),
+        pa.array(keys["partition"]),
+        pa.array(values["offset"], mask=_mask(is_tombstone)),
+        pa.array(epochs, mask=_mask(is_tombstone | (epochs == _NONE))),
+        pc.if_else(pa.array(is_tombstone), pa.scalar(None, pa.string()), texts) if is_tombstone.any() else texts,
+        times(np.where(is_tombstone, _NONE, values["commitTimestamp"])),
+        times(values["expireTimestamp"]),
+        pa.array(is_tombstone),
+        _topic_ids(records, values["topicId"]),
+        pa.array(versions, mask=_mask(is_tombstone)),
+        pa.array(records.is_transactional),
+        *source_columns(records),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+
+def _mask(is_null: Flags) -> Flags | None:
+    return is_null if is_null.any() else None
+
+
+def _topic_ids(records: Records, spans: Spans) -> pa.Array:
+    """The few ids that there are become texts once. Commits of one topic stand together: one look-up serves a run."""
+    is_there = spans.ends > spans.starts
+    if not is_there.any():
+        return pa.nulls(len(records), pa.string())
+    ids = records.arena.rows(spans.starts[is_there], UUID_BYTES).view(np.int64)
+    is_new = np.ones(len(ids), np.bool_)
+    is_new[1:] = (ids[1:] != ids[:-1]).any(axis=1)
+    runs = ids[is_new]
+    encoded = pa.Array.from_buffers(pa.binary(UUID_BYTES), len(runs), [None, pa.py_buffer(runs)]).dictionary_encode()
+    texts = pa.array([_id_text(each) for each in encoded.dictionary.to_pylist()], pa.string())
+    places = np.zeros(len(records), np.int32)
+    places[is_there] = encoded.indices.to_numpy()[np.cumsum(is_new) - 1]
+    return texts.take(pa.array(places, mask=_mask(~is_there)))
+
+
+def _id_text(content: bytes) -> str | None:
+    return None if content == _NO_ID else base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
+def _one_by_one(records: Records, rows: Integers) -> tuple[dict[int, dict[str, Any]], list[Rejection]]:
+    """What could be read by its row, and what could not."""
+    read: dict[int, dict[str, Any]] = {}
+    rejections: list[Rejection] = []
+    for row in rows.tolist():
+        try:
+            read[row] = _row(records, row)
+        except BadRecord as error:
+            rejections.append(rejected_record(records, row, str(error)))
+    return read, rejections
+
+
+def _row(records: Records, row: int) -> dict[str, Any]:
+    """Raises BadRecord."""
+    key, content = records.key(row), records.value(row)
+    assert key is not None
+    number, names = read_key(key)
+    version, value = (None, None) if content is None else read_value(number, content)
+    return {
+        **names,
+        **(_facts(value) if value is not None else {}),
+        "tombstone": value is None,
+        "version": version,
+        "transactional": bool(records.is_transactional[row]),
+        **source_row(records, row),
+    }
+
+
+def _facts(value: dict[str, Any]) -> dict[str, Any]:
+    epoch, topic_id = value.get("leaderEpoch", _NONE), value.get("topicId")
+    return {
+        "offset": value["offset"],
+        "epoch": None if epoch == _NONE else epoch,
+        "metadata": value["metadata"],
+        "committed_at": time_of(value["commitTimestamp"]),
+        "expires_at": time_of(value.get("expireTimestamp", _NONE)),
+        "topic_id": None if topic_id is None else _id_text(topic_id.bytes),
+    }
+
+
+def _in_order(most: pa.RecordBatch, usual: Integers, others: pa.RecordBatch, odd: Integers) -> pa.RecordBatch:
+    """One batch of both, in the order of the rows that they stand for."""
+    order = pa.array(np.argsort(np.concatenate([usual, odd])))
+    return pa.Table.from_batches([most, others]).take(order).combine_chunks().to_batches()[0]

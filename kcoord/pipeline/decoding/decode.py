@@ -1,0 +1,190 @@
+"""A range of a segment to tables: what each task of a job calls, and all that it calls.
+
+Nothing that is in a segment makes it fail: what cannot be decoded becomes a row of `rejected`. Only a file that cannot
+be read at all raises, OSError.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kcoord.pipeline.decoding.arena import Flags
+from kcoord.pipeline.decoding.commits import COMMIT_TYPES, decode_commits
+from kcoord.pipeline.decoding.groups import decode_groups
+from kcoord.pipeline.decoding.locate import BrokenBatch, Located, locate
+from kcoord.pipeline.decoding.records import Records, Source, dates, times
+from kcoord.pipeline.decoding.rejected import Rejection, rejected_batch, rejected_part
+from kcoord.pipeline.decoding.scan import (
+    APPEND_TIME,
+    CONTROL,
+    TRANSACTIONAL,
+    Headers,
+    Piece,
+    Plain,
+    Problem,
+    batch_size,
+    plain_parts,
+    read_pieces,
+)
+from kcoord.pipeline.decoding.segments import SegmentRange
+from kcoord.pipeline.decoding.transactions import Fate, Fates, Transactions
+from kcoord.pipeline.schemas import COMMITS, LOG_ENDS, REJECTED, SCANNED, TABLES
+
+Rows = tuple[str, pa.RecordBatch]
+"""The name of a table, and rows of it."""
+
+_TYPE_BYTES: Final = 2
+_COUNTED: Final[list[str]] = TABLES[SCANNED].schema.names[6:]
+
+
+def decode_range(segment_range: SegmentRange) -> Iterator[Rows]:
+    """All rows that come of the range, and at last one of `scanned`."""
+    segment = segment_range.segment
+    source = Source(partition=segment.partition, segment=segment.base_offset)
+    tally = Tally()
+    transactions = Transactions(segment_range)
+    for piece in read_pieces(segment_range):
+        if isinstance(piece, Problem):
+            yield from tally.counted([(REJECTED, rejected_batch([rejected_part(source, piece)]))])
+        elif segment_range.holds_offsets:
+            fates = transactions.fates(piece.headers, piece.at + piece.position)
+            yield from tally.counted(decode_piece(piece, source, fates, tally))
+        else:
+            yield from log_ends(piece.headers, segment.topic, segment.partition, tally)
+    tally.size = segment_range.end - segment_range.start
+    yield tally.row(segment.topic, source, segment_range.start, segment_range.end)
+
+
+def decode_piece(piece: Piece, source: Source, fates: Fates, tally: "Tally") -> Iterator[Rows]:
+    """The rows of some batches of `__consumer_offsets`, of each of which it is known how its transaction ended."""
+    headers = piece.headers
+    tally.add_batches(headers)
+    is_control = headers["attributes"] & CONTROL != 0
+    for name, is_left_out in (
+        ("control", is_control),
+        ("aborted", fates == Fate.ABORTED),
+        ("open", fates == Fate.OPEN),
+    ):
+        tally.counts[name] += int(_counts(headers[is_left_out]).sum())
+    for part in plain_parts(piece, ~is_control & (fates == Fate.COMMITTED)):
+        if isinstance(part, Problem):
+            yield REJECTED, rejected_batch([rejected_part(source, part)])
+            continue
+        located, broken = locate(part.arena, part.starts, part.ends, part.headers["record_count"].astype(np.int64))
+        yield from decode_records(_records(part, located, source))
+        if broken:
+            yield REJECTED, rejected_batch([_rejected_rest(part, each, source) for each in broken])
+
+
+def log_ends(headers: Headers, topic: str, partition: int, tally: "Tally") -> Iterator[Rows]:
+    """A row for each batch of another topic."""
+    tally.add_batches(headers)
+    tally.counts["plain"] += int(_counts(headers).sum())
+    base_offsets = headers["base_offset"].astype(np.int64)
+    last_at = headers["max_timestamp"].astype(np.int64)
+    count = len(headers)
+    columns = [
+        pa.repeat(pa.scalar(topic), count),
+        pa.repeat(pa.scalar(partition, pa.int32()), count),
+        pa.array(base_offsets),
+        pa.array(base_offsets + headers["last_offset_delta"] + 1),
+        times(last_at),
+        dates(last_at),
+    ]
+    yield LOG_ENDS, pa.RecordBatch.from_arrays(columns, schema=TABLES[LOG_ENDS].schema)
+
+
+def decode_records(records: Records) -> Iterator[Rows]:
+    """The rows of these records of `__consumer_offsets`."""
+    has_type = records.has_key & (records.key_ends - records.key_starts >= _TYPE_BYTES)
+    numbers = records.arena.numbers("h", records.key_starts)
+    is_commit = has_type & np.isin(numbers, [each.number for each in COMMIT_TYPES])
+    commits, rejections = decode_commits(records.only(np.flatnonzero(is_commit)))
+    if len(commits):
+        yield COMMITS, commits
+    groups = decode_groups(records, np.flatnonzero(~is_commit))
+    yield from groups.batches().items()
+    if rejected := [*rejections, *groups.rejections]:
+        yield REJECTED, rejected_batch(rejected)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came in and what became of it."""
+
+    size: int = 0
+    """How many bytes were read."""
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0))
+
+    def add_batches(self, headers: Headers) -> None:
+        self.counts["batches"] += len(headers)
+        self.counts["records"] += int(_counts(headers).sum())
+
+    def counted(self, rows: Any) -> Iterator[Rows]:
+        """The same rows, counted."""
+        for table, batch in rows:
+            self.counts[table] += int(sum(batch["records"].to_pylist())) if table == REJECTED else len(batch)
+            yield table, batch
+
+    def row(self, topic: str, source: Source, start: int, end: int) -> Rows:
+        """The row of `scanned`."""
+        facts = {
+            "topic": topic,
+            "partition": source.partition,
+            "source_segment": source.segment,
+            "start": start,
+            "end": end,
+            "bytes": self.size,
+            **self.counts,
+        }
+        return SCANNED, pa.RecordBatch.from_pylist([facts], TABLES[SCANNED].schema)
+
+
+def _records(part: Plain, located: Located, source: Source) -> Records:
+    of = located.batches
+    headers = part.headers
+    base_timestamps = headers["base_timestamp"].astype(np.int64)
+    timestamps = base_timestamps[of] + located.timestamp_deltas
+    is_appended = _has(headers, APPEND_TIME)
+    if is_appended.any():
+        timestamps = np.where(is_appended[of], headers["max_timestamp"].astype(np.int64)[of], timestamps)
+    return Records(
+        source=source,
+        arena=part.arena,
+        offsets=headers["base_offset"].astype(np.int64)[of] + located.offset_deltas,
+        timestamps=timestamps,
+        key_starts=located.key_starts,
+        key_ends=located.key_ends,
+        has_key=located.has_key,
+        value_starts=located.value_starts,
+        value_ends=located.value_ends,
+        has_value=located.has_value,
+        is_transactional=_has(headers, TRANSACTIONAL)[of],
+        positions=part.positions[of] if source.is_file else None,
+    )
+
+
+def _has(headers: Headers, flag: int) -> Flags:
+    flags: Flags = headers["attributes"] & flag != 0
+    return flags
+
+
+def _counts(headers: Headers) -> Any:
+    return np.maximum(headers["record_count"].astype(np.int64), 0)
+
+
+def _rejected_rest(part: Plain, broken: BrokenBatch, source: Source) -> Rejection:
+    header = part.headers[broken.batch]
+    return rejected_part(
+        source,
+        Problem(
+            position=int(part.positions[broken.batch]),
+            reason=broken.reason,
+            base_offset=int(header["base_offset"]),
+            records=max(0, int(header["record_count"])) - broken.records_read,
+            size=batch_size(header),
+        ),
+    )

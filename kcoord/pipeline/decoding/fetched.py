@@ -1,0 +1,160 @@
+"""What fetches bring of a partition's log, to tables: the same batches as in segments, by the same decoder.
+
+A range of a log is some offsets. A batch belongs to the range that its last offset is in: a fetch answers with the
+batch that its offset is in, whole, and compaction leaves a batch's last offset as it is. So ranges may be cut anywhere,
+and what is cut in one way today and in another tomorrow gives each record once.
+
+How transactions ended is told beside the batches: a consumer that reads what is committed gets nothing behind the first
+transaction that is open, and with each response the aborted transactions of its offsets (KIP-98):
+
+| of a producer           | its records from there on, in this response                          |
+|-------------------------|----------------------------------------------------------------------|
+| nothing is told         | are rows: what stands before the last stable offset has an end       |
+| an aborted transaction  | are left out from its first offset on, until its ABORT marker comes  |
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from kcoord.admin.wire.fetching import Aborted, Fetched
+from kcoord.pipeline.decoding.arena import Arena, Integers
+from kcoord.pipeline.decoding.decode import Rows, Tally, decode_piece, log_ends
+from kcoord.pipeline.decoding.records import Source
+from kcoord.pipeline.decoding.rejected import rejected_batch, rejected_part
+from kcoord.pipeline.decoding.scan import CONTROL, TRANSACTIONAL, Headers, Piece, Problem, checked_batches, find_batches
+from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
+from kcoord.pipeline.decoding.transactions import Fate, Fates, markers_of
+from kcoord.pipeline.decoding.wanted import Choosing, Wanted
+from kcoord.pipeline.schemas import REJECTED
+from kcoord.wire.batches import FRAME, LENGTH_COUNTS_FROM, frame_at, read_header
+
+_NOWHERE: Final = 0  # what is fetched has no position in a file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRange:
+    """The batches of a partition's log whose last offsets are from `start` on and before `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def holds_offsets(self) -> bool:
+        return self.topic == OFFSETS_TOPIC
+
+    @property
+    def log(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class RangeDecoder:
+    """A range as it is read: where the next fetch begins, and the wanted rows of what came."""
+
+    def __init__(self, log_range: LogRange, wanted: Wanted) -> None:
+        self.range = log_range
+        self.place = log_range.start
+        self._source = Source(partition=log_range.partition)
+        self._tally = Tally()
+        self._choosing = Choosing(wanted)
+
+    @property
+    def is_done(self) -> bool:
+        return self.place >= self.range.end
+
+    def take(self, fetched: Fetched) -> Iterator[Rows]:
+        """What a fetch from `place` on brought, which then is behind it."""
+        return self._choosing.of(self._take(fetched))
+
+    def pass_over(self, offset: int, reason: str, *, size: int | None = None) -> Iterator[Rows]:
+        """What is there before that offset cannot be read: so many bytes, or it is gone."""
+        self.place = min(max(self.place, offset), self.range.end)
+        problem = Problem(position=_NOWHERE, reason=f"{self.range.log}: {reason}", size=size)
+        yield from self._tally.counted([(REJECTED, rejected_batch([rejected_part(self._source, problem)]))])
+
+    def scanned(self) -> Iterator[Rows]:
+        """At last: its account."""
+        return self._choosing.of([self._tally.row(self.range.topic, self._source, self.range.start, self.range.end)])
+
+    def _take(self, fetched: Fetched) -> Iterator[Rows]:
+        self._tally.size += len(fetched.records)
+        arena = Arena.of(fetched.records)
+        places, _ = find_batches(arena)
+        if places:
+            yield from self._take_batches(arena, np.array(places, np.int64), fetched.aborted)
+        elif fetched.is_crowded:
+            return  # there was no room for it
+        elif fetched.records:
+            yield from self._take_no_batch(fetched.records)
+        else:
+            # Offsets without records: a compaction may leave none at all, up to the end of the log.
+            self.place = max(self.place, min(self.range.end, fetched.stable_end))
+
+    def _take_batches(self, arena: Arena, at: Integers, aborted: Sequence[Aborted]) -> Iterator[Rows]:
+        first = self.place
+        for part in checked_batches(arena, _NOWHERE, at):
+            if isinstance(part, Problem):
+                if first <= read_header(arena.padded, part.position).last_offset < self.range.end:
+                    yield from self._tally.counted([(REJECTED, rejected_batch([rejected_part(self._source, part)]))])
+                continue
+            fates = fates_of(part, aborted)
+            last_offsets = _last_offsets(part.headers)
+            is_mine = (last_offsets >= first) & (last_offsets < self.range.end)
+            piece = Piece(arena=arena, position=_NOWHERE, at=part.at[is_mine], headers=part.headers[is_mine])
+            if self.range.holds_offsets:
+                yield from self._tally.counted(decode_piece(piece, self._source, fates[is_mine], self._tally))
+            elif len(piece.headers):
+                yield from log_ends(piece.headers, self.range.topic, self.range.partition, self._tally)
+        yield from self._go_behind(arena, int(at[-1]))
+
+    def _go_behind(self, arena: Arena, last_batch: int) -> Iterator[Rows]:
+        """To the offset behind the last batch: its header says so, also if its checksum is wrong."""
+        behind = read_header(arena.padded, last_batch).last_offset + 1
+        if behind > self.place:
+            self.place = behind
+            return
+        yield from self.pass_over(self.range.end, f"from offset {self.place} on: only what is before it is sent")
+
+    def _take_no_batch(self, records: bytes) -> Iterator[Rows]:
+        size, problem = frame_at(records, len(records))
+        if size and problem:
+            offset = FRAME.unpack_from(records)[0]
+            yield from self.pass_over(max(offset, self.place) + 1, f"offset {offset}: {problem}", size=size)
+        else:
+            yield from self.pass_over(self.range.end, f"from offset {self.place} on: {problem}", size=len(records))
+
+
+def fates_of(piece: Piece, aborted: Sequence[Aborted]) -> Fates:
+    """Of each batch of one response; `aborted` is what it told beside them."""
+    headers = piece.headers
+    fates = np.zeros(len(headers), np.int8)
+    attributes = headers["attributes"]
+    if not aborted:
+        return fates
+    ahead = sorted(aborted, key=lambda each: -each.first_offset)
+    is_aborting: set[int] = set()
+    last_offsets = _last_offsets(headers)
+    for row in np.flatnonzero(attributes & (TRANSACTIONAL | CONTROL) != 0).tolist():
+        while ahead and ahead[-1].first_offset <= last_offsets[row]:
+            is_aborting.add(ahead.pop().producer_id)
+        producer_id = int(headers["producer_id"][row])
+        if not attributes[row] & CONTROL:
+            fates[row] = Fate.ABORTED if producer_id in is_aborting else Fate.COMMITTED
+        elif _is_abort(piece, row):
+            is_aborting.discard(producer_id)
+    return fates
+
+
+def _is_abort(piece: Piece, row: int) -> bool:
+    start = int(piece.at[row])
+    content = piece.arena.bytes_at(start, start + int(piece.headers["length"][row]) + LENGTH_COUNTS_FROM)
+    return any(marker.fate is Fate.ABORTED for marker in markers_of(content, start))
+
+
+def _last_offsets(headers: Headers) -> Integers:
+    last_offsets: Integers = headers["base_offset"].astype(np.int64) + headers["last_offset_delta"]
+    return last_offsets

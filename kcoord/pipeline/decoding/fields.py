@@ -1,0 +1,78 @@
+"""The fields of a layout, read of many records at once: what `journal.layout_readers` reads of one.
+
+For layouts that are made of numbers, texts and one tagged field at most, as those of commits are. What is unusual (a
+tag that is not known, a length that cannot be) is not good here, which says nothing but that the record is to be read
+by itself.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kcoord.journal.layouts import INTEGERS, LONGEST_STRING, Field, Layout, default_of
+from kcoord.pipeline.decoding.arena import Cursor, Positions
+
+UUID_BYTES: Final = 16
+
+
+class Spans(NamedTuple):
+    """Of a text, or of a uuid: where it lies. What is absent ends where it starts."""
+
+    starts: Positions
+    ends: Positions
+
+
+Column = npt.NDArray[Any] | Spans
+
+
+def read_fields(layout: Layout, version: int, cursor: Cursor) -> Mapping[str, Column]:
+    """A column for each field of the layout; what the version lacks has its default."""
+    is_flexible = layout.is_flexible(version)
+    columns: dict[str, Column] = {}
+    for field in layout.fields:
+        if not field.is_in(version):
+            columns[field.name] = _absent(field, cursor)
+        elif field.tag is None:
+            columns[field.name] = _read_plain(field, cursor, is_flexible)
+    if is_flexible:
+        columns |= _read_tagged([each for each in layout.fields if each.tag is not None], cursor)
+    return columns
+
+
+def _read_plain(field: Field, cursor: Cursor, is_flexible: bool) -> Column:
+    if field.type in INTEGERS:
+        return cursor.number(INTEGERS[field.type])
+    assert field.type == "string", field.type
+    assert not field.nullable, field.name
+    sizes = cursor.uvarint() - 1 if is_flexible else cursor.number("h").astype(np.int64)
+    cursor.require((sizes >= 0) & (sizes <= LONGEST_STRING))
+    return Spans(*cursor.span(sizes))
+
+
+def _read_tagged(fields: list[Field], cursor: Cursor) -> Mapping[str, Column]:
+    """Either no tagged field, or the one that the layout has."""
+    count = cursor.uvarint()
+    if not fields:
+        cursor.require(count == 0)
+        return {}
+    (field,) = fields
+    assert field.type == "uuid", field.type
+    assert field.tag is not None
+    starts = cursor.at
+    if not count.any():
+        return {field.name: Spans(starts, starts)}
+    tag, size = cursor.arena.numbers("B", starts), cursor.arena.numbers("B", np.minimum(starts + 1, cursor.ends))
+    is_there = (count == 1) & (tag == field.tag) & (size == UUID_BYTES)
+    cursor.require((count == 0) | is_there)
+    cursor.skip(np.where(is_there, 2 + UUID_BYTES, 0))
+    starts = np.where(is_there, starts + 2, starts)
+    return {field.name: Spans(starts, np.where(is_there, starts + UUID_BYTES, starts))}
+
+
+def _absent(field: Field, cursor: Cursor) -> Column:
+    default = default_of(field)
+    if field.type in INTEGERS:
+        return np.full(len(cursor.at), default, np.dtype(INTEGERS[field.type]))
+    return Spans(cursor.at, cursor.at)

@@ -1,0 +1,226 @@
+"""Where the records of many batches lie: their keys and values, found for all of them at once.
+
+A record begins with its size, so where the third one begins only the second one tells: within a batch there is no other
+way than step by step. But all batches can take their steps together: the first records of all batches are looked at,
+then the second ones, and so on, each step one indexing. Where only few batches are left that still have records, plain
+Python takes their last steps: for fewer than some dozens it is the faster of the two.
+
+Once all records are found, their fields are read, each field of all records at once. Whatever is not as usual in a
+batch (a record header, a number of too many bytes, a size that does not fit) sends the whole batch to
+`wire.records.record_spans`, record by record; so there is one judge of what a sound batch is.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from kcoord.pipeline.decoding.arena import Arena, Cursor, Flags, Integers, Positions
+from kcoord.wire.batches import BadBatch
+from kcoord.wire.records import SMALLEST_RECORD, RecordSpan, read_span
+
+_NARROW: Final = 24  # batches that step together
+_NO_STEP: Final = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """A row for each record, in the order in which they lie. Of a null key or value the span is empty."""
+
+    batches: Integers
+    offset_deltas: Integers
+    timestamp_deltas: Integers
+    key_starts: Positions
+    key_ends: Positions
+    has_key: Flags
+    value_starts: Positions
+    value_ends: Positions
+    has_value: Flags
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenBatch:
+    """A batch whose records are not what it claims: so many were read, the rest cannot be."""
+
+    batch: int
+    records_read: int
+    reason: str
+
+
+def locate(arena: Arena, starts: Positions, ends: Positions, counts: Integers) -> tuple[Located, list[BrokenBatch]]:
+    """The records of batches, of each of which the plain bytes are given and how many records it claims."""
+    is_possible = (counts >= 0) & (counts * SMALLEST_RECORD <= ends - starts)
+    hopping = np.where(is_possible, counts, 0)
+    at, has_arrived = _hop(arena, starts, ends, hopping)
+    located, is_good = _read_fields(arena, at, np.repeat(np.arange(len(counts)), hopping))
+    is_usual = is_possible & has_arrived
+    is_usual[located.batches[~is_good]] = False
+    if is_usual.all():
+        return located, []
+    located = _only(located, is_usual[located.batches])
+    spans: list[tuple[int, RecordSpan]] = []
+    broken: list[BrokenBatch] = []
+    for batch in np.flatnonzero(~is_usual).tolist():
+        spans += ((batch, span) for span in _one_by_one(arena, batch, starts, ends, counts, broken))
+    return _in_order(located, _located(spans)), broken
+
+
+def _hop(arena: Arena, starts: Positions, ends: Positions, counts: Integers) -> tuple[Positions, Flags]:
+    """Where each record begins, and of which batches the last record ends where the batch does."""
+    first_rows = np.cumsum(counts) - counts
+    found = np.empty(int(counts.sum()), np.int64)
+    order = np.argsort(-counts, kind="stable")
+    at, rows, last = starts[order], first_rows[order], ends[order]
+    left = len(counts) - np.cumsum(np.bincount(counts)) if len(counts) else np.empty(0, np.int64)
+    pairs = arena.pairs()
+    step = 0
+    for step, width in enumerate(left.tolist()):
+        if width < _NARROW:
+            break
+        here = at[:width]
+        found[rows[:width] + step] = here
+        here += _STEPS[pairs[here]]
+        np.minimum(here, last[:width], out=here)
+    for index in range(int(left[step]) if len(left) else 0):
+        _hop_alone(arena, found, int(rows[index]) + step, at, index, int(counts[order[index]]) - step)
+    has_arrived = np.empty(len(counts), np.bool_)
+    has_arrived[order] = at == last
+    return found, has_arrived
+
+
+def _hop_alone(arena: Arena, found: Positions, row: int, at: Positions, index: int, count: int) -> None:
+    """The same for what is left of one batch, with sizes of up to three bytes."""
+    content, size, position = arena.padded, arena.size, int(at[index])
+    places = []
+    for _ in range(count):
+        places.append(position)
+        low = content[position]
+        if low < 0x80:
+            position += 1 + (low >> 1)
+        elif (high := content[position + 1]) < 0x80:
+            position += 2 + ((low & 0x7F | high << 7) >> 1)
+        else:
+            position += 3 + ((low & 0x7F | (high & 0x7F) << 7 | content[position + 2] << 14) >> 1)
+        position = min(position, size)
+    found[row : row + count] = places
+    at[index] = position
+
+
+def _read_fields(arena: Arena, at: Positions, batches: Integers) -> tuple[Located, Flags]:
+    cursor = Cursor(arena, at, np.full(len(at), arena.size, np.int64))
+    sizes = cursor.varint()
+    cursor.require(sizes >= SMALLEST_RECORD - 1)
+    body_ends = cursor.at + sizes
+    cursor.require(body_ends <= arena.size)
+    cursor.ends = np.clip(body_ends, 0, arena.size)
+    cursor.skip(1)  # attributes, which mean nothing yet
+    timestamp_deltas, offset_deltas = cursor.varlong(), cursor.varint()
+    key_sizes = cursor.varint()
+    key_starts, key_ends = cursor.span(key_sizes)
+    value_sizes = cursor.varint()
+    value_starts, value_ends = cursor.span(value_sizes)
+    cursor.require((key_sizes >= -1) & (value_sizes >= -1))
+    cursor.require(cursor.uvarint() == 0)  # record headers
+    cursor.require(cursor.at == body_ends)
+    located = Located(
+        batches=batches,
+        offset_deltas=offset_deltas,
+        timestamp_deltas=timestamp_deltas,
+        key_starts=key_starts,
+        key_ends=key_ends,
+        has_key=key_sizes >= 0,
+        value_starts=value_starts,
+        value_ends=value_ends,
+        has_value=value_sizes >= 0,
+    )
+    return located, cursor.is_good
+
+
+def _one_by_one(
+    arena: Arena, batch: int, starts: Positions, ends: Positions, counts: Integers, broken: list[BrokenBatch]
+) -> list[RecordSpan]:
+    """The batch's records up to the first that is none, in the arena's positions."""
+    start = int(starts[batch])
+    plain, count = arena.bytes_at(start, int(ends[batch])), int(counts[batch])
+    spans: list[RecordSpan] = []
+    position, reason = 0, ""
+    try:
+        while len(spans) < count:
+            span = read_span(plain, position)
+            position = span.end
+            spans.append(_moved(span, start))
+    except BadBatch as error:
+        reason = error.message
+    if len(spans) == max(count, 0) and position != len(plain):
+        reason = "The batch holds more bytes than the records it claims"
+    if reason or count < 0:
+        broken.append(BrokenBatch(batch=batch, records_read=len(spans), reason=reason or f"a count of {count} records"))
+    return spans
+
+
+def _moved(span: RecordSpan, by: int) -> RecordSpan:
+    return span._replace(
+        key_start=span.key_start + by,
+        key_end=max(span.key_end, span.key_start) + by if span.has_key else -1,
+        value_start=span.value_start + by,
+        value_end=max(span.value_end, span.value_start) + by if span.has_value else -1,
+    )
+
+
+def _located(spans: list[tuple[int, RecordSpan]]) -> Located:
+    """The same as columns. A number that is none of 64 bits wraps, as it does for all others."""
+    columns = np.array(
+        [
+            (
+                *(batch, each.offset_delta, _wrapped(each.timestamp_delta)),
+                *_ends(each.key_start, each.key_end),
+                *_ends(each.value_start, each.value_end),
+            )
+            for batch, each in spans
+        ],
+        np.int64,
+    ).reshape(len(spans), 9)
+    return Located(
+        batches=columns[:, 0],
+        offset_deltas=columns[:, 1],
+        timestamp_deltas=columns[:, 2],
+        key_starts=columns[:, 3],
+        key_ends=columns[:, 4],
+        has_key=columns[:, 5] > 0,
+        value_starts=columns[:, 6],
+        value_ends=columns[:, 7],
+        has_value=columns[:, 8] > 0,
+    )
+
+
+def _ends(start: int, end: int) -> tuple[int, int, int]:
+    return (start, end, 1) if end >= 0 else (start, start, 0)
+
+
+def _wrapped(number: int) -> int:
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def _only(located: Located, wanted: Flags) -> Located:
+    return Located(**{name: getattr(located, name)[wanted] for name in Located.__slots__})
+
+
+def _in_order(some: Located, others: Located) -> Located:
+    order = np.argsort(np.concatenate([some.key_starts, others.key_starts]), kind="stable")
+    return Located(
+        **{name: np.concatenate([getattr(some, name), getattr(others, name)])[order] for name in Located.__slots__}
+    )
+
+
+def _steps() -> Integers:
+    """For each two bytes that a record begins with, how far it is to the next one; 0 if they do not tell."""
+    pairs = np.arange(1 << 16, dtype=np.int64)
+    low, high = pairs & 0xFF, pairs >> 8
+    two = 2 + ((low & 0x7F | high << 7) >> 1)
+    return np.where(low < 0x80, 1 + (low >> 1), np.where(high < 0x80, two, _NO_STEP))
+
+
+_STEPS: Final = _steps()

@@ -1,0 +1,156 @@
+"""Records that are to be decoded: their bytes in an arena, and where they come from, as columns.
+
+They come out of segments (`decode`), or over the network, where a client hands out keys and values one by one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kcoord.pipeline.decoding.arena import Arena, Flags, Integers, Positions
+from kcoord.pipeline.schemas import TIME
+
+NO_TIME: Final = -1
+_FIRST_MS: Final = -62_135_596_800_000  # the year 1
+_LAST_MS: Final = 253_402_300_799_999  # the end of 9999
+_DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The log that records come from."""
+
+    partition: int
+    segment: int | None = None
+
+    @property
+    def is_file(self) -> bool:
+        """What came over the network has no positions."""
+        return self.segment is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """A row for each record, in the order of the log. Of a null key or value the span is empty."""
+
+    source: Source
+    arena: Arena
+    offsets: Integers
+    timestamps: Integers
+    key_starts: Positions
+    key_ends: Positions
+    has_key: Flags
+    value_starts: Positions
+    value_ends: Positions
+    has_value: Flags
+    is_transactional: Flags
+    positions: Positions | None = None
+    """Where in the file the batch of each begins."""
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def key(self, row: int) -> bytes | None:
+        return self.arena.bytes_at(self.key_starts[row], self.key_ends[row]) if self.has_key[row] else None
+
+    def value(self, row: int) -> bytes | None:
+        return self.arena.bytes_at(self.value_starts[row], self.value_ends[row]) if self.has_value[row] else None
+
+    def only(self, rows: Integers) -> "Records":
+        """Some of them, in their order; all of them cost nothing."""
+        if len(rows) == len(self):
+            return self
+        return Records(
+            source=self.source,
+            arena=self.arena,
+            positions=None if self.positions is None else self.positions[rows],
+            **{name: getattr(self, name)[rows] for name in _COLUMNS},
+        )
+
+
+_COLUMNS: Final = (
+    *("offsets", "timestamps", "key_starts", "key_ends", "has_key", "value_starts", "value_ends", "has_value"),
+    "is_transactional",
+)
+
+
+def of_messages(
+    source: Source,
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    *,
+    offsets: Sequence[int],
+    timestamps: Sequence[int],
+) -> Records:
+    """Records as a client gives them: only those of committed transactions, and it does not say which these are."""
+    arena = Arena.of(*(part or b"" for pair in zip(keys, values, strict=True) for part in pair))
+    sizes = np.array([len(part or b"") for pair in zip(keys, values, strict=True) for part in pair], np.int64)
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    return Records(
+        source=source,
+        arena=arena,
+        offsets=np.array(offsets, np.int64),
+        timestamps=np.array(timestamps, np.int64),
+        key_starts=starts[0::2],
+        key_ends=ends[0::2],
+        has_key=np.array([key is not None for key in keys], np.bool_),
+        value_starts=starts[1::2],
+        value_ends=ends[1::2],
+        has_value=np.array([value is not None for value in values], np.bool_),
+        is_transactional=np.zeros(len(keys), np.bool_),
+    )
+
+
+def source_columns(records: Records) -> list[pa.Array]:
+    """The columns of `schemas.SOURCE`."""
+    count = len(records)
+    segment = pa.scalar(records.source.segment, pa.int64())
+    return [
+        pa.repeat(pa.scalar(records.source.partition, pa.int32()), count),
+        pa.repeat(segment, count) if records.source.segment is not None else pa.nulls(count, pa.int64()),
+        pa.array(records.offsets),
+        times(records.timestamps),
+        dates(records.timestamps),
+    ]
+
+
+def source_row(records: Records, row: int) -> dict[str, Any]:
+    """The same of one record."""
+    return source_facts(records.source, int(records.offsets[row]), int(records.timestamps[row]))
+
+
+def source_facts(source: Source, offset: int | None, timestamp: int) -> dict[str, Any]:
+    is_known = bool(_is_known(np.array(timestamp)))
+    return {
+        "source_partition": source.partition,
+        "source_segment": source.segment,
+        "source_offset": offset,
+        "appended_at": time_of(timestamp),
+        "date": timestamp // _DAY_MS if is_known else None,
+    }
+
+
+def time_of(milliseconds: int) -> int | None:
+    return milliseconds * 1000 if bool(_is_known(np.array(milliseconds))) else None
+
+
+def times(milliseconds: Integers) -> pa.Array:
+    is_known = _is_known(milliseconds)
+    if is_known.all():
+        return pa.array(milliseconds * 1000).view(TIME)
+    return pa.array(np.where(is_known, milliseconds, 0) * 1000, mask=~is_known).view(TIME)
+
+
+def dates(milliseconds: Integers) -> pa.Array:
+    is_known = _is_known(milliseconds)
+    days = np.floor_divide(np.where(is_known, milliseconds, 0), _DAY_MS).astype(np.int32)
+    return pa.array(days, mask=None if is_known.all() else ~is_known).view(pa.date32())
+
+
+def _is_known(milliseconds: Integers) -> Flags:
+    is_known: Flags = (milliseconds >= _FIRST_MS) & (milliseconds <= _LAST_MS) & (milliseconds != NO_TIME)
+    return is_known

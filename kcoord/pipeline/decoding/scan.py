@@ -1,0 +1,238 @@
+"""A range of a segment, piece by piece: its batches, and the plain bytes of their records.
+
+| step                 | how                                                                                         |
+|----------------------|---------------------------------------------------------------------------------------------|
+| read                 | pieces of 4 MiB; a batch that a piece cuts is read again with the next one                  |
+| find the batches     | each tells where the next begins: one `struct` call each                                    |
+| read their headers   | all at once: an array of 61 bytes for each, seen as NumPy's records                         |
+| hold the checksums   | batch by batch, in C                                                                        |
+| decompress           | batch by batch, in C, as many at once as give 4 MiB of plain bytes                          |
+
+So memory depends neither on the segment's size nor on what compressed batches claim: a batch of which more than 64 MiB
+come out is refused.
+
+What is no batch is told and ends the range: behind it no next one can be found. A batch with a wrong checksum is told
+and stepped over, as `journal.dump` does.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BufferedReader
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from crc32c import crc32c
+
+from kcoord.pipeline.decoding.arena import PADDING, Arena, Flags, Positions
+from kcoord.pipeline.decoding.segments import SegmentRange
+from kcoord.wire.batches import (
+    CHECKED_FROM,
+    FRAME,
+    HEADER_SIZE,
+    LENGTH_COUNTS_FROM,
+    MAGIC,
+    BadBatch,
+    Batch,
+    frame_at,
+    read_header,
+)
+from kcoord.wire.records import plain_records
+
+PIECE_BYTES: Final = 4 * 1024 * 1024
+_ENOUGH_PLAIN: Final = PIECE_BYTES  # more at once is slower: it is in no cache
+
+_HEADER: Final = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", ">i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("record_count", ">i4"),
+    ]
+)
+assert _HEADER.itemsize == HEADER_SIZE
+
+Headers = npt.NDArray[Any]
+"""A row for each batch, with the names of wire.batches.BatchHeader."""
+
+CODEC: Final = 0x07
+APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something of a segment that cannot be read: a batch, or all from there on."""
+
+    position: int
+    reason: str
+    base_offset: int | None = None
+    records: int = 0
+    """How many records that batch holds by its own account, if its checksum says that it is to be believed."""
+    claimed: int | None = None
+    """The same if the checksum says that it is not; None of what cannot be."""
+    size: int | None = None
+    """How many bytes that is; None if nobody can tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Whole batches with right checksums, as they stand in the file: `at` are their places in the arena."""
+
+    arena: Arena
+    position: int
+    at: Positions
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    """Batches of a piece with their records' plain bytes, which lie in the arena from `starts` to `ends`."""
+
+    arena: Arena
+    headers: Headers
+    positions: Positions
+    starts: Positions
+    ends: Positions
+
+
+def read_pieces(segment_range: SegmentRange, *, most_bytes: int = PIECE_BYTES) -> Iterator[Piece | Problem]:
+    """What is in the range, in its order but that a piece's problems come before it."""
+    position, end = segment_range.start, segment_range.end
+    with segment_range.segment.path.open("rb") as file:
+        wanted = most_bytes = max(most_bytes, HEADER_SIZE)
+        while position < end:
+            arena = _read(file, position, min(wanted, end - position))
+            places, stop = find_batches(arena)
+            if places:
+                yield from checked_batches(arena, position, np.array(places, np.int64))
+                position += stop
+                wanted = most_bytes
+                continue
+            size, problem = frame_at(arena.padded, end - position)
+            if problem:
+                yield Problem(position=position, reason=problem, size=size or end - position)
+            if not size:
+                return
+            if problem:
+                position += size
+            wanted = max(most_bytes, size)
+
+
+def plain_parts(piece: Piece, wanted: Flags) -> Iterator[Plain | Problem]:
+    """The batches that are wanted, as many at once as there is room for."""
+    if not (piece.headers["attributes"][wanted] & CODEC).any():
+        headers, at = piece.headers[wanted], piece.at[wanted]
+        ends = at + headers["length"] + LENGTH_COUNTS_FROM
+        yield Plain(
+            arena=piece.arena, headers=headers, positions=at + piece.position, starts=at + HEADER_SIZE, ends=ends
+        )
+        return
+    rows: list[int] = []
+    sections: list[bytes] = []
+    size = 0
+    for row in np.flatnonzero(wanted).tolist():
+        try:
+            section = plain_records(_batch(piece, row))
+        except BadBatch as error:
+            yield batch_problem(piece, row, error.message)
+            continue
+        rows.append(row)
+        sections.append(section)
+        size += len(section)
+        if size >= _ENOUGH_PLAIN:
+            yield _joined(piece, rows, sections)
+            rows, sections, size = [], [], 0
+    if rows:
+        yield _joined(piece, rows, sections)
+
+
+def batch_problem(piece: Piece, row: int, reason: str) -> Problem:
+    header = piece.headers[row]
+    return Problem(
+        position=piece.position + int(piece.at[row]),
+        reason=reason,
+        base_offset=int(header["base_offset"]),
+        records=max(0, int(header["record_count"])),
+        size=batch_size(header),
+    )
+
+
+def batch_size(header: Any) -> int:
+    return int(header["length"]) + LENGTH_COUNTS_FROM
+
+
+def _claimed(header: Any) -> int | None:
+    """A batch has at most a record for each of its offsets; compaction leaves fewer."""
+    count, offsets = int(header["record_count"]), int(header["last_offset_delta"]) + 1
+    return count if 0 <= count <= offsets else None
+
+
+def _read(file: BufferedReader, position: int, size: int) -> Arena:
+    content = bytearray(size + PADDING)
+    file.seek(position)
+    with memoryview(content) as view:
+        # A file that has become shorter meanwhile has zeros from there on, which are no batch.
+        file.readinto(view[:size])
+    return Arena(content, size)
+
+
+def find_batches(arena: Arena) -> tuple[list[int], int]:
+    """Where whole batches begin, from the start on, and where the last of them ends."""
+    content, size, unpack = arena.padded, arena.size, FRAME.unpack_from
+    places: list[int] = []
+    position, last = 0, size - HEADER_SIZE
+    while position <= last:
+        _, length, _, magic = unpack(content, position)
+        end = position + length + LENGTH_COUNTS_FROM
+        if magic != MAGIC or length < HEADER_SIZE - LENGTH_COUNTS_FROM or end > size:
+            break
+        places.append(position)
+        position = end
+    return places, position
+
+
+def checked_batches(arena: Arena, position: int, at: Positions) -> Iterator[Piece | Problem]:
+    """The batches at these places whose checksums are right, and before them what is wrong with the others."""
+    headers = arena.rows(at, HEADER_SIZE).view(_HEADER).reshape(len(at))
+    ends = at + headers["length"] + LENGTH_COUNTS_FROM
+    with memoryview(arena.padded) as view:
+        sums = [crc32c(view[start + CHECKED_FROM : end]) for start, end in zip(at.tolist(), ends.tolist(), strict=True)]
+    is_right = headers["crc"] == np.array(sums, np.uint32)
+    for row in np.flatnonzero(~is_right).tolist():
+        yield Problem(
+            position=position + int(at[row]),
+            reason="the checksum is wrong: its records are not read",
+            base_offset=int(headers["base_offset"][row]),
+            claimed=_claimed(headers[row]),
+            size=batch_size(headers[row]),
+        )
+    yield Piece(arena=arena, position=position, at=at[is_right], headers=headers[is_right])
+
+
+def _batch(piece: Piece, row: int) -> Batch:
+    start = int(piece.at[row])
+    header = read_header(piece.arena.padded, start)
+    return Batch(header=header, data=memoryview(piece.arena.padded)[start : start + header.size])
+
+
+def _joined(piece: Piece, rows: list[int], sections: list[bytes]) -> Plain:
+    sizes = np.array([len(section) for section in sections], np.int64)
+    ends = np.cumsum(sizes)
+    return Plain(
+        arena=Arena.of(*sections),
+        headers=piece.headers[rows],
+        positions=piece.at[rows] + piece.position,
+        starts=ends - sizes,
+        ends=ends,
+    )

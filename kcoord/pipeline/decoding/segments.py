@@ -1,0 +1,188 @@
+"""What segments a folder has, and how they are cut into ranges that are read each on its own.
+
+The folder may be a broker's or kcoord's own, whole or in part: folders of partitions, one such folder, or one segment.
+
+| not read                                 | because                                                                 |
+|------------------------------------------|-------------------------------------------------------------------------|
+| folders `….<id>-delete`, `-stray`        | the broker has given them up                                            |
+| folders `….<id>-future`                  | a copy that is on its way to another disk; its log is here already      |
+| files `….log.deleted`                    | replaced by a compaction, or too old                                    |
+| files `….log.cleaned`, `….log.swap`      | of a compaction that has not ended; what they replace is here still     |
+| `__transaction_state` and its like       | no group reads them; one that is named itself is read                   |
+
+A range begins and ends between two batches. Where a broker's `.index` names the positions of batches, it is used: it
+costs no look at the log. What it says is not believed: where it points there must be a batch whose checksum is right.
+Where there is no index, or none that is right, the batches' headers are stepped over.
+"""
+
+import mmap
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+import numpy as np
+
+from kcoord.wire.batches import FRAME, HEADER_SIZE, LENGTH_COUNTS_FROM, MAGIC, Batch, has_valid_crc, read_header
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = frozenset({"__cluster_metadata", "__transaction_state", "__share_group_state"})
+"""What Kafka writes for itself, beside the offsets of groups: how these logs grow is nobody's lag."""
+RANGE_BYTES: Final = 64 * 1024 * 1024
+
+_PARTITION_FOLDER: Final = re.compile(r"(?P<topic>[\w.-]+)-(?P<partition>\d+)")
+_SEGMENT_FILE: Final = re.compile(r"\d{20}\.log")
+_INDEX_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+
+
+class NoSegments(ValueError):
+    """There is nothing to read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    path: Path
+    topic: str
+    partition: int
+    base_offset: int
+    size: int
+    log_end: "LogEnd"
+
+
+class LogEnd(NamedTuple):
+    """Where a log ended when it was looked at: it may grow while it is read, and all reads are to see the same."""
+
+    base_offset: int
+    """Of its last segment."""
+    size: int
+    """Of that one's file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRange:
+    """The batches of a segment that begin from `start` on and end at `end`, as positions in its file."""
+
+    segment: Segment
+    start: int
+    end: int
+
+    @property
+    def holds_offsets(self) -> bool:
+        return self.segment.topic == OFFSETS_TOPIC
+
+
+def find_segments(place: Path) -> list[Segment]:
+    """The segments of a folder, of a partition's folder, or the one that is named; by topic, partition and offset."""
+    if place.is_file():
+        segments = [each for each in _in_partition(place.absolute().parent) if each.path.name == place.name]
+    elif place.is_dir():
+        own = _in_partition(place)
+        below = (each for folder in place.iterdir() if folder.is_dir() for each in _in_partition(folder))
+        segments = own or [each for each in below if each.topic not in INTERNAL_TOPICS]
+    else:
+        raise NoSegments(f"{place}: no such file or folder")
+    if not segments:
+        raise NoSegments(f"{place}: no segments of a log in it: <topic>-<partition>/<20 digits>.log")
+    return sorted(segments, key=lambda each: (each.topic, each.partition, each.base_offset))
+
+
+def plan_ranges(segments: Iterable[Segment], *, most_bytes: int = RANGE_BYTES) -> list[SegmentRange]:
+    """All that is in these segments, in ranges of about so many bytes at most; a batch is never cut."""
+    return [each for segment in segments if segment.size for each in _cut(segment, most_bytes)]
+
+
+def following(segment: Segment) -> list[tuple[Path, int]]:
+    """The segments of the same log behind this one, and how much of each is of the log as it was looked at."""
+    last, size = segment.log_end
+    behind = [path for path in _files(segment.path.parent) if segment.base_offset < int(path.stem) <= last]
+    return [(path, size if int(path.stem) == last else path.stat().st_size) for path in behind]
+
+
+def _in_partition(folder: Path) -> list[Segment]:
+    named = _PARTITION_FOLDER.fullmatch(folder.resolve().name)
+    files = _files(folder) if named else []
+    if named is None or not files:
+        return []
+    sizes = {path: path.stat().st_size for path in files}
+    log_end = LogEnd(int(files[-1].stem), sizes[files[-1]])
+    return [
+        Segment(
+            path=path,
+            topic=named["topic"],
+            partition=int(named["partition"]),
+            base_offset=int(path.stem),
+            size=size,
+            log_end=log_end,
+        )
+        for path, size in sizes.items()
+    ]
+
+
+def _files(folder: Path) -> list[Path]:
+    """By their offsets."""
+    return sorted(path for path in folder.iterdir() if _SEGMENT_FILE.fullmatch(path.name))
+
+
+def _cut(segment: Segment, most_bytes: int) -> Iterator[SegmentRange]:
+    borders = [0]
+    if segment.size > most_bytes:
+        with segment.path.open("rb") as file, _mapped(file, segment.size) as log:
+            borders += _borders(log, _indexed(segment.path), most_bytes) or _stepped(log, most_bytes)
+    for start, end in pairwise([*borders, segment.size]):
+        yield SegmentRange(segment=segment, start=start, end=end)
+
+
+def _mapped(file: BinaryIO, size: int) -> mmap.mmap:
+    """As much of the file as there was when it was found: it may have grown."""
+    return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+
+
+def _indexed(log: Path) -> Sequence[int]:
+    """The positions of batches that the segment's index names; none if there is none."""
+    try:
+        content = log.with_suffix(".index").read_bytes()
+    except OSError:
+        return []
+    entries = np.frombuffer(content[: len(content) // _INDEX_ENTRY.itemsize * _INDEX_ENTRY.itemsize], _INDEX_ENTRY)
+    positions: list[int] = np.unique(entries["position"]).tolist()
+    return positions
+
+
+def _borders(log: mmap.mmap, positions: Sequence[int], most_bytes: int) -> list[int]:
+    """Of these positions the last ones before each range is full; nothing if one of them is no batch's."""
+    borders: list[int] = []
+    last = 0
+    for position, next_position in pairwise([*positions, len(log)]):
+        if position > last and next_position - last > most_bytes:
+            if not _is_batch(log, position):
+                return []
+            borders.append(position)
+            last = position
+    return borders
+
+
+def _stepped(log: mmap.mmap, most_bytes: int) -> list[int]:
+    """The same by the batches themselves, as far as there are any."""
+    borders: list[int] = []
+    position = last = 0
+    while position + HEADER_SIZE <= len(log):
+        _, length, _, magic = FRAME.unpack_from(log, position)
+        end = position + length + LENGTH_COUNTS_FROM
+        if length < 0 or not 0 <= magic <= MAGIC or end > len(log):
+            break
+        if position > last and end - last > most_bytes:
+            borders.append(position)
+            last = position
+        position = end
+    return borders
+
+
+def _is_batch(log: mmap.mmap, position: int) -> bool:
+    if not 0 <= position <= len(log) - HEADER_SIZE:
+        return False
+    header = read_header(log[position : position + HEADER_SIZE])
+    if header.magic != MAGIC or not HEADER_SIZE <= header.size <= len(log) - position:
+        return False
+    return has_valid_crc(Batch(header=header, data=memoryview(log[position : position + header.size])))

@@ -1,0 +1,131 @@
+"""How the transaction of a batch ended: as a consumer that reads only what is committed would see it.
+
+A producer has one transaction at a time in a partition, and its end stands in the log as a control batch of the same
+producer. So the fate of a transactional batch is the next marker of its producer behind it:
+
+| the next marker | its records                                                                  |
+|-----------------|------------------------------------------------------------------------------|
+| COMMIT          | are rows                                                                     |
+| ABORT           | are left out, and counted                                                    |
+| none            | are left out too: the transaction is open, and may still be aborted; counted |
+
+The marker may stand behind the range that is read, even in another segment. So whoever meets a transactional batch
+reads on by headers alone, from the start of its own range, until the producer's marker is found: usually a short way,
+since a transaction ends within minutes, and no way at all where there are no transactions. Each range thereby stays
+readable on its own, and nothing has to be gathered before ranges are handed out. The `.txnindex` is not used: it has
+only aborted transactions, may be missing from a copy, and would still not tell which are open.
+
+Compaction keeps this true: it drops a marker only after all records of its transaction (LogCleaner's
+CleanedTransactionMetadata).
+"""
+
+import mmap
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kcoord.pipeline.decoding.arena import Positions
+from kcoord.pipeline.decoding.scan import CONTROL, TRANSACTIONAL, Headers
+from kcoord.pipeline.decoding.segments import SegmentRange, following
+from kcoord.wire.batches import HEADER_SIZE, LENGTH_COUNTS_FROM, MAGIC, BadBatch, Batch, has_valid_crc, read_header
+from kcoord.wire.records import read_records
+
+_START: Final = struct.Struct(">qiibIh")
+_MARKER: Final = struct.Struct(">hh")
+_ABORT: Final = 0
+_COMMIT: Final = 1
+
+
+class Fate(IntEnum):
+    COMMITTED = 0
+    ABORTED = 1
+    OPEN = 2
+
+
+Fates = npt.NDArray[np.int8]
+"""Of each batch."""
+
+
+class Marker(NamedTuple):
+    """The end of a transaction, and where it stands: a position, counted on from the range's own file."""
+
+    producer_id: int
+    place: int
+    fate: Fate
+
+
+class Transactions:
+    """The fates of the batches of one range; asked in the order of the log."""
+
+    def __init__(self, segment_range: SegmentRange) -> None:
+        self._ahead = _markers(segment_range)
+        self._places: dict[int, list[int]] = {}
+        self._fates: dict[int, list[Fate]] = {}
+
+    def fates(self, headers: Headers, positions: Positions) -> Fates:
+        """Of each batch at its position in the file; what is in no transaction is committed."""
+        fates = np.zeros(len(headers), np.int8)
+        attributes = headers["attributes"]
+        for row in np.flatnonzero((attributes & TRANSACTIONAL != 0) & (attributes & CONTROL == 0)).tolist():
+            fates[row] = self._fate(int(headers["producer_id"][row]), int(positions[row]))
+        return fates
+
+    def _fate(self, producer_id: int, position: int) -> Fate:
+        places = self._places.setdefault(producer_id, [])
+        while not places or places[-1] < position:
+            marker = next(self._ahead, None)
+            if marker is None:
+                return Fate.OPEN
+            self._places.setdefault(marker.producer_id, []).append(marker.place)
+            self._fates.setdefault(marker.producer_id, []).append(marker.fate)
+        return self._fates[producer_id][bisect_right(places, position)]
+
+
+def _markers(segment_range: SegmentRange) -> Iterator[Marker]:
+    segment = segment_range.segment
+    yield from _markers_in(segment.path, segment_range.start, segment.size)
+    before = segment.size
+    for path, size in following(segment):
+        for marker in _markers_in(path, 0, size):
+            yield marker._replace(place=before + marker.place)
+        before += size
+
+
+def _markers_in(path: Path, position: int, size: int) -> Iterator[Marker]:
+    """As far as there are batches; only control batches are looked into."""
+    size = min(size, path.stat().st_size)
+    if not size:
+        return
+    with path.open("rb") as file, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as log:
+        while position <= len(log) - HEADER_SIZE:
+            _, length, _, magic, _, attributes = _START.unpack_from(log, position)
+            end = position + length + LENGTH_COUNTS_FROM
+            if length < 0 or not 0 <= magic <= MAGIC or end > len(log):
+                return
+            if magic == MAGIC and attributes & CONTROL and end - position >= HEADER_SIZE:
+                yield from markers_of(log[position:end], position)
+            position = end
+
+
+def markers_of(content: bytes, place: int) -> Iterator[Marker]:
+    """The ends of transactions that a control batch tells."""
+    batch = Batch(header=read_header(content), data=memoryview(content))
+    if not has_valid_crc(batch):
+        return
+    try:
+        records = list(read_records(batch))
+    except BadBatch:
+        return
+    for record in records:
+        if record.key is None or len(record.key) < _MARKER.size:
+            continue
+        outcome = _MARKER.unpack_from(record.key)[1]
+        if outcome in (_ABORT, _COMMIT):
+            fate = Fate.COMMITTED if outcome == _COMMIT else Fate.ABORTED
+            yield Marker(batch.header.producer_id, place, fate)

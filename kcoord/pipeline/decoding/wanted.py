@@ -1,0 +1,96 @@
+"""Which rows are wanted: of some groups, of some time. What is left out is counted, so that nothing is lost unseen."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kcoord.pipeline.decoding.decode import Rows
+from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, SCANNED, TIME
+
+_CHOSEN: Final = (COMMITS, GENERATIONS, GROUP_EVENTS)
+"""The tables that a wish is about. Log ends from before the first commit tell its lag; what was rejected tells no
+group."""
+LEFT_OUT: Final = "left_out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Everything, unless something is said. Times are those of the records, in ms since 1970."""
+
+    since_ms: int | None = None
+    until_ms: int | None = None
+    """Records of this time are not wanted any more."""
+    groups: tuple[str, ...] = ()
+    """None named is all of them."""
+
+    @property
+    def is_everything(self) -> bool:
+        return self == Wanted()
+
+    def text(self) -> str:
+        """For `Wanted.of`."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, text: str) -> "Wanted":
+        facts = json.loads(text)
+        return cls(**{**facts, "groups": tuple(facts["groups"])})
+
+
+def only(wanted: Wanted, rows: Iterable[Rows]) -> Iterator[Rows]:
+    """Of the rows of one range those that are wanted; `scanned` tells how many were left out."""
+    return Choosing(wanted).of(rows)
+
+
+class Choosing:
+    """The same where the rows of a range come part by part."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._left_out = dict.fromkeys(_CHOSEN, 0)
+
+    def of(self, rows: Iterable[Rows]) -> Iterator[Rows]:
+        if self._wanted.is_everything:
+            yield from rows
+            return
+        for table, batch in rows:
+            if table in self._left_out:
+                kept = batch.filter(_is_wanted(self._wanted, batch))
+                self._left_out[table] += len(batch) - len(kept)
+                if len(kept):
+                    yield table, kept
+            elif table == SCANNED:
+                yield table, _without(self._left_out, batch)
+            else:
+                yield table, batch
+
+
+def _is_wanted(wanted: Wanted, batch: pa.RecordBatch) -> pa.Array:
+    """Rows without a time are wanted only if no time is said."""
+    conditions = []
+    if wanted.groups:
+        conditions.append(pc.is_in(batch["group"], pa.array(wanted.groups, pa.string())))
+    if wanted.since_ms is not None:
+        conditions.append(pc.greater_equal(batch["appended_at"], _moment(wanted.since_ms)))
+    if wanted.until_ms is not None:
+        conditions.append(pc.less(batch["appended_at"], _moment(wanted.until_ms)))
+    found = conditions[0]
+    for condition in conditions[1:]:
+        found = pc.and_(found, condition)
+    return pc.fill_null(found, False)
+
+
+def _moment(milliseconds: int) -> pa.Scalar:
+    return pa.scalar(milliseconds * 1000, pa.int64()).cast(TIME)
+
+
+def _without(left_out: dict[str, int], scanned: pa.RecordBatch) -> pa.RecordBatch:
+    [row] = scanned.to_pylist()
+    for table, count in left_out.items():
+        row[table] -= count
+        row[LEFT_OUT] += count
+    return pa.RecordBatch.from_pylist([row], scanned.schema)

@@ -1,0 +1,222 @@
+"""What is wrong with a job, in one line: of what Spark throws, which is pages, the part that tells the user what to do.
+
+Spark's exceptions come in layers, each told in the text of the one above it:
+
+| layer                          | looks like                                                                       |
+|--------------------------------|----------------------------------------------------------------------------------|
+| Python's own error in a worker | a traceback inside the text, whose last line is what happened                    |
+| a condition of Spark           | `[PATH_NOT_FOUND] … SQLSTATE: 42K03`                                             |
+| a chain of Java's exceptions   | `: a.b.Some: text`, then `Caused by: …` again and again; the last tells most     |
+| the JVM is gone                | py4j's errors, or a connection that is refused from inside py4j                  |
+
+They are told apart by their texts: what has come over the border is not much more than text.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import takewhile
+from pathlib import Path
+from traceback import walk_tb
+from typing import Final, NamedTuple
+
+import pyspark
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_PYTHON_ERROR: Final = re.compile(r"(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?")
+_ERRNO: Final = re.compile(r"\[Errno \d+\] (?P<what>[^:]+)(?:: (?P<path>.+))?")
+_LINK: Final = re.compile(r"^(?:: |Caused by: )(?P<kind>[\w.$]+)(?:: (?P<text>.*))?$", re.M)
+_BEHIND_IT: Final = re.compile(rf"{_LINK.pattern}|=== Streaming Query ===", re.M)
+"""What Spark writes below the last line of a traceback."""
+_CONDITION: Final = re.compile(r"^\[(?P<condition>[A-Z0-9_.]+)\] ?(?P<text>.*)", re.DOTALL)
+_SQL_STATE: Final = re.compile(r"\s*SQLSTATE: \w+\s*")
+_FILE: Final = re.compile(r"\bfile:/+")
+
+_GONE: Final = (
+    "Spark is gone: its JVM has ended, killed perhaps for the memory it took; "
+    "give it more (--conf spark.driver.memory=4g), or read less at once (--since, --group)"
+)
+_MEMORY: Final = "--conf spark.driver.memory=4g, of a cluster's workers --conf spark.executor.memory=4g"
+_DISKS: Final = "that of --out, or that of Spark's own files (--conf spark.local.dir=…)"
+_SAME_PYTHON: Final = (
+    "the workers need the Python and the packages that are here: install 'kcoord[pipeline]' at the same place there, "
+    "or send them along (docs/pipeline.md)"
+)
+_ON_WORKERS: Final = "on a cluster each worker must see it at this place"
+_NO_JAR: Final = "Spark's Kafka connector lacks a jar, the one with {0}: docs/pipeline.md lists all"
+_OTHER_SPARK: Final = f"a jar was made for another version of Spark than {pyspark.__version__}, which has no {{0}}"
+_LOST: Final = (
+    "the cluster has no longer all records that were to be read; --connector python would tell which, and go on"
+)
+_NO_SCHEME: Final = "this Spark knows no {0}://: give it the package that does (--conf spark.jars.packages=…)"
+
+_KNOWN: Final = [
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"java\.lang\.OutOfMemoryError: (.+)", f"Spark has no memory left ({{0}}); give it more: {_MEMORY}"),
+        (r"Python worker exited unexpectedly", "a worker's Python was ended from outside, perhaps for its memory"),
+        (r"No space left on device", f"no space is left on a disk: {_DISKS}"),
+        (r"Disk quota exceeded", f"a disk quota is used up: {_DISKS}"),
+        (
+            r"\[PATH_ALREADY_EXISTS\] Path (\S+) already",
+            "{0} is there: name another folder, or say --overwrite",
+        ),
+        (r"\[PATH_NOT_FOUND\] Path does not exist: (\S+?)\.? ", "{0}: no such file or folder"),
+        (r"Mkdirs failed to create (\S+?)(?:/_temporary\S*)? ", f"{{0}}: cannot be written; {_ON_WORKERS}"),
+        (r"AccessControlException: (.+)", "{0}"),
+        (r"FileNotFoundException: (\S+) \(Permission denied\)", "{0}: Permission denied"),
+        (r"FileNotFoundException: File (\S+) does not exist", f"{{0}}: no such file or folder; {_ON_WORKERS}"),
+        (r"Parent path is not a directory: (\S+)", "{0}: not a folder"),
+        (r"(\S+) is not a Parquet file", "{0} is not a Parquet file, or not a whole one"),
+        (
+            r"PARQUET_COLUMN_DATA_TYPE_MISMATCH\] Encountered error while reading file (\S+?)\. .* column \[(.+?)\]",
+            "{0}: the column {1} is of another type: tables of another version? decode again",
+        ),
+        (r"ClassNotFoundException: (org\.apache\.(?:kafka|commons\.pool2|spark\.kafka010)\.\S+)", _NO_JAR),
+        (r"ClassNotFoundException: (org\.apache\.spark\.\S+)", _OTHER_SPARK),
+        (r"\[KAFKA_DATA_LOSS|OffsetOutOfRangeException", _LOST),
+        (r"ClassNotFoundException: Class org\.apache\.hadoop\.fs\.(\w+)\S* not found", _NO_SCHEME),
+        (r'No FileSystem for scheme "(\w+)"', _NO_SCHEME),
+        (r"UnknownHostException: (\S+)", "{0}: no such host"),
+        (r"Call From \S+ to (\S+) failed on connection exception: \S+: ([^;]+)", "{0}: {1}"),
+        (r'Cannot run program "([^"]+)"', f"a worker has no {{0}}: {_SAME_PYTHON}"),
+        (r"PYTHON_VERSION_MISMATCH", f"a worker has another version of Python: {_SAME_PYTHON}"),
+        (r"No module named '?([\w.]+)'?", f"a worker's Python has no module named {{0}}: {_SAME_PYTHON}"),
+        (r"All masters are unresponsive", "the Spark master does not answer: is it one, and of this version of Spark?"),
+        (
+            r"Master removed our application",
+            "the Spark cluster has given the job up: its workers could not start it, and their logs say why",
+        ),
+        (r"SparkContext was shut down|stopped SparkContext", "Spark was stopped while the job ran"),
+        (r"ExecutorLostFailure \(.*?\) Reason: (.+)", "a worker was lost: {0}"),
+    )
+]
+"""What is found in an exception's text, and what is said then."""
+
+
+class JobFailed(RuntimeError):
+    """A job of Spark failed, in the user's words."""
+
+
+class Unforeseen(JobFailed):
+    """The words are Spark's own, or it is gone: its log may tell more."""
+
+    log: Path | None = None
+
+    def __str__(self) -> str:
+        return super().__str__() + (f"; Spark's log is {self.log}" if self.log is not None else "")
+
+
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    """What Spark throws in the block is raised as JobFailed; everything else as it is."""
+    try:
+        yield
+    except Exception as error:
+        if not is_sparks(error):
+            raise
+        raise (JobFailed if is_foreseen(error) else Unforeseen)(said(error)) from error
+
+
+def is_sparks(error: BaseException) -> bool:
+    """Whether it comes from Spark, or from the way to it."""
+    if isinstance(error, (PySparkException, Py4JError)):
+        return True
+    # Of a JVM that is gone py4j says no more than the socket does.
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return isinstance(error, (ConnectionError, EOFError)) and any(
+        frame.f_globals.get("__name__", "").startswith("py4j.") for frame in frames
+    )
+
+
+def is_foreseen(error: Exception) -> bool:
+    """Whether it is said in our words, or in those of Python in a worker, whose traceback the error has."""
+    try:
+        text = str(error)
+    except Exception:  # as below
+        return False
+    return (_of_worker(text) or _known(_told(_chain(text), text))) is not None
+
+
+def said(error: Exception) -> str:
+    """One line. To be asked while Spark is still there: some of its exceptions are told by the JVM."""
+    if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
+        return _GONE
+    try:
+        text = str(error)
+    except Exception:  # py4j's, asking a JVM that has ended meanwhile
+        return _GONE
+    if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError) and "Answer from Java side" in text:
+        return _GONE
+    return said_of(text) or type(error).__name__
+
+
+def said_of(text: str) -> str:
+    """The same of the text of an exception."""
+    if (worker := _of_worker(text)) is not None:
+        return worker
+    chain = _chain(text)
+    if (known := _known(_told(chain, text))) is not None:
+        return known
+    texts = [link.text for link in chain] or [text]
+    return next(filter(None, map(_plain, texts)), chain[0].kind.rpartition(".")[2] if chain else "")
+
+
+class _Link(NamedTuple):
+    """One exception of a chain."""
+
+    kind: str
+    text: str
+
+
+def _chain(text: str) -> list[_Link]:
+    """What began it stands last. Spark tells an exception of a task in the text of its own, and then as its cause."""
+    return [_Link(found["kind"], found["text"] or "") for found in _LINK.finditer(text)][::-1]
+
+
+def _told(chain: list[_Link], text: str) -> list[str]:
+    return [f"{link.kind}: {link.text}" for link in chain] or [text]
+
+
+def _known(told: list[str]) -> str | None:
+    for pattern, words in _KNOWN:
+        if found := next(filter(None, map(pattern.search, told)), None):
+            return words.format(*map(_path, found.groups()))
+    return None
+
+
+def _of_worker(text: str) -> str | None:
+    """What Python told of itself in a worker."""
+    _, found, traceback = text.rpartition(_TRACEBACK)
+    if not found:
+        return None
+    lines = [line for line in traceback.splitlines() if line and not line.startswith((" ", "\t", "~", "^"))]
+    lines = list(takewhile(lambda line: not _BEHIND_IT.match(line), lines))
+    error = _PYTHON_ERROR.fullmatch(lines[0]) if lines else None
+    if error is None:
+        return None
+    kind = error["kind"].rpartition(".")[2]
+    told = " ".join(filter(None, [error["text"], *(_SQL_STATE.sub("", line) for line in lines[1:])])).strip()
+    if kind == "ModuleNotFoundError":
+        return f"a worker's Python has {told.replace('No module', 'no module')}: {_SAME_PYTHON}"
+    if kind == "MemoryError":
+        return "a worker has no memory left; spread it over fewer cores at once (--master 'local[1]')"
+    if at := _ERRNO.fullmatch(told):
+        path = (at["path"] or "").strip("'\"")
+        hint = f"; {_ON_WORKERS}" if kind == "FileNotFoundError" else ""
+        return (f"{path}: {at['what']}" if path else at["what"]) + hint
+    is_clear = "." in error["kind"] or kind in ("ValueError", "RuntimeError", "OSError")
+    return told if told and is_clear else ": ".join(filter(None, [kind, told]))
+
+
+def _plain(text: str) -> str:
+    """The first line, without what is Spark's own business."""
+    condition = _CONDITION.match(text)
+    line = _SQL_STATE.sub("", (condition["text"] if condition else text).strip()).partition("\n")[0]
+    return _path(line.strip())
+
+
+def _path(text: str) -> str:
+    return _FILE.sub("/", text)

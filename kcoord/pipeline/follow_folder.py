@@ -1,0 +1,205 @@
+"""The folder of a job that follows a cluster: whether it may be used, and that nobody else uses it.
+
+| there is                                     | then                                                           |
+|----------------------------------------------|----------------------------------------------------------------|
+| nothing, or no rows yet                      | the job begins                                                 |
+| a checkpoint, and in the tables only batch=* | it goes on                                                     |
+| batch=*, and no checkpoint                   | nobody knows how far it came: refused                          |
+| anything else in a table                     | no reader could make one table of both: refused                |
+| another job that writes there                | refused; of a path that is sure, of a URL nobody can tell here |
+
+A path is looked at without Spark, so before it is started; a URL by Spark, which reaches more than paths do.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.schemas import TABLES, spark_schema
+from kcoord.pipeline.sources.live_asked import asked, check_asked
+from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.tables import CHECKPOINT, BadFolder, TablesFolder, check_writable
+
+DECODED: Final = tuple(name for name, table in TABLES.items() if table.is_decoded)
+_BATCH: Final = "batch="
+_METADATA: Final = "metadata"
+"""The first file that Spark writes into a checkpoint."""
+_OFFSETS: Final = "offsets"
+"""Where it writes, for each micro-batch, how far it goes: the last line of a file is `live_stream.Reached`."""
+_LOCK: Final = "lock"
+_NO_DAY: Final = "date=1970-01-01"
+
+
+def check_path(out: TablesFolder) -> None:
+    """What is wrong with a path, as far as can be told before the job runs. Raises BadFolder, OSError."""
+    if out.path is None:
+        return
+    if out.path.exists() and not out.path.is_dir():
+        raise BadFolder(f"{out.place} is a file: --out is a folder")
+    if out.path.is_dir():
+        _check_content(out, out.path)
+    out.path.mkdir(parents=True, exist_ok=True)
+    check_writable(out.path, named=out.path)
+
+
+@contextmanager
+def alone(out: TablesFolder) -> Iterator[None]:
+    """No other job follows into this path meanwhile. Raises BadFolder, OSError.
+
+    The lock is the kernel's: it ends with the process, however that ends.
+    """
+    if out.path is None:
+        yield
+        return
+    checkpoint = out.path / CHECKPOINT
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    with (checkpoint / _LOCK).open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadFolder(_taken(out)) from None
+        if not os.fstat(lock.fileno()).st_nlink:  # who had it has deleted it meanwhile, and others may have made one
+            raise BadFolder(_taken(out))
+        try:
+            yield
+        finally:
+            if not (checkpoint / _METADATA).exists():  # it did not begin: as if it had not been tried
+                (checkpoint / _LOCK).unlink(missing_ok=True)
+                with suppress(OSError):
+                    checkpoint.rmdir()
+
+
+def check_alone(out: TablesFolder) -> None:
+    """Whether a job follows into this path now. Raises BadFolder, OSError."""
+    if out.path is not None and (out.path / CHECKPOINT / _LOCK).exists():
+        with alone(out):
+            pass
+
+
+def check_asked_before(out: TablesFolder, wanted: Wanted, choice: Choice) -> None:
+    """Whether the tables in this path were begun with the same question. Raises AskedOtherwise.
+
+    What cannot be read here is left to the stream, which holds its question against the checkpoint too.
+    """
+    if out.path is None:
+        return
+    with suppress(OSError, LookupError, TypeError, json.JSONDecodeError, UnicodeDecodeError):
+        offsets = [each for each in (out.path / CHECKPOINT / _OFFSETS).iterdir() if each.name.isdecimal()]
+        newest = max(offsets, key=lambda each: int(each.name), default=None)
+        if newest is not None:
+            told = json.loads(newest.read_text().splitlines()[-1])
+            check_asked(told["asked"], asked(wanted, choice))
+
+
+def clear(out: TablesFolder) -> None:
+    """All that is there goes, for tables that are begun anew; not the lock, which is ours. Raises OSError."""
+    assert out.path is not None, "a path, as check says"
+    for each in [*out.path.iterdir(), *(out.path / CHECKPOINT).iterdir()]:
+        if each.is_dir() and each.name != CHECKPOINT:
+            shutil.rmtree(each)
+        elif each.is_file() and each.name != _LOCK:
+            each.unlink()
+
+
+def prepare(spark: SparkSession, out: TablesFolder) -> None:
+    """A folder of tables, empty at first, that has a checkpoint if it has rows. Raises BadFolder, OSError."""
+    check_path(out)
+    if out.path is not None:
+        for table in DECODED:  # so that a table which never has a row can be read too
+            (out.path / table).mkdir(exist_ok=True)
+    elif not _has_checkpoint(spark, out):
+        _check_no_rows(spark, out)
+        for table in DECODED:
+            overwrite_by_none(spark, out, table, batch=0)
+
+
+def overwrite(frame: DataFrame, out: TablesFolder, table: str, *, batch: int) -> None:
+    """What a micro-batch brings of a table, in place of what is there of it."""
+    writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "static")
+    if "date" in TABLES[table].schema.names:
+        writer = writer.partitionBy("date")
+    writer.parquet(f"{out.location(table)}/{_BATCH}{batch}")
+
+
+def overwrite_by_none(spark: SparkSession, out: TablesFolder, table: str, *, batch: int) -> None:
+    """The same of a micro-batch that brings no row: a file without any, which tells the columns."""
+    empty = spark.createDataFrame([], spark_schema(table))
+    overwrite(empty, out, table, batch=batch)
+    if "date" in empty.columns:  # Spark has written none, since there is no day; all files have to be as deep
+        empty.drop("date").write.mode("append").parquet(f"{out.location(table)}/{_BATCH}{batch}/{_NO_DAY}")
+
+
+def _check_content(out: TablesFolder, path: Path) -> None:
+    has_checkpoint = (path / CHECKPOINT / _METADATA).is_file()
+    others = sorted(each.name for each in path.iterdir() if each.name not in (*TABLES, CHECKPOINT))
+    if others and not has_checkpoint:  # later people may put there what they like
+        raise BadFolder(f"{out.place} has other things in it ({others[0]}): name a new folder, or an empty one")
+    tables = [path / table for table in DECODED if (path / table).is_dir()]
+    content = [each for table in tables for each in sorted(table.iterdir()) if not each.name.startswith(".")]
+    for each in content:
+        if not each.name.startswith(_BATCH):
+            raise BadFolder(_not_ours(out, str(each.relative_to(path))))
+    if content and not has_checkpoint:
+        raise BadFolder(_lost(out))
+
+
+def _check_no_rows(spark: SparkSession, out: TablesFolder) -> None:
+    for table in DECODED:
+        files = _files_with_rows(spark, out, table)
+        if any(f"/{table}/{_BATCH}" not in file for file in files):
+            raise BadFolder(_not_ours(out, table))
+        if files:
+            raise BadFolder(_lost(out))
+
+
+def _files_with_rows(spark: SparkSession, out: TablesFolder, table: str) -> list[str]:
+    """The files of a table, none if there is no row in them."""
+    try:
+        frame = out.read(spark, table)
+        return [] if frame.isEmpty() else frame.inputFiles()
+    except AnalysisException as error:
+        _is_there_after(error)
+        return []
+
+
+def _has_checkpoint(spark: SparkSession, out: TablesFolder) -> bool:
+    try:
+        spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(out.location(CHECKPOINT))
+    except AnalysisException as error:
+        return _is_there_after(error)
+    return True
+
+
+def _taken(out: TablesFolder) -> str:
+    return f"{out.place}: another --follow writes there: stop it, or name another folder"
+
+
+def _not_ours(out: TablesFolder, what: str) -> str:
+    return f"{out.place} has tables in it that were not made by --follow ({what}): {_other_folder(out)}"
+
+
+def _lost(out: TablesFolder) -> str:
+    return (
+        f"{out.place} has tables of --follow, but their checkpoint ({CHECKPOINT}) is missing, which tells how far it"
+        f" came: put it back; if it is lost, {_other_folder(out)}"
+    )
+
+
+def _other_folder(out: TablesFolder) -> str:
+    return "name another folder" if out.path is None else "name another folder, or say --overwrite"
+
+
+def _is_there_after(error: AnalysisException) -> bool:
+    """False if it says that there is nothing; everything else is raised again."""
+    if error.getCondition() == "PATH_NOT_FOUND":
+        return False
+    raise error

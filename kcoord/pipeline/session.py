@@ -1,0 +1,306 @@
+"""Spark: embedded (`local[*]`) unless a master is named, and in one line why there is none.
+
+What can be known to fail is looked at before Spark is started, which takes seconds and ends in pages of Java: is there
+a Java, and is it new enough; does anybody listen where the master is said to be. What Spark and its JVM write
+themselves goes to a file, unless it is asked for; if something fails that nobody foresaw, that file is kept and named.
+
+Under spark-submit the JVM is there already, with its own settings and its own noise: both are left alone. Only the time
+zone is always UTC: days and times of the tables depend on it.
+"""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from kcoord.pipeline.failing import Unforeseen, is_sparks, said
+from kcoord.pipeline.interrupting import interrupts
+
+__all__ = [
+    "NoMaster",
+    "NoSpark",
+    "SparkSession",
+    "Wish",
+    "check_java",
+    "check_master",
+    "check_spark",
+    "open_session",
+    "told_by",
+]
+
+OLDEST_JAVA: Final = 17
+_LOCAL: Final = "local[*]"
+_COUNT: Final = r"\s*[1-9]\d*\s*"
+_MASTER: Final = re.compile(
+    rf"local(\[(\*|{_COUNT})(,{_COUNT})?\])?|local-cluster\[{_COUNT},{_COUNT},{_COUNT}\]|yarn|k8s://.+|spark://.+"
+)
+_ADDRESS: Final = re.compile(r"(?P<host>[^,:]+):(?P<port>\d{1,5})")
+_LOOPBACK: Final = re.compile(r"localhost|127(\.\d{1,3}){3}")
+_JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_PATIENCE: Final = 5.0  # seconds for a master to take a connection
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+
+_EXITED: Final = "JAVA_GATEWAY_EXITED"
+_TELLS_NOTHING: Final = re.compile(
+    r"WARNING: |Picked up |NOTE: |Using |Setting |To adjust |\S+ \S+ (WARN|INFO) |Error occurred during initialization"
+)
+"""How lines begin that stand in every log, or before the one that tells something."""
+_UNRESOLVED: Final = re.compile(r"unresolved dependency: ([^#\s]+)#([^;\s]+);([^:\s]+): not found")
+"""What Ivy says of `spark.jars.packages`, at the end of a page."""
+
+_TIME_ZONE: Final = "spark.sql.session.timeZone"
+_UTC: Final = "UTC"
+
+_SETTINGS: Final[Mapping[str, str]] = {
+    # One writer for each day instead of a sort by days: a log has few days at a time.
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
+    # Our rows have at most a few KiB; larger batches of Arrow only cost memory.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+}
+"""Those that whoever starts Spark may have set otherwise: then theirs stay."""
+_ON_LOOPBACK: Final[Mapping[str, str]] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+_EMBEDDED: Final[Mapping[str, str]] = {
+    **_ON_LOOPBACK,
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+}
+
+
+class NoSpark(RuntimeError):
+    """Spark cannot be started, or is not there."""
+
+
+class NoMaster(NoSpark):
+    """What was named is no master of Spark's at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """The Spark that is wanted."""
+
+    master: str | None = None
+    """None is spark-submit's, or embedded."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Spark's own, over ours."""
+    shows_noise: bool = False
+
+
+@contextmanager
+def open_session(wish: Wish, environment: Mapping[str, str] = os.environ) -> Iterator[SparkSession]:
+    """One of its own, or the one that this process has already. Raises NoSpark."""
+    check_spark(wish, environment)
+    is_submitted = _SUBMITTED in environment
+    master = wish.master or (None if is_submitted else _LOCAL)
+    if (there := SparkSession.getActiveSession()) is not None:
+        with _in_utc(there):
+            yield there
+        return
+    with _noise_aside(shows_noise=wish.shows_noise or is_submitted) as aside, interrupts() as taken:
+        session = _start(master, wish, aside.path)
+        if taken is not None:
+            taken.started()
+        aside.stop()
+        try:
+            yield session
+        finally:
+            if taken is None or not taken.is_told:
+                _stop(session)
+
+
+def check_spark(wish: Wish, environment: Mapping[str, str] = os.environ) -> None:
+    """What can be known to fail without starting it. Raises NoSpark, and NoMaster of what nobody can mean."""
+    check_master(wish.master, environment)
+    is_there = _SUBMITTED in environment or SparkSession.getActiveSession() is not None
+    if not is_there:
+        check_java(environment)
+
+
+def check_master(master: str | None, environment: Mapping[str, str]) -> None:
+    """Raises NoSpark."""
+    if master is None:
+        return
+    if not _MASTER.fullmatch(master):
+        raise NoMaster(f"--master {master}: say local[N], spark://HOST:PORT, yarn or k8s://https://HOST:PORT")
+    if master == "yarn" and not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & environment.keys():
+        raise NoSpark(
+            "--master yarn: set HADOOP_CONF_DIR or YARN_CONF_DIR to the folder of the cluster's configuration"
+        )
+    if master.startswith("spark://"):
+        _check_standalone(master)
+
+
+def _check_standalone(master: str) -> None:
+    addresses = [_ADDRESS.fullmatch(each) for each in master.removeprefix("spark://").split(",")]
+    problems = []
+    for address in addresses:
+        if address is None:
+            raise NoMaster(f"--master {master}: say spark://HOST:PORT, several with commas between")
+        try:
+            socket.create_connection((address["host"], int(address["port"])), _PATIENCE).close()
+        except (OSError, OverflowError) as error:
+            problems.append(getattr(error, "strerror", None) or str(error))
+        else:
+            return
+    raise NoSpark(f"no Spark master answers at {master}: {problems[0]}")
+
+
+def check_java(environment: Mapping[str, str]) -> None:
+    """The one that Spark takes: JAVA_HOME's, or that of the path. Raises NoSpark."""
+    home = environment.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
+    if java is None:
+        raise NoSpark(
+            f"there is no Java: Spark needs {OLDEST_JAVA} or newer; install it, or set JAVA_HOME to its folder"
+        )
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, timeout=60).stderr.decode(errors="replace")  # noqa: S603
+    except OSError as error:
+        raise NoSpark(f"Java cannot be run: JAVA_HOME is {home}, and {java}: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise NoSpark(f"Java does not answer: {java} -version") from None
+    version = _JAVA_VERSION.search(told)
+    if version is None:
+        raise NoSpark(f"{java} does not say which Java it is: Spark needs {OLDEST_JAVA} or newer")
+    if int(version[1]) < OLDEST_JAVA:
+        where = "JAVA_HOME" if home else "the path"
+        raise NoSpark(f"Java {version[1]} is too old: Spark needs {OLDEST_JAVA} or newer; {where} leads to {java}")
+
+
+def _start(master: str | None, wish: Wish, log: Path | None) -> SparkSession:
+    builder = SparkSession.builder.appName("kcoord pipeline")
+    for key, value in {**_settings_for(master), **wish.settings}.items():
+        builder = builder.config(key, value)
+    if master is not None:
+        builder = builder.master(master)
+    _choose_python(wish.settings)
+    try:
+        session = builder.getOrCreate()
+        session.conf.set(_TIME_ZONE, _UTC)
+        given = session.sparkContext.getConf()
+        for key, value in _SETTINGS.items():
+            if not given.contains(key):
+                session.conf.set(key, value)
+        return session
+    except Exception as error:
+        why = told_by(log) if log and _EXITED in str(error) else None
+        where = f"; Spark's log is {log}" if log else ""
+        raise NoSpark(f"Spark does not start: {(why or said(error)).rstrip('.')}{where}") from error
+
+
+def _stop(session: SparkSession) -> None:
+    # Of a JVM that is gone: whoever used it has heard it.
+    with suppress(Py4JError, OSError), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+        session.stop()
+
+
+@contextmanager
+def _in_utc(session: SparkSession) -> Iterator[None]:
+    """Somebody else's, who may want his own time zone again."""
+    before = session.conf.get(_TIME_ZONE)
+    session.conf.set(_TIME_ZONE, _UTC)
+    try:
+        yield
+    finally:
+        with suppress(Py4JError, OSError):
+            session.conf.set(_TIME_ZONE, before or _UTC)
+
+
+def _settings_for(master: str | None) -> Mapping[str, str]:
+    """What must be set before Spark starts. Under spark-submit that is its own affair."""
+    if master is None:
+        return {}
+    if master.startswith("local"):
+        return _EMBEDDED
+    # Workers that are on this machine alone reach us here, and nobody else needs to.
+    hosts = [each.rpartition(":")[0] for each in master.removeprefix("spark://").split(",")]
+    is_loopback = master.startswith("spark://") and all(_LOOPBACK.fullmatch(host) for host in hosts)
+    return _ON_LOOPBACK if is_loopback else {}
+
+
+def _choose_python(settings: Mapping[str, str]) -> None:
+    """Workers are to have what this process has, unless it is said; Spark itself reads the environment alone."""
+    if "spark.pyspark.python" in settings:
+        os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def told_by(log: Path) -> str | None:
+    """Why a JVM has ended at once: packages that are missing, or the first line of its log that tells something."""
+    text = log.read_text(errors="replace")
+    if missing := [":".join(found) for found in dict.fromkeys(_UNRESOLVED.findall(text))]:
+        return f"spark.jars.packages: {', '.join(missing)} cannot be found in any repository that Spark asks"
+    lines = (line.strip() for line in text.splitlines())
+    return next((line for line in lines if line and not _TELLS_NOTHING.match(line)), None)
+
+
+@dataclass(slots=True)
+class _Aside:
+    """Where noise goes: a file, or nowhere else than it always does."""
+
+    path: Path | None
+    _saved: tuple[int, ...] = ()
+
+    def begin(self) -> None:
+        if self.path is None:
+            return
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._saved = (os.dup(1), os.dup(2))
+        with self.path.open("ab") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+
+    def stop(self) -> None:
+        """From now on this process speaks for itself again; the JVM that was started meanwhile does not."""
+        for number, saved in enumerate(self._saved, start=1):
+            os.dup2(saved, number)
+            os.close(saved)
+        self._saved = ()
+
+
+@contextmanager
+def _noise_aside(*, shows_noise: bool) -> Iterator[_Aside]:
+    """A JVM inherits the outputs that its parent has when it is started."""
+    if shows_noise:
+        yield _Aside(None)
+        return
+    handle, name = tempfile.mkstemp(prefix="kcoord-spark-", suffix=".log")
+    os.close(handle)
+    aside = _Aside(log := Path(name))
+    aside.begin()
+    is_kept = False
+    try:
+        yield aside
+    except Exception as error:
+        is_kept = _names_log(error, log)
+        raise
+    finally:
+        aside.stop()
+        if not is_kept:
+            log.unlink(missing_ok=True)
+
+
+def _names_log(error: Exception, log: Path) -> bool:
+    """Whether the log tells more than the error, which names it then."""
+    if isinstance(error, Unforeseen):
+        error.log = log
+    elif is_sparks(error):
+        error.add_note(f"Spark's log is {log}")
+    return isinstance(error, (NoSpark, Unforeseen)) or is_sparks(error)

@@ -1,0 +1,145 @@
+"""Spark's own Kafka connector (spark-sql-kafka): it reads `__consumer_offsets`, and our decoder makes rows of it.
+
+    __consumer_offsets ─ spark.read.format("kafka") ─ key, value, offset, … ─ mapInArrow(decode_handed_out) ─┐
+    other topics       ─ the Python source (live_source) ────────────────────────────────────────────────────┴─ packed
+
+Both halves are packed rows of all tables, so all that comes behind is the same. Other topics are read for the ends of
+their logs, batch by batch, and the connector hands out no batches.
+
+How it is used, and why:
+
+| it                                           | so                                                                  |
+|----------------------------------------------|---------------------------------------------------------------------|
+| looks for topics where internal ones are not | it is told to find offsets by a consumer instead (`_BY_CONSUMER`)   |
+| joins a group if it subscribes to a topic    | partitions are assigned: a group would be written into what is read |
+| can read on over records that are gone       | it is told to fail (`failOnDataLoss`): no record is lost unseen     |
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import pyarrow as pa
+import pyspark
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import unix_millis
+
+from kcoord.admin.connecting.connection import Connection
+from kcoord.pipeline.decoding.fetched import LogRange
+from kcoord.pipeline.decoding.handed_out import HANDED_OUT, decode_handed_out
+from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
+from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.sources.connector_options import SECRET_OPTIONS, kafka_options
+from kcoord.pipeline.sources.live_plan import RANGE_OFFSETS, Choice, group_starts
+from kcoord.pipeline.sources.live_source import read_live, stream_live
+from kcoord.pipeline.sources.packed import PACKED, packed
+
+JARS: Final = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.2",
+    "org.apache.commons:commons-pool2:2.12.0",
+)
+"""What it is made of; Spark has the rest. Not all versions of the second were published, so each has its own."""
+_FORMAT: Final = "kafka"
+_BY_CONSUMER: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+_HIDDEN: Final = "spark.sql.redaction.options.regex"
+_MISSING: Final = "Failed to find data source: kafka"
+
+
+class NoConnector(RuntimeError):
+    """This Spark does not have the connector."""
+
+    def __init__(self) -> None:
+        package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+        super().__init__(
+            f"this Spark has no Kafka connector: add the jars {', '.join(JARS)} (--conf spark.jars=…), or, where it can"
+            f" be found, the package of this version (--conf spark.jars.packages={package}); or say --connector python"
+        )
+
+
+def check_connector(spark: SparkSession) -> None:
+    """Raises NoConnector."""
+    nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "assign": _assigned([0])}  # who is not asked for that
+    with _connector_needed():
+        spark.read.format(_FORMAT).options(**nobody).load()
+
+
+def read_by_connector(
+    spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: Wanted
+) -> DataFrame:
+    """The packed rows of these ranges. Raises NoConnector, NotForConnector."""
+    of_groups = [each for each in ranges if each.holds_offsets]
+    others = [each for each in ranges if not each.holds_offsets]
+    ends_of_logs = read_live(spark, connection, others, wanted)
+    if not of_groups:
+        return ends_of_logs
+    partitions = {each.partition for each in of_groups}
+    starts = {index: min(each.start for each in of_groups if each.partition == index) for index in partitions}
+    ends = {index: max(each.end for each in of_groups if each.partition == index) for index in partitions}
+    reader = spark.read.format(_FORMAT).options(**_options(spark, connection, starts))
+    with _connector_needed():
+        rows = decoded(reader.option("endingOffsets", _places(ends)).load(), wanted)
+    return rows.union(ends_of_logs) if others else rows
+
+
+def stream_by_connector(spark: SparkSession, connection: Connection, wanted: Wanted, choice: Choice) -> DataFrame:
+    """The same as a stream. Raises NoConnector, NotForConnector, and as `group_starts`.
+
+    The other half is always there, and last: what it keeps in the checkpoint tells of which cluster the tables are, and
+    what was asked for.
+    """
+    starts = group_starts(connection, wanted)
+    reader = spark.readStream.format(_FORMAT).options(**_options(spark, connection, starts))
+    with _connector_needed():
+        rows = decoded(reader.load(), wanted)
+    return rows.union(stream_live(spark, connection, wanted, choice.without_groups()))
+
+
+def decoded(records: DataFrame, wanted: Wanted) -> DataFrame:
+    """Packed rows of records of `__consumer_offsets`, in the columns that the connector has."""
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return packed(decode_handed_out(batches, wanted))
+
+    columns = records.withColumn("timestamp", unix_millis("timestamp")).select(*HANDED_OUT)
+    return columns.mapInArrow(decode, PACKED)
+
+
+def hide_secrets(spark: SparkSession) -> None:
+    """A plan shows the options of its sources, in errors and in logs: not these."""
+    hidden = spark.conf.get(_HIDDEN) or ""
+    if SECRET_OPTIONS not in hidden:
+        spark.conf.set(_HIDDEN, f"{hidden}|{SECRET_OPTIONS}".removeprefix("|"))
+
+
+def _options(spark: SparkSession, connection: Connection, starts: Mapping[int, int]) -> dict[str, str]:
+    spark.conf.set(_BY_CONSUMER, "true")
+    hide_secrets(spark)
+    return {
+        **kafka_options(connection),
+        "assign": _assigned(sorted(starts)),
+        "startingOffsets": _places(starts),
+        "failOnDataLoss": "true",
+        "maxRecordsPerPartition": str(RANGE_OFFSETS),
+    }
+
+
+def _assigned(partitions: Sequence[int]) -> str:
+    return json.dumps({OFFSETS_TOPIC: list(partitions)})
+
+
+def _places(offsets: Mapping[int, int]) -> str:
+    return json.dumps({OFFSETS_TOPIC: {str(index): offset for index, offset in sorted(offsets.items())}})
+
+
+@contextmanager
+def _connector_needed() -> Iterator[None]:
+    try:
+        yield
+    except AnalysisException as error:
+        if _MISSING not in str(error):
+            raise
+        raise NoConnector from None

@@ -1,0 +1,52 @@
+"""The ways to read a live cluster, by the names that `--connector` has for them. The rows are the same.
+
+| name              | is                                                              | needs                          |
+|-------------------|-----------------------------------------------------------------|--------------------------------|
+| `python`          | our own client in a Python Data Source: Arrow comes out of it   | nothing more                   |
+| `spark-sql-kafka` | Spark's connector: Kafka's Java client, rows of keys and values | its jars on Spark's class path |
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kcoord.admin.connecting.connection import Connection
+from kcoord.pipeline.decoding.fetched import LogRange
+from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.sources.connector import check_connector, read_by_connector, stream_by_connector
+from kcoord.pipeline.sources.connector_options import kafka_options
+from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.sources.live_source import read_live, stream_live
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connector:
+    check_connection: Callable[[Connection], object]
+    """Raises NotForConnector; before Spark and the cluster are asked anything."""
+    check: Callable[[SparkSession], None]
+    """Raises NoConnector."""
+    read: Callable[[SparkSession, Connection, Sequence[LogRange], Wanted], DataFrame]
+    """The packed rows of what was planned."""
+    stream: Callable[[SparkSession, Connection, Wanted, Choice], DataFrame]
+    """The packed rows of what there is and will be."""
+    asked_of: Callable[[Choice], Choice]
+    """What its checkpoint says was chosen."""
+
+
+PYTHON: Final = Connector(
+    check_connection=lambda _: None,
+    check=lambda _: None,
+    read=read_live,
+    stream=stream_live,
+    asked_of=lambda choice: choice,
+)
+SPARK_SQL_KAFKA: Final = Connector(
+    check_connection=kafka_options,
+    check=check_connector,
+    read=read_by_connector,
+    stream=stream_by_connector,
+    asked_of=Choice.without_groups,
+)
+CONNECTORS: Final[Mapping[str, Connector]] = {"python": PYTHON, "spark-sql-kafka": SPARK_SQL_KAFKA}

@@ -1,0 +1,33 @@
+"""A live cluster as a log that tables are made of: read once, kept packed, and unpacked table by table."""
+
+from collections.abc import Sequence
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from kcoord.admin.connecting.connection import Connection
+from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.sources.connectors import PYTHON, Connector
+from kcoord.pipeline.sources.live_plan import Plan
+from kcoord.pipeline.sources.packed import unpacked, widely_unpacked
+
+
+class LiveInput:
+    """What was planned is read when the first rows are asked for, and kept as long as the session lives."""
+
+    def __init__(self, connection: Connection, plan: Plan, connector: Connector = PYTHON) -> None:
+        self.plan = plan
+        self._connection = connection
+        self._connector = connector
+        self._packed: dict[Wanted, DataFrame] = {}
+
+    def check(self, spark: SparkSession) -> None:
+        self._connector.check(spark)
+
+    def frame(self, spark: SparkSession, tables: Sequence[str], wanted: Wanted) -> DataFrame:
+        """The rows of one table, or of several in a wide frame."""
+        if wanted not in self._packed:
+            rows = self._connector.read(spark, self._connection, self.plan.ranges, wanted)
+            self._packed[wanted] = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        packed = self._packed[wanted]
+        return unpacked(packed, tables[0]) if len(tables) == 1 else widely_unpacked(packed, tables)

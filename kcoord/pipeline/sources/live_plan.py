@@ -1,0 +1,192 @@
+"""What of a live cluster is read: which partitions, from which offset to which, and how it is spread over tasks.
+
+`__consumer_offsets` is read, and of other topics those that groups have committed to, for the ends of their logs; of
+these every byte comes over the network, although only the batches' headers are looked at. So topics may be named, or
+left out altogether.
+
+Logs are read up to their last stable offset at the time of planning. With a time to begin at, the log is entered at the
+first record of that time: before it there is none that is as late. To end at a time is not as sharp, since timestamps
+may go back a little: some minutes more are read. What is too much is left out row by row (`Wanted`).
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from kcoord.admin.connecting.connection import Connection
+from kcoord.admin.model import Answers, Refusal, Topic, TopicPartition
+from kcoord.admin.opening import open_cluster
+from kcoord.admin.wire.fetching import Fetching
+from kcoord.admin.wire.logs import EARLIEST
+from kcoord.errors import ErrorCode
+from kcoord.pipeline.decoding.fetched import LogRange
+from kcoord.pipeline.decoding.segments import INTERNAL_TOPICS, OFFSETS_TOPIC
+from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.sources.live_log import CannotRead
+
+RANGE_OFFSETS: Final = 250_000
+MOST_RANGES: Final = 64
+"""Of one partition: how many offsets still have records nobody can tell, after a compaction often few."""
+_LATER_MS: Final = 600_000
+
+
+class NothingToRead(ValueError):
+    """The cluster has no log of groups, or tells nothing of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which topics are read: for `log_ends`, and of groups."""
+
+    log_ends: bool = True
+    topics: tuple[str, ...] = ()
+    """None named: those that groups have committed to, Kafka's own excepted."""
+    groups: bool = True
+    """Whether `__consumer_offsets` is read here, too; else Spark's connector reads it."""
+
+    def without_groups(self) -> "Choice":
+        return replace(self, groups=False)
+
+    def text(self) -> str:
+        """For `Choice.of`."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, text: str | None) -> "Choice":
+        facts = json.loads(text or "{}")
+        topics = tuple(facts.get("topics", ()))
+        return cls(log_ends=facts.get("log_ends", True), topics=topics, groups=facts.get("groups", True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    cluster_id: str
+    ranges: tuple[LogRange, ...]
+    refused: tuple[Refusal, ...] = ()
+    """Topics that are not read, and why."""
+
+    @property
+    def offsets(self) -> int:
+        """How many records there are at most."""
+        return sum(each.end - each.start for each in self.ranges)
+
+
+def plan_logs(connection: Connection, wanted: Wanted, choice: Choice) -> Plan:
+    """Raises NothingToRead, CannotRead, ConnectionError, Refused."""
+    check_connection(connection)
+    with closing(Fetching(connection)) as fetching:
+        topics, refused = find_topics(connection, fetching, choice)
+        ends = _told(fetching.stable_ends([tp for topic in topics for tp in topic.partitions]))
+        starts = _told(find_starts(fetching, ends.found, wanted))
+        until_ms = None if wanted.until_ms is None else wanted.until_ms + _LATER_MS
+        until = _offsets_at(fetching, ends.found, until_ms)
+        ranges = [
+            each
+            for tp, start in starts.found.items()
+            for each in cut_log(tp, start, min(until.get(tp, ends.found[tp]), ends.found[tp]))
+        ]
+        unread = dict.fromkeys((*refused, *ends.refused, *starts.refused))
+        return Plan(cluster_id=fetching.cluster_id or "", ranges=tuple(ranges), refused=tuple(unread))
+
+
+def group_starts(connection: Connection, wanted: Wanted) -> Mapping[int, int]:
+    """From where on each partition of `__consumer_offsets` is read. Raises as `plan_logs` does."""
+    with closing(Fetching(connection)) as fetching:
+        [offsets], _ = find_topics(connection, fetching, Choice(log_ends=False))
+        ends = _told(fetching.stable_ends(offsets.partitions))
+        starts = _told(find_starts(fetching, ends.found, wanted))
+    return {tp.partition: offset for tp, offset in starts.found.items()}
+
+
+def check_connection(connection: Connection) -> None:
+    """Raises NothingToRead for clusters that only librdkafka can log in to."""
+    if connection.needs_librdkafka:
+        raise NothingToRead(
+            f"kcoord pipeline cannot connect with {connection.needs_librdkafka}: copy the segments of"
+            f" {OFFSETS_TOPIC} from the brokers and decode these, or take PLAIN, SCRAM, OAUTHBEARER or SSL"
+        )
+
+
+def find_topics(connection: Connection, fetching: Fetching, choice: Choice) -> tuple[list[Topic], tuple[Refusal, ...]]:
+    """All topics that are read, and which are not. Raises NothingToRead."""
+    offsets = fetching.logs.topics([OFFSETS_TOPIC])
+    if OFFSETS_TOPIC not in offsets.found:
+        if offsets.refused[0].error is ErrorCode.unknown_topic_or_partition:
+            raise NothingToRead(f"the cluster has no {OFFSETS_TOPIC}: no group was ever there")
+        raise NothingToRead(f"{offsets.refused[0]}: kcoord pipeline needs the permission to read it")
+    names = (choice.topics or committed_topics(connection) - INTERNAL_TOPICS) if choice.log_ends else ()
+    others = fetching.logs.topics(sorted(set(names) - {OFFSETS_TOPIC}))
+    of_groups = [offsets.found[OFFSETS_TOPIC]] if choice.groups else []
+    return [*of_groups, *others.found.values()], others.refused
+
+
+def committed_topics(connection: Connection) -> frozenset[str]:
+    """The topics that groups have committed to, as far as the cluster tells."""
+    with open_cluster(connection) as cluster:
+        groups = cluster.list_groups().found
+        return frozenset({tp.topic for offsets in cluster.committed(groups).found.values() for tp in offsets})
+
+
+def find_starts(fetching: Fetching, ends: Mapping[TopicPartition, int], wanted: Wanted) -> Answers[TopicPartition, int]:
+    """From where on each is read that is read to such an end."""
+    told = fetching.logs.offsets_at(dict.fromkeys(ends, EARLIEST))
+    starts = {tp: found.offset for tp, found in told.found.items()}
+    if wanted.since_ms is None:
+        return Answers(found=starts, refused=told.refused)
+    since = fetching.logs.offsets_at(dict.fromkeys(starts, wanted.since_ms))
+    # Of no record the offset is -1. Of other topics the batch before tells where the log ended at that time.
+    later = {
+        tp: (found.offset if found.offset >= 0 else ends[tp]) - (tp.topic != OFFSETS_TOPIC)
+        for tp, found in since.found.items()
+    }
+    found = {tp: max(starts[tp], offset) for tp, offset in later.items()}
+    return Answers(found=found, refused=(*told.refused, *since.refused))
+
+
+def cut_log(tp: TopicPartition, start: int, end: int) -> Iterator[LogRange]:
+    """In ranges of about so many offsets, but not too many of them."""
+    if start >= end:
+        return
+    count = max(1, min(MOST_RANGES, (end - start) // RANGE_OFFSETS))
+    borders = [start + (end - start) * index // count for index in range(count + 1)]
+    for first, last in pairwise(borders):
+        yield LogRange(topic=tp.topic, partition=tp.partition, start=first, end=last)
+
+
+def pack(ranges: Iterable[LogRange]) -> list[tuple[LogRange, ...]]:
+    """What each task reads: a large range, or several small ones of different partitions."""
+    packs: list[tuple[LogRange, ...]] = []
+    small: list[LogRange] = []
+    room = RANGE_OFFSETS
+    for each in sorted(ranges, key=lambda each: each.start - each.end):
+        size = max(0, each.end - each.start)
+        if size >= RANGE_OFFSETS // 2:
+            packs.append((each,))
+            continue
+        if size > room and small:
+            packs.append(tuple(small))
+            small, room = [], RANGE_OFFSETS
+        small.append(each)
+        room -= size
+    return [*packs, tuple(small)] if small else packs
+
+
+def _offsets_at(
+    fetching: Fetching, partitions: Collection[TopicPartition], at_ms: int | None
+) -> Mapping[TopicPartition, int]:
+    """The first offsets of that time or later, of partitions that have some."""
+    if at_ms is None:
+        return {}
+    found = fetching.logs.offsets_at(dict.fromkeys(partitions, at_ms)).found
+    return {tp: each.offset for tp, each in found.items() if each.offset >= 0}
+
+
+def _told(answers: Answers[TopicPartition, int]) -> Answers[TopicPartition, int]:
+    """Raises CannotRead if a part of `__consumer_offsets` is missing."""
+    for refusal in answers.refused:
+        if OFFSETS_TOPIC in refusal.what:
+            raise CannotRead(str(refusal))
+    return answers

@@ -1,0 +1,91 @@
+"""A live cluster as a data source of Spark: ranges of its logs that were planned before, or a stream of them.
+
+    read_live(spark, connection, plan.ranges, wanted)
+    stream_live(spark, connection, wanted, choice)
+
+| option   | is                                                                                           |
+|----------|----------------------------------------------------------------------------------------------|
+| `ranges` | `ranges_text()` of what `live_plan` planned; not of a stream                                 |
+| `choice` | `Choice.text()`: whose log ends are wanted; of a stream                                      |
+| `wanted` | `Wanted.text()`: some groups only, some time                                                 |
+| `table`  | which table's rows are wanted; if none is named, those of all come packed (`sources.packed`) |
+
+How to connect is no option: see `sources.sealed`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.types import StructType
+
+from kcoord.admin.connecting.connection import Connection
+from kcoord.pipeline.decoding.fetched import LogRange
+from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.schemas import spark_schema
+from kcoord.pipeline.sources.live_log import read_ranges
+from kcoord.pipeline.sources.live_partitions import RangesPartition, ranges_of, ranges_text
+from kcoord.pipeline.sources.live_plan import Choice, pack
+from kcoord.pipeline.sources.live_stream import LiveStreamReader
+from kcoord.pipeline.sources.packed import PACKED, packed
+from kcoord.pipeline.sources.sealed import Sealed, seal
+
+LIVE: Final = "kcoord_live"
+
+
+def read_live(spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: Wanted) -> DataFrame:
+    """The packed rows of these ranges."""
+    spark.dataSource.register(live_source(connection))
+    reader = spark.read.format(LIVE).option("ranges", ranges_text(ranges))
+    return reader.option("wanted", wanted.text()).load()
+
+
+def stream_live(spark: SparkSession, connection: Connection, wanted: Wanted, choice: Choice) -> DataFrame:
+    """The packed rows of all that is chosen, as a stream."""
+    spark.dataSource.register(live_source(connection))
+    return spark.readStream.format(LIVE).option("wanted", wanted.text()).option("choice", choice.text()).load()
+
+
+def live_source(connection: Connection) -> type[DataSource]:
+    """The source of this cluster; to register another one takes its place."""
+    sealed = seal(connection)
+
+    class LiveSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return LIVE
+
+        def schema(self) -> StructType:
+            return spark_schema(self.options["table"]) if "table" in self.options else PACKED
+
+        def reader(self, schema: StructType) -> LiveReader:
+            return LiveReader(sealed, dict(self.options))
+
+        def streamReader(self, schema: StructType) -> LiveStreamReader:  # noqa: N802 - Spark's name
+            return LiveStreamReader(sealed, _wanted(self.options), Choice.of(self.options.get("choice")))
+
+    return LiveSource
+
+
+class LiveReader(DataSourceReader):
+    def __init__(self, sealed: Sealed, options: dict[str, str]) -> None:
+        self._sealed = sealed
+        self._ranges = options["ranges"]
+        self._wanted = _wanted(options)
+        self._table = options.get("table")
+
+    def partitions(self) -> list[RangesPartition]:
+        return [RangesPartition(each) for each in pack(ranges_of(self._ranges))]
+
+    def read(self, partition: RangesPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        rows = read_ranges(self._sealed.open(), partition.ranges, self._wanted)
+        if self._table is None:
+            yield from packed(rows)
+        else:
+            yield from (batch for table, batch in rows if table == self._table)
+
+
+def _wanted(options: Mapping[str, str]) -> Wanted:
+    return Wanted.of(options["wanted"]) if "wanted" in options else Wanted()

@@ -1,0 +1,200 @@
+"""A live cluster as a stream: how far each log was read, and what is read next.
+
+How far a stream has come is kept in its checkpoint, as JSON:
+
+    {"cluster": "<id>", "asked": {…}, "logs": {"__consumer_offsets@<topic id>": {"0": 4711, …}, …}}
+
+A log that is not in it is read from its beginning: that is looked up when it is read, so that nothing has to be
+remembered from before the first offsets are written down. A topic that was deleted and made anew has another id, and is
+another log. Where a log was cut back, it goes on from its new end.
+
+An end that is in the checkpoint is a promise: the next micro-batch begins there. So what is planned up to an end is
+read, or told as a gap, or ends the query; nothing is left out because a broker does not tell of it for now.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+
+from kcoord.admin.live import Refused
+from kcoord.admin.model import Answers, Topic, TopicPartition
+from kcoord.admin.settling import PASSING
+from kcoord.admin.wire.fetching import Fetching
+from kcoord.pipeline.decoding.fetched import LogRange
+from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.sources.live_asked import Asked, asked, check_asked
+from kcoord.pipeline.sources.live_log import GONE, CannotRead, open_patiently, read_ranges
+from kcoord.pipeline.sources.live_partitions import RangesPartition
+from kcoord.pipeline.sources.live_plan import Choice, cut_log, find_starts, find_topics, pack
+from kcoord.pipeline.sources.packed import packed
+from kcoord.pipeline.sources.sealed import Sealed
+from kcoord.wire.connect_errors import LoginFailed
+
+PATIENCE: Final = 600.0
+"""How long all brokers may be away."""
+_TOPICS_INTERVAL: Final = 30.0
+"""How often it is asked which topics groups commit to."""
+_PAUSE: Final = 1.0
+
+Value = TypeVar("Value")
+
+
+class WrongCluster(ValueError):
+    """The stream began on another cluster."""
+
+
+class NotYet(ConnectionError):
+    """Brokers answer, but refuse for now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """How far logs were read: offsets by log and partition."""
+
+    cluster: str = ""
+    asked: Asked = field(default_factory=dict)
+    logs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "Reached":
+        logs = {log: {int(index): offset for index, offset in own.items()} for log, own in told["logs"].items()}
+        return cls(cluster=told["cluster"], asked=told["asked"], logs=logs)
+
+    def told(self) -> dict[str, Any]:
+        """In one order: Spark compares texts."""
+        logs = {log: {str(index): own[index] for index in sorted(own)} for log, own in sorted(self.logs.items())}
+        return {"cluster": self.cluster, "asked": dict(self.asked), "logs": logs}
+
+    def moved_to(self, cluster: str, ends: Mapping[str, Mapping[int, int]]) -> "Reached":
+        """What nobody can tell now stays where it is. Raises WrongCluster."""
+        if self.cluster and cluster != self.cluster:
+            raise WrongCluster(
+                f"the tables are of the cluster {self.cluster}, and this is {cluster}: name another folder"
+            )
+        logs = {log: {**self.logs.get(log, {}), **ends.get(log, {})} for log in {*self.logs, *ends}}
+        return Reached(cluster=cluster, asked=self.asked, logs=logs)
+
+
+def log_name(topic: Topic) -> str:
+    return f"{topic.name}@{topic.id or ''}"
+
+
+def between(start: Reached, end: Reached) -> tuple[list[LogRange], dict[TopicPartition, int]]:
+    """What there is to read, and logs that are to be read from their beginnings, with their ends."""
+    ranges: list[LogRange] = []
+    new: dict[TopicPartition, int] = {}
+    for log, ends in end.logs.items():
+        topic = log.rpartition("@")[0]
+        for index, last in ends.items():
+            first = start.logs.get(log, {}).get(index)
+            if first is None:
+                new[TopicPartition(topic, index)] = last
+            elif first > last:
+                ranges.append(LogRange(topic=topic, partition=index, start=first, end=last))
+            else:
+                ranges += cut_log(TopicPartition(topic, index), first, last)
+    return ranges, new
+
+
+def ranges_from(told: Answers[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[LogRange]:
+    """Logs from where they are told to start to their ends.
+
+    A topic that is gone is in it, from the offset 0 on: who reads it makes a gap of it. Raises NotYet, CannotRead.
+    """
+    for refusal in told.refused:
+        if refusal.error in PASSING:
+            raise NotYet(str(refusal))
+    for refusal in told.refused:
+        if refusal.error not in GONE:
+            raise CannotRead(str(refusal))
+    return [each for tp, end in ends.items() for each in cut_log(tp, told.found.get(tp, 0), end)]
+
+
+class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Made once for a stream, where it is planned, and once for each task."""
+
+    def __init__(self, sealed: Sealed, wanted: Wanted, choice: Choice) -> None:
+        self._sealed = sealed
+        self._wanted = wanted
+        self._choice = choice
+        self._asked = asked(wanted, choice)
+        self._fetching: Fetching | None = None
+        self._topics: list[Topic] = []
+        self._topics_found_at = 0.0
+        self._last: tuple[str, Mapping[str, Mapping[int, int]]] | None = None
+        # Ctrl-C is for who started it all, and it ends this when the batch is written.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        return Reached(asked=self._asked).told()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._last = self._patiently(self._ends)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        reached = Reached.of(start)
+        check_asked(reached.asked, self._asked)
+        cluster, ends = self._last or self._patiently(self._ends)
+        return reached.moved_to(cluster, ends).told()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangesPartition]:
+        reached = Reached.of(end)
+        check_asked(reached.asked, self._asked)  # of a micro-batch that is read again, nothing else was asked for yet
+        ranges, new = between(Reached.of(start), reached)
+
+        def from_starts(fetching: Fetching) -> list[LogRange]:
+            return ranges_from(find_starts(fetching, new, self._wanted), new)
+
+        if new:
+            ranges += self._patiently(from_starts)
+        return [RangesPartition(each) for each in pack(ranges)]
+
+    def read(self, partition: RangesPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        connection = self._sealed.open()
+        yield from packed(read_ranges(connection, partition.ranges, self._wanted, patience=PATIENCE))
+
+    def stop(self) -> None:
+        if self._fetching:
+            self._fetching.close()
+
+    def _ends(self, fetching: Fetching) -> tuple[str, Mapping[str, Mapping[int, int]]]:
+        if time.monotonic() > self._topics_found_at + _TOPICS_INTERVAL or not self._topics:
+            self._find_topics(fetching)
+        found = fetching.stable_ends([tp for topic in self._topics for tp in topic.partitions]).found
+        ends = {
+            log_name(topic): {tp.partition: found[tp] for tp in topic.partitions if tp in found}
+            for topic in self._topics
+        }
+        return fetching.cluster_id or "", ends
+
+    def _find_topics(self, fetching: Fetching) -> None:
+        try:
+            self._topics, _ = find_topics(self._sealed.open(), fetching, self._choice)
+        except Refused:  # by coordinators that start; those of before are good for a while
+            if not self._topics:
+                raise
+        self._topics_found_at = time.monotonic()
+
+    def _patiently(self, ask: Callable[[Fetching], Value]) -> Value:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._fetching = self._fetching or open_patiently(self._sealed.open(), PATIENCE)
+                return ask(self._fetching)
+            except LoginFailed:
+                raise
+            except ConnectionError:
+                self.stop()
+                self._fetching = None
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE)

@@ -1,0 +1,93 @@
+"""Folders of segments as a data source of Spark, one task for each range of a segment.
+
+    spark.dataSource.register(SegmentSource)
+    spark.read.format("kcoord_segments").option("path", "/copies/logs").option("table", "commits").load()
+
+| option   | is                                                                                              |
+|----------|-------------------------------------------------------------------------------------------------|
+| `path`   | a folder of partitions' folders, one of these, or one segment; each worker must see it there     |
+| `table`  | which table's rows are wanted, or several with commas between: then the frame is a wide one      |
+| `wanted` | `Wanted.text()`: some groups only, some time                                                      |
+| `ranges` | `ranges_text()`: the ranges that were planned before; then nothing is looked for at `path`         |
+
+Ranges are planned once and given to all reads of a job, so that they see the same log although it may still grow.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kcoord.pipeline.decoding.decode import decode_range
+from kcoord.pipeline.decoding.segments import LogEnd, Segment, SegmentRange, find_segments, plan_ranges
+from kcoord.pipeline.decoding.wanted import Wanted, only
+from kcoord.pipeline.schemas import spark_schema
+from kcoord.pipeline.sources.wide import wide_schema, widened
+
+SEGMENTS: Final = "kcoord_segments"
+
+
+class SegmentSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return SEGMENTS
+
+    def schema(self) -> StructType:
+        tables = _tables(self.options["table"])
+        return spark_schema(tables[0]) if len(tables) == 1 else wide_schema(tables)
+
+    def reader(self, schema: StructType) -> "SegmentReader":
+        return SegmentReader(dict(self.options))
+
+
+class RangePartition(InputPartition):
+    def __init__(self, segment_range: SegmentRange) -> None:
+        self.range = segment_range
+
+
+class SegmentReader(DataSourceReader):
+    def __init__(self, options: dict[str, str]) -> None:
+        self._path = options.get("path", "")
+        self._tables = _tables(options["table"])
+        self._wanted = Wanted.of(options["wanted"]) if "wanted" in options else Wanted()
+        self._ranges = options.get("ranges")
+
+    def partitions(self) -> list[RangePartition]:
+        planned = (
+            plan_ranges(find_segments(Path(self._path).absolute()))
+            if self._ranges is None
+            else _ranges_of(self._ranges)
+        )
+        # The largest first: the last task to end should be a small one.
+        return [RangePartition(each) for each in sorted(planned, key=lambda each: each.start - each.end)]
+
+    def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        for rows in only(self._wanted, decode_range(partition.range)):
+            if rows[0] in self._tables:
+                yield rows[1] if len(self._tables) == 1 else widened(rows, self._tables)
+
+
+def ranges_text(ranges: Sequence[SegmentRange]) -> str:
+    """For the option `ranges`."""
+    return json.dumps([(_segment_facts(each.segment), each.start, each.end) for each in ranges])
+
+
+def _segment_facts(segment: Segment) -> dict[str, Any]:
+    return {**asdict(segment), "path": str(segment.path.absolute())}
+
+
+def _ranges_of(text: str) -> list[SegmentRange]:
+    return [SegmentRange(segment=_segment(facts), start=start, end=end) for facts, start, end in json.loads(text)]
+
+
+def _segment(facts: dict[str, Any]) -> Segment:
+    return Segment(**{**facts, "path": Path(facts["path"]), "log_end": LogEnd(*facts["log_end"])})
+
+
+def _tables(text: str) -> list[str]:
+    return text.split(",")

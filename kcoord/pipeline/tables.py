@@ -1,0 +1,124 @@
+"""A folder of tables, as Parquet: `<folder>/<table>/date=2026-11-16/….parquet`.
+
+The folder may be anywhere that Spark reaches: a path, or a URL such as hdfs://… or s3a://…. What can be looked at
+without Spark, a path, is looked at before it is started. `scanned` is written last: a folder that has it is whole.
+"""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kcoord.pipeline.schemas import SCANNED, TABLES, spark_schema
+
+_DAY: Final = "date"
+_URL: Final = re.compile(r"file:|[a-z][a-z0-9+.-]+://")
+_WILD: Final = re.compile(r"[\\*?\[\]{}]")
+CHECKPOINT: Final = "_checkpoint"
+"""Beside the tables: how far a job that follows a cluster has come."""
+
+
+class BadFolder(ValueError):
+    """A folder that cannot be used for what was asked."""
+
+
+def check_writable(folder: Path, *, named: Path) -> None:
+    """Whether files can be made there. Raises OSError, about what the user has named."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(named)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class TablesFolder:
+    """Where tables are, or are to be."""
+
+    place: str
+
+    @property
+    def path(self) -> Path | None:
+        """None of what only Spark can look at."""
+        return None if _URL.match(self.place) else Path(self.place)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there are tables, as far as can be seen from here."""
+        return self.path is None or (self.path / SCANNED).is_dir()
+
+    def check(self, *, replaces: bool = False) -> None:
+        """Whether tables may be written there; the folder is made if there is none. Raises BadFolder, OSError."""
+        if self.path is None:
+            if replaces:
+                raise BadFolder(f"{self.place}: --overwrite is for folders of this machine; name another place")
+            return
+        if self.path.exists() and not self.path.is_dir():
+            raise BadFolder(f"{self.place} is a file: --out is a folder")
+        if self.path.is_dir() and any(self.path.iterdir()):
+            self._check_room(self.path, replaces=replaces)
+        self.path.mkdir(parents=True, exist_ok=True)
+        check_writable(self.path, named=self.path)
+
+    def prepare(self, *, replaces: bool = False) -> None:
+        """For tables that are to be written: those that are there go. Raises BadFolder, OSError."""
+        self.check(replaces=replaces)
+        for each in self.path.iterdir() if self.path is not None else ():
+            shutil.rmtree(each)
+
+    def _check_room(self, path: Path, *, replaces: bool) -> None:
+        others = [each.name for each in path.iterdir() if each.name not in (*TABLES, CHECKPOINT)]
+        if others:
+            raise BadFolder(f"{self.place} has other things in it ({others[0]}): name a new folder, or an empty one")
+        if not replaces:
+            raise BadFolder(f"{self.place} has tables in it already: name another folder, or say --overwrite")
+
+    @contextmanager
+    def kept_if_used(self) -> Iterator[None]:
+        """If the block fails, a folder that was not there before and has nothing in it is not left behind."""
+        was_there = self.path is None or self.path.exists()
+        try:
+            yield
+        except BaseException:
+            if self.path is not None and not was_there:
+                with suppress(OSError):  # there is something in it, or it was not made
+                    self.path.rmdir()
+            raise
+
+    def check_whole(self) -> None:
+        """Raises BadFolder."""
+        if self.is_whole:
+            return
+        assert self.path is not None
+        if not self.path.exists():
+            raise BadFolder(f"{self.place}: no such folder")
+        if any((self.path / name).is_dir() for name in TABLES):
+            raise BadFolder(f"{self.place}: the job that wrote these tables did not end; run it again with --overwrite")
+        raise BadFolder(f"{self.place}: no tables of kcoord pipeline decode in it")
+
+    def read(self, spark: SparkSession, table: str) -> DataFrame:
+        place = _WILD.sub(r"\\\g<0>", self.location(table))  # Spark would look for files that it matches
+        return spark.read.schema(spark_schema(table)).parquet(place).select(TABLES[table].schema.names)
+
+    def write(self, frame: DataFrame, table: str, *, replaces: bool = False) -> None:
+        """All of a table; tables that are made of others may replace what was made before."""
+        writer = frame.select(TABLES[table].schema.names).write.mode("overwrite" if replaces else "errorifexists")
+        writer = writer.option("partitionOverwriteMode", "static")
+        writer = writer.partitionBy(_DAY) if TABLES[table].has_days else writer
+        writer.parquet(self.location(table))
+        if self.path is not None and not any((self.path / table).rglob("*.parquet")):
+            # Without rows there is no day, and no file: others than us could not tell the columns.
+            empty = frame.sparkSession.createDataFrame([], spark_schema(table))
+            empty.write.mode("append").parquet(self.location(table))
+
+    def location(self, name: str) -> str:
+        """Of a table, as Spark takes it: whatever its file system is otherwise, a path is of this machine."""
+        if self.path is None:
+            return f"{self.place.rstrip('/')}/{name}"
+        return f"file:{self.path.absolute() / name}"

@@ -1,0 +1,90 @@
+"""How far Spark has come with what it is doing: tasks, rows, bytes. Only a look; nothing depends on it."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+_OVER: Final = ("COMPLETE", "FAILED", "SKIPPED")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """At what Spark does since a moment. Rows and bytes are those written, told of tasks that have ended."""
+
+    tasks: int = 0
+    tasks_done: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+    def plus(self, other: "Look") -> "Look":
+        return Look(
+            tasks=self.tasks + other.tasks,
+            tasks_done=self.tasks_done + other.tasks_done,
+            rows=self.rows + other.rows,
+            bytes=self.bytes + other.bytes,
+        )
+
+
+class Watch:
+    """Spark Connect does not tell how far it is: then nothing is seen.
+
+    Each number is a call to the JVM, and a job that follows a cluster has stages without end: those that are over are
+    asked once.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        java_session: Any = getattr(spark, "_jsparkSession", None)
+        self._store: Any = None
+        self._next = 0
+        """All stages before it are over, and in the sum."""
+        self._over = Look()
+        if java_session is not None:
+            self._store = java_session.sparkContext().statusStore()
+            from pyspark import SparkContext
+
+            gateway: Any = SparkContext._gateway
+            self._no_quantiles = gateway.new_array(gateway.jvm.double, 0)
+
+    def begin(self) -> None:
+        """From now on, what has been done before is not told."""
+        self._over = Look()
+        with suppress(Exception):  # as below
+            self._next = next((stage.stageId() + 1 for stage in self._newest_first()), self._next)
+
+    def look(self) -> Look | None:
+        """None if nothing has been done."""
+        try:
+            sum_of_all, all_are_over = self._over, True
+            for stage in reversed(list(self._newest_first())):
+                sum_of_all = sum_of_all.plus(_look_at(stage))
+                all_are_over = all_are_over and stage.status().toString() in _OVER
+                if all_are_over:
+                    self._over, self._next = sum_of_all, stage.stageId() + 1
+        except Exception:  # of the JVM, which may be about to end; the job itself tells what is wrong
+            return None
+        return sum_of_all if sum_of_all.tasks else None
+
+    def _newest_first(self) -> Iterator[Any]:
+        """Those that are not known to be over."""
+        if self._store is None:
+            return
+        found = self._store.stageList(None, False, False, self._no_quantiles, None)
+        for index in range(found.size()):
+            stage = found.apply(index)
+            if stage.stageId() < self._next:
+                return
+            yield stage
+
+
+def _look_at(stage: Any) -> Look:
+    if stage.status().toString() == "SKIPPED":  # made before, and not done again
+        return Look()
+    return Look(
+        tasks=stage.numTasks(),
+        tasks_done=stage.numCompleteTasks(),
+        rows=stage.outputRecords(),
+        bytes=stage.outputBytes(),
+    )

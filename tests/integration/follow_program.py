@@ -1,0 +1,59 @@
+"""Follows a cluster into tables, as a process of its own that can be killed: a line of JSON for each micro-batch."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from kcoord.admin.connecting.connection import Given, resolve
+from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.following import Pace, Written, follow
+from kcoord.pipeline.session import Wish, open_session
+from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.tables import TablesFolder
+from kcoord.testing.java import QUICK_FLAGS
+
+SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",  # tests look into it
+    "spark.driver.extraJavaOptions": " ".join(QUICK_FLAGS[2:]),  # it lives for a few seconds only
+}
+
+
+def main(properties: str, out: str, events: str) -> None:
+    wish = Wish(
+        master="local[1]",
+        settings=SETTINGS | {"spark.eventLog.dir": Path(events).as_uri(), "spark.local.dir": events},
+        shows_noise=True,
+    )
+    connection = resolve(Given(command_config=Path(properties)), os.environ)
+    with open_session(wish) as spark:
+        written = follow(
+            spark,
+            connection,
+            TablesFolder(out),
+            wanted=Wanted(),
+            choice=Choice(),
+            pace=Pace(interval=0.1),
+            say=lambda brought: tell("batch", brought),
+            warn=lambda unread: print(unread, file=sys.stderr, flush=True),
+        )
+    tell("summary", written)
+
+
+def tell(what: str, written: Written) -> None:
+    facts: dict[str, Any] = {
+        "what": what,
+        "records": written.records,
+        "bytes": written.size,
+        "rows": dict(written.rows),
+        "balanced": written.summary.is_balanced,
+    }
+    print(json.dumps(facts), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

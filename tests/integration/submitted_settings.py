@@ -1,0 +1,10 @@
+"""For spark-submit: which settings a session has that is opened under it, as JSON on stdout."""
+
+import json
+import sys
+
+from kcoord.pipeline.session import Wish, open_session
+
+if __name__ == "__main__":
+    with open_session(Wish()) as spark:
+        print(json.dumps({key: spark.conf.get(key, None) for key in sys.argv[1:]}))

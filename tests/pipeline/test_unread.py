@@ -1,0 +1,91 @@
+"""What a stream may not read is told once, and what passes is not told at all."""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from kcoord.admin.connecting.connection import Connection
+from kcoord.errors import ErrorCode
+from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.unread import Unread, unread_told
+from tests.admin.wire.scripted_broker import LIST_OFFSETS, METADATA, ScriptedBroker
+
+PATIENCE = 20.0
+NAMED = Choice(topics=("orders", "secret"))
+SECRET = "topic secret: TOPIC_AUTHORIZATION_FAILED"
+
+
+class Guarded(ScriptedBroker):
+    """`secret` is refused by name, and partitions of `orders` as the test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topics = {"__consumer_offsets": {0: 1}, "orders": {0: 1, 1: 1}}
+        self.errors: dict[int, ErrorCode] = {}
+        self.answers[METADATA] = self._guarded_metadata
+        self.answers[LIST_OFFSETS] = self._guarded_offsets
+
+    def connection(self) -> Connection:
+        return Connection(bootstrap=(self.address,), request_timeout=2.0)
+
+    def _guarded_metadata(self, request: Any) -> Mapping[str, Any]:
+        told = dict(self._metadata(request))
+        refused = {"error_code": ErrorCode.topic_authorization_failed}
+        told["topics"] = [{**each, **(refused if each["name"] == "secret" else {})} for each in told["topics"]]
+        return told
+
+    def _guarded_offsets(self, request: Any) -> Mapping[str, Any]:
+        told = self.list_offsets(request)
+        for topic in told["topics"]:
+            if topic["name"] == "orders":
+                for each in topic["partitions"]:
+                    each["error_code"] = self.errors.get(each["partition_index"], each["error_code"])
+        return told
+
+
+@pytest.fixture
+def broker() -> Iterator[Guarded]:
+    with Guarded() as broker:
+        yield broker
+
+
+def test_a_topic_that_one_may_not_read_is_told_once(broker: Guarded) -> None:
+    unread = Unread(broker.connection(), NAMED)
+    assert unread.news() == [SECRET]
+    assert unread.news() == []
+    broker.errors[1] = ErrorCode.topic_authorization_failed
+    assert unread.news() == ["partition orders-1: TOPIC_AUTHORIZATION_FAILED"]
+    assert unread.news() == []
+
+
+def test_a_named_topic_that_is_not_there_is_told(broker: Guarded) -> None:
+    unread = Unread(broker.connection(), Choice(topics=("missing",)))
+    assert unread.news() == ["topic missing: UNKNOWN_TOPIC_OR_PARTITION"]
+
+
+def test_the_offsets_of_groups_that_one_may_read_no_more_are_told(broker: Guarded) -> None:
+    unread = Unread(broker.connection(), Choice(log_ends=False))
+    assert unread.news() == []
+    del broker.topics["__consumer_offsets"]
+    assert unread.news() == ["the cluster has no __consumer_offsets: no group was ever there"]
+
+
+def test_what_may_be_well_again_is_not_told(broker: Guarded) -> None:
+    broker.errors = {0: ErrorCode.leader_not_available, 1: ErrorCode.unknown_topic_or_partition}
+    assert Unread(broker.connection(), NAMED).news() == [SECRET]
+    silent = Unread(Connection(bootstrap=("127.0.0.1:1",), request_timeout=1.0), NAMED)
+    assert silent.news() == [], "a cluster that does not answer is for the stream to bear"
+
+
+def test_it_is_told_at_the_beginning_and_while_the_stream_goes_on(broker: Guarded) -> None:
+    told: list[str] = []
+    with unread_told(broker.connection(), NAMED, told.append, interval=0.01):
+        assert told == [SECRET]
+        broker.errors[0] = ErrorCode.topic_authorization_failed
+        deadline = time.monotonic() + PATIENCE
+        while len(told) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert told == [SECRET, "partition orders-0: TOPIC_AUTHORIZATION_FAILED"]
