@@ -23,7 +23,7 @@ _verbs: Final = {
     "groups": Verb("groups", "groups", "Groups of a live cluster: list, describe, lag, watch, doctor, delete."),
     "log": Verb("log", "log", "What is in the files of a log: batches, records, groups and their offsets."),
     "offsets": Verb("offsets", "offsets", "Offsets of groups: reset, delete, export, import, compare, take back."),
-    "pipeline": Verb("pipeline", "pipeline", "The history of groups as tables, on Spark."),
+    "pipeline": Verb("pipeline", "pipeline", "The history of groups as tables, on Spark; a report of it."),
     "proxy": Verb("proxy", "proxy", "Stand between clients and a real cluster."),
     "rules": Verb("rules", "rules", "Who may do what on serve: check a file of rules."),
     "serve": Verb("serve", "serve", "A local cluster that Kafka's clients use as if it were Kafka."),
@@ -51,7 +51,7 @@ def cli(ctx: click.Context) -> None:
     kcoord serve --topic orders:3                 a cluster on 127.0.0.1:9092
     kcoord proxy --upstream broker:9092           in front of a real cluster
     kcoord log dump data/__consumer_offsets-7     the files of a broker
-    kcoord pipeline decode /copies/logs --out t   their history
+    kcoord pipeline report /copies/logs --out r.html      their history
     kcoord demo                                   the tour
 
     -b, -o and the other options of groups and offsets may stand anywhere: before the noun, the verb, or after it.

@@ -10,6 +10,9 @@ from .output import output_options
 
 _verbs: Final = {
     "decode": Verb("pipeline_decode", "decode", "Make tables of __consumer_offsets, as Parquet."),
+    "lag": Verb("pipeline_lag", "lag", "How far groups were behind over time, and where nothing moves."),
+    "rebalances": Verb("pipeline_rebalances", "rebalances", "The most restless groups, why, and the time it cost."),
+    "report": Verb("pipeline_report", "report", "All of it as one HTML page with pictures."),
 }
 
 
@@ -24,4 +27,7 @@ def pipeline() -> None:
     \b
     kcoord pipeline decode /copies/kafka-logs --out tables
     kcoord pipeline decode -b broker:9092 --out tables --follow
+    kcoord pipeline rebalances tables --since @-1d
+    kcoord pipeline lag tables --group payments
+    kcoord pipeline report tables --out report.html
     """

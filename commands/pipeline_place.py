@@ -151,6 +151,19 @@ def tables_of(place: Place, spark: "SparkSession", stages: Stages, wanted: "Want
     yield folder
 
 
+def check_groups(spark: "SparkSession", tables: "TablesFolder", wanted: "Wanted", stages: Stages) -> None:
+    """Groups that were named and are not there are said. Raises if none of them is."""
+    from kcoord.pipeline.derive_job import groups_missing
+
+    missing = groups_missing(spark, tables, wanted)
+    if not missing:
+        return
+    line = f"no group {', '.join(missing)} in these tables"
+    if len(missing) == len(wanted.groups):
+        raise click.ClickException(line)
+    stages.say(f"kcoord: {line}")
+
+
 def live_cluster(ctx: click.Context, connector: str) -> "Connection":
     """The cluster that is read. Where -b does not name it, it is said which it is. Raises NotForConnector."""
     from kcoord.pipeline.sources.connectors import CONNECTORS

@@ -9,6 +9,10 @@
     following       a live cluster to tables as it goes on, each record once
     unread          what it is refused for good, and passes over
     follow_folder   the folder of such a job: whether it may be used, and by one only
+    transforms/     tables that are made of the decoded ones: ownership, rebalances, lag; and what is found in them
+    derive_job      these tables made and written, and what is found in them
+    report/         the report, an HTML page
+    report_job      what it shows, gathered from the tables
     watching        how far Spark has come
     interrupting    Ctrl-C and SIGTERM while Spark is there
     workers         whether anybody works on a job

@@ -46,7 +46,7 @@ def examples(text: str) -> list[str]:
         ("offsets", "export import reset delete undo diff apply"),
         ("context", "add use list"),
         ("log", "dump"),
-        ("pipeline", "decode"),
+        ("pipeline", "decode rebalances lag report"),
     ],
 )
 def test_operators_find_the_verbs_that_they_were_promised(noun: str, verbs: str) -> None:

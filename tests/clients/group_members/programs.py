@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 
 PYTHON_CLIENTS = {
     "confluent-kafka": "confluent_member.py",
+    "confluent-kafka-848": "confluent_848_member.py",
     "kafka-python": "kafka_python_member.py",
     "aiokafka": "aiokafka_member.py",
 }

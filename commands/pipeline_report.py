@@ -1,0 +1,113 @@
+"""`kcoord pipeline report`: all of it as one HTML page."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .connection_options import connection_options
+from .output import Cell, Column, Table, output_options, show
+from .pipeline_options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
+from .pipeline_place import (
+    LogEnds,
+    check_groups,
+    connector_option,
+    log_ends_options,
+    place_argument,
+    place_of,
+    tables_of,
+)
+from .pipeline_progress import size_text
+
+if TYPE_CHECKING:
+    from kcoord.pipeline.decoding.wanted import Wanted
+
+
+@click.command()
+@place_argument
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where the page goes: a new file, such as report.html.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1, max=1000),
+    default=50,
+    show_default=True,
+    metavar="GROUPS",
+    help="How many groups have a page of their own.",
+)
+@wanted_options
+@log_ends_options
+@connector_option
+@spark_options
+@connection_options
+@output_options
+@click.pass_context
+def report(
+    ctx: click.Context,
+    place: str | None,
+    out: Path,
+    overwrite: bool,
+    top: int,
+    wanted: Callable[[], "Wanted"],
+    log_ends: LogEnds,
+    connector: str,
+    options: SparkOptions,
+) -> None:
+    """All of it as one HTML page with pictures: an overview, and a page for each group.
+
+    TABLES is a folder that kcoord pipeline decode has made: the tables `ownership`, `rebalances` and `lag` are written
+    into it, unless it is about some groups only. SEGMENTS is what decode takes, and so is -b.
+
+    The file needs nothing else: no network, no script. It can be mailed, archived and printed. Groups with the most
+    rebalances have their pages first, then those with the largest lag; the page tells what is left out.
+
+    \b
+    kcoord pipeline report tables --out report.html
+    kcoord pipeline report tables --out payments.html --group payments --since @-1d
+    kcoord pipeline report -b broker:9092 --out report.html --overwrite
+    """
+    needs_spark(options)
+    from kcoord.pipeline.report.model import Limits
+    from kcoord.pipeline.report.page import render
+    from kcoord.pipeline.report.page_file import PageFile
+    from kcoord.pipeline.report_job import report_facts
+
+    file = PageFile(out)
+    file.prepare(replaces=overwrite)
+    chosen = wanted()
+    # What was before a rebalance tells its cause: the log is read from its beginning.
+    to_read = replace(chosen, since_ms=None, until_ms=None)
+    found_place = place_of(ctx, place, to_read, log_ends, connector)
+    with spark_job(options) as (spark, stages), tables_of(found_place, spark, stages, to_read) as tables:
+        check_groups(spark, tables, chosen, stages)
+        facts = report_facts(
+            spark,
+            tables,
+            chosen,
+            stages.begin,
+            place=found_place.name,
+            made_at=datetime.now(UTC),
+            limits=Limits(groups=top),
+        )
+    size = file.write(render(facts))
+    pages, groups = len(facts.groups.rows), facts.groups.total
+    show(
+        ctx,
+        "pipeline-report",
+        {"out": str(out), "bytes": size, "groups": groups, "pages": pages},
+        [
+            Table(
+                columns=[Column("OUT"), Column("GROUPS"), Column("PAGES"), Column("SIZE", align="right")],
+                rows=[(str(out), groups, pages, Cell(size_text(size), raw=size))],
+            )
+        ],
+    )

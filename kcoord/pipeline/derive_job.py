@@ -1,0 +1,168 @@
+"""The jobs that make tables of the decoded ones, and find something in them: `kcoord pipeline rebalances` and `lag`.
+
+What is made is written beside the decoded tables, whole, and read from there: it is made once, and then looked at in
+several ways. Of some groups only, it is made for this time alone.
+
+A rebalance is told by what was before it, and so is the lag of who commits no more. So the time that is asked for
+chooses among what was made, not before.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import TimestampType
+
+from kcoord.pipeline.decode_job import Say
+from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, LAG, LOG_ENDS, OWNERSHIP, REBALANCES
+from kcoord.pipeline.tables import TablesFolder
+from kcoord.pipeline.transforms.behind import never_caught_up, standing_partitions
+from kcoord.pipeline.transforms.events import topic_names
+from kcoord.pipeline.transforms.filters import of_groups, within
+from kcoord.pipeline.transforms.lag import lag
+from kcoord.pipeline.transforms.ownership import memberships, ownership
+from kcoord.pipeline.transforms.period import period_of, time_of
+from kcoord.pipeline.transforms.rebalances import rebalances
+from kcoord.pipeline.transforms.restless import flapping_members, restless_groups
+from kcoord.pipeline.transforms.timeline import lag_period, lag_timeline
+
+Row = dict[str, Any]
+"""Times are milliseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceFindings:
+    groups: list[Row]
+    """As `restless_groups` has them."""
+    members: list[Row]
+    """As `flapping_members` has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagFindings:
+    timeline: list[Row]
+    """As `lag_timeline` has them."""
+    behind: list[Row]
+    """As `never_caught_up` has them."""
+    standing: list[Row]
+    """As `standing_partitions` has them."""
+
+
+def find_rebalances(
+    spark: SparkSession, tables: TablesFolder, wanted: Wanted, say: Say, *, most: int
+) -> RebalanceFindings:
+    """What `kcoord pipeline rebalances` shows."""
+    if not wanted.groups:
+        derive(spark, tables, OWNERSHIP, wanted, say)
+    made = _in_time(derive(spark, tables, REBALANCES, wanted, say), wanted)
+    say("restless groups")
+    hours = hours_read(spark, tables, wanted)
+    groups = rows_of(restless_groups(made, hours=hours, most=most))
+    say("members that flap")
+    decoded = _decoded(spark, tables, wanted)
+    members = _in_time(memberships(decoded[GENERATIONS], decoded[GROUP_EVENTS]), wanted)
+    return RebalanceFindings(groups=groups, members=rows_of(flapping_members(members, most=most)))
+
+
+def find_lag(
+    spark: SparkSession,
+    tables: TablesFolder,
+    wanted: Wanted,
+    say: Say,
+    *,
+    most: int,
+    pieces: int,
+    bound: int,
+    stood: timedelta,
+) -> LagFindings:
+    """What `kcoord pipeline lag` shows. The timeline has the groups that were furthest behind, those first."""
+    made, ends = derive(spark, tables, LAG, wanted, say), tables.read(spark, LOG_ENDS)
+    since, until = time_of(wanted.since_ms), time_of(wanted.until_ms)
+    say("timeline")
+    timeline = _furthest(lag_timeline(made, ends, pieces=pieces, since=since, until=until), most)
+    say("partitions that never caught up")
+    read_until = lag_period(made, ends, since=since, until=until).last
+    never = never_caught_up(_in_time(made, wanted), bound=bound, longer_than=stood, read_until=read_until)
+    behind = rows_of(never.limit(most))
+    say("partitions that stood still")
+    stands = standing_partitions(made, ends, longer_than=stood, since=since, until=until)
+    standing = rows_of(stands.limit(most))
+    return LagFindings(timeline=timeline, behind=behind, standing=standing)
+
+
+def _furthest(timeline: DataFrame, most: int) -> list[Row]:
+    """Of the groups whose lag was the highest at the end of a piece, those first; last those of which none is known."""
+    kept = timeline.persist(StorageLevel.MEMORY_AND_DISK)  # few rows that take long to make, and are read twice
+    try:
+        highest = kept.groupBy("group").agg(f.max("lag").alias("highest"))
+        ranked = highest.orderBy(f.desc_nulls_last("highest"), "group").limit(most).collect()
+        places = {row["group"]: place for place, row in enumerate(ranked)}
+        rows = rows_of(of_groups(kept, [*places])) if places else []
+    finally:
+        kept.unpersist()
+    return sorted(rows, key=lambda row: (places[row["group"]], row["at"]))
+
+
+def hours_read(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> float:
+    """How many hours the time has that is wanted, as far as it was read: of all groups, whichever are wanted."""
+    whole = [tables.read(spark, name) for name in (COMMITS, GENERATIONS, GROUP_EVENTS)]
+    return period_of(*whole).hours(time_of(wanted.since_ms), time_of(wanted.until_ms))
+
+
+def groups_missing(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> list[str]:
+    """Those that are wanted by name, and of which there is no row."""
+    if not wanted.groups:
+        return []
+    commits, generations, events = (
+        of_groups(tables.read(spark, name), wanted.groups).select("group")
+        for name in (COMMITS, GENERATIONS, GROUP_EVENTS)
+    )
+    found = {row["group"] for row in commits.union(generations).union(events).distinct().collect()}
+    return [group for group in wanted.groups if group not in found]
+
+
+def derive(spark: SparkSession, tables: TablesFolder, table: str, wanted: Wanted, say: Say) -> DataFrame:
+    """The table, made anew of the decoded ones: of all groups, and written; or of some, and kept as long as Spark."""
+    say(table)
+    made = _MAKE[table](_decoded(spark, tables, wanted))
+    if wanted.groups:
+        return made.persist(StorageLevel.MEMORY_AND_DISK)
+    tables.write(made, table, replaces=True)
+    return tables.read(spark, table)
+
+
+def rows_of(frame: DataFrame) -> list[Row]:
+    """Collected; times as milliseconds, since Python would have them in the time zone of this machine."""
+    columns = [
+        f.unix_millis(each.name).alias(each.name) if isinstance(each.dataType, TimestampType) else f.col(each.name)
+        for each in frame.schema
+    ]
+    return [row.asDict(recursive=True) for row in frame.select(*columns).collect()]
+
+
+_NAMES: Final = "names"
+Decoded = Mapping[str, DataFrame]
+
+
+def _decoded(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> Decoded:
+    """Of the groups that are wanted; names of topics are told by all."""
+    whole = {name: tables.read(spark, name) for name in (COMMITS, GENERATIONS, GROUP_EVENTS)}
+    names = topic_names(whole[COMMITS], whole[GROUP_EVENTS])
+    chosen = {name: of_groups(frame, wanted.groups) for name, frame in whole.items()}
+    return {**chosen, LOG_ENDS: tables.read(spark, LOG_ENDS), _NAMES: names}
+
+
+_MAKE: Final[Mapping[str, Callable[[Decoded], DataFrame]]] = {
+    OWNERSHIP: lambda of: ownership(of[GENERATIONS], of[GROUP_EVENTS], of[_NAMES]),
+    REBALANCES: lambda of: rebalances(of[GENERATIONS], of[GROUP_EVENTS], of[COMMITS], of[_NAMES]),
+    LAG: lambda of: lag(of[COMMITS], of[LOG_ENDS]),
+}
+
+
+def _in_time(frame: DataFrame, wanted: Wanted) -> DataFrame:
+    return within(frame, time_of(wanted.since_ms), time_of(wanted.until_ms))

@@ -1,0 +1,114 @@
+"""From tables to the facts of a report: Spark adds up, and what is collected is bounded by `Limits`."""
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Final, TypeVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import TimestampType
+
+from kcoord.pipeline.report.frames import Frames
+from kcoord.pipeline.report.group_facts import group_facts
+from kcoord.pipeline.report.model import (
+    FlappingMember,
+    Limits,
+    NeverCaughtUp,
+    RejectedReason,
+    ReportFacts,
+    RestlessGroup,
+    Scanned,
+    Some,
+    StandingPartition,
+)
+from kcoord.pipeline.report.overview_frames import ranked_groups, rejected_reasons
+from kcoord.pipeline.report.scales import bucket_seconds
+from kcoord.pipeline.transforms.behind import never_caught_up, standing_partitions
+from kcoord.pipeline.transforms.filters import within
+from kcoord.pipeline.transforms.period import period_of, time_of
+from kcoord.pipeline.transforms.restless import flapping_members, restless_groups
+from kcoord.pipeline.transforms.timeline import lag_period, lag_timeline, partition_timeline
+
+Finding = TypeVar("Finding", RestlessGroup, FlappingMember, NeverCaughtUp, StandingPartition, RejectedReason)
+_ALL: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a report was asked for, and when."""
+
+    place: str
+    made_at: datetime
+    since: datetime | None = None
+    until: datetime | None = None
+    hours: float = 1.0
+    """How many there are in that, as far as it was read."""
+
+
+def gather(frames: Frames, asked: Asked, limits: Limits | None = None) -> ReportFacts:
+    """Everything that is in the report."""
+    behind = lag_timeline(frames.lag, frames.log_ends, pieces=1, since=asked.since, until=asked.until)
+    ranked = ranked_groups(frames.commits, frames.generations, frames.group_events, frames.rebalances, behind)
+    ranked.persist()  # few rows that take long to make, and are read twice
+    try:
+        return _gather(frames, ranked, asked, limits or Limits())
+    finally:
+        ranked.unpersist()
+
+
+def _gather(frames: Frames, ranked: DataFrame, asked: Asked, limits: Limits) -> ReportFacts:
+    # Of a group that commits no more the logs that it does not read tell on.
+    logs = lag_period(frames.lag, frames.log_ends, since=asked.since, until=asked.until)
+    read = period_of(frames.commits, frames.generations, frames.group_events).with_(logs)
+    first, last = read.first, read.last
+    piece = 1.0 if first is None or last is None else bucket_seconds(first, last, most=limits.pieces)
+    [totals] = ranked.agg(
+        f.count("*").alias("groups"), f.sum("commits").alias("commits"), f.sum("rebalances").alias("rebalances")
+    ).collect()
+    groups = ranked.limit(limits.groups).collect()
+    committed = within(frames.lag, asked.since, asked.until)
+    stands = standing_partitions(frames.lag, frames.log_ends, since=asked.since, until=asked.until)
+    own = frames.of_groups([each.group for each in groups])
+    behind = partition_timeline(
+        own.lag, own.log_ends, pieces=limits.pieces, since=asked.since, until=asked.until
+    ).persist()
+    try:
+        pages = group_facts(own, groups, behind, piece, limits, asked.until) if groups else []
+    finally:
+        behind.unpersist()
+    return ReportFacts(
+        place=asked.place,
+        made_at=asked.made_at,
+        since=asked.since,
+        until=asked.until,
+        first_at=first,
+        last_at=last,
+        piece_seconds=piece,
+        scanned=scanned_facts(frames.scanned),
+        commit_count=totals.commits or 0,
+        rebalance_count=totals.rebalances or 0,
+        groups=Some(rows=tuple(pages), total=totals.groups),
+        restless=_some(
+            restless_groups(frames.rebalances, hours=asked.hours, most=_ALL), RestlessGroup, limits.findings
+        ),
+        flapping=_some(flapping_members(frames.memberships, most=_ALL), FlappingMember, limits.findings),
+        never_caught_up=_some(never_caught_up(committed, read_until=logs.last), NeverCaughtUp, limits.findings),
+        standing=_some(stands, StandingPartition, limits.findings),
+        rejected=_some(rejected_reasons(frames.rejected), RejectedReason, limits.findings),
+    )
+
+
+def scanned_facts(scanned: DataFrame) -> Scanned:
+    names = [each.name for each in fields(Scanned)]
+    [sums] = scanned.agg(*(f.sum(name).alias(name) for name in names)).collect()
+    return Scanned(**{name: sums[name] or 0 for name in names})
+
+
+def _some(frame: DataFrame, finding: type[Finding], limit: int) -> Some[Finding]:
+    """The first rows as findings, whose fields have the names of their columns; and how many there are."""
+    names: list[str] = [each.name for each in fields(finding)]
+    times = {each.name for each in frame.schema if each.dataType == TimestampType()} & {*names}
+    wanted = frame.select(*(f.unix_millis(name).alias(name) if name in times else name for name in names))
+    rows = [row.asDict() for row in wanted.limit(limit).collect()]
+    found = [finding(**{**row, **{name: time_of(row[name]) for name in times}}) for row in rows]
+    return Some(rows=tuple(found), total=len(rows) if len(rows) < limit else frame.count())

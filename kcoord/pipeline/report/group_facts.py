@@ -1,0 +1,157 @@
+"""The pages of groups: rows of Spark as the facts that pictures are drawn from."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import TypeVar
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as f
+
+from kcoord.admin.times import EPOCH
+from kcoord.pipeline.report.frames import Frames
+from kcoord.pipeline.report.group_frames import (
+    commit_counts,
+    lag_of_partitions,
+    latest_members,
+    latest_rebalances,
+    longest_ownerships,
+    marks,
+)
+from kcoord.pipeline.report.model import (
+    GroupFacts,
+    Limits,
+    Member,
+    OwnedPartition,
+    OwnedSpan,
+    PartitionLine,
+    Point,
+    Rebalance,
+    RebalanceMark,
+    Some,
+)
+from kcoord.pipeline.transforms.period import time_of
+from kcoord.pipeline.transforms.timeline import added_up
+
+Fact = TypeVar("Fact")
+
+
+def group_facts(
+    own: Frames, groups: Sequence[Row], timeline: DataFrame, piece: float, limits: Limits, until: datetime | None
+) -> list[GroupFacts]:
+    """A page for each of the rows of `ranked_groups`, in their order; with what is their own, and the
+    `partition_timeline` of it. It is about the time before `until`."""
+    piece_ms = round(piece * 1000)
+    marked = _by_group(marks(own.rebalances, piece_ms))
+    rebalanced = _by_group(latest_rebalances(own.rebalances, limits))
+    members = _by_group(latest_members(own.memberships, limits))
+    owned = _by_group(longest_ownerships(own.ownership, limits))
+    committed = _by_group(commit_counts(own.commits, piece_ms))
+    behind = _by_group(added_up(timeline).withColumn("piece", f.unix_millis("at")))
+    single = _by_group(lag_of_partitions(timeline, limits))
+    return [
+        GroupFacts(
+            group=each.group,
+            kind=each.kind,
+            state=_state(each, members[each.group], until),
+            protocol_type=each.protocol_type,
+            protocol=each.protocol,
+            rebalance_count=each.rebalances,
+            lost_ms=each.lost_ms,
+            commit_count=each.commits,
+            marks=tuple(map(_mark, marked[each.group])),
+            rebalances=Some(rows=tuple(map(_rebalance, rebalanced[each.group])), total=each.changes),
+            members=_of_all(map(_member, members[each.group]), members[each.group], "members"),
+            ownership=_of_all(_owned(owned[each.group]), owned[each.group], "partitions"),
+            commits=tuple(_point(row.piece, row.commits / piece) for row in committed[each.group]),
+            lag=tuple(_point(row.piece, row.lag) for row in behind[each.group]),
+            lag_seconds=tuple(
+                _point(row.piece, None if row.lag_ms is None else row.lag_ms / 1000) for row in behind[each.group]
+            ),
+            partition_lag=_of_all(_lines(single[each.group]), single[each.group], "partitions"),
+        )
+        for each in groups
+    ]
+
+
+def _state(group: Row, members: Sequence[Row], until: datetime | None) -> str | None:
+    """As the log tells it; that a group of a newer kind has no members is told by those who went."""
+    if group.state is not None or group.kind is None:
+        return str(group.state) if group.state is not None else None
+    remain = [row for row in members if not row.has_gone or (until and row.last_at and _at(row.last_at) >= until)]
+    return None if remain else "Empty"
+
+
+def _at(milliseconds: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def _by_group(frame: DataFrame) -> Mapping[str, Sequence[Row]]:
+    """Collected, and in its order; a group without rows has none."""
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in frame.collect():
+        found[row.group].append(row)
+    return found
+
+
+def _of_all(facts: Iterable[Fact], rows: Sequence[Row], total: str) -> Some[Fact]:
+    """Every row says by its own column how many there are in all."""
+    return Some(rows=tuple(facts), total=rows[0][total] if rows else 0)
+
+
+def _point(milliseconds: int, value: float | None) -> Point:
+    return Point(at=_at(milliseconds), value=value)
+
+
+def _mark(row: Row) -> RebalanceMark:
+    return RebalanceMark(
+        cause=row.cause, first=_at(row.first), last=_at(row.last), rebalances=row.rebalances, lost_ms=row.lost_ms
+    )
+
+
+def _rebalance(row: Row) -> Rebalance:
+    return Rebalance(
+        generation=row.generation,
+        started_at=time_of(row.started_at),
+        ended_at=time_of(row.ended_at),
+        duration_ms=row.duration_ms,
+        causes=tuple(row.causes or ()),
+        joined=Some(rows=tuple(row.joined or ()), total=row.joined_count),
+        left=Some(rows=tuple(row.left or ()), total=row.left_count),
+        members=row.members,
+        moved_partitions=row.moved_partitions,
+        pause_ms=row.pause_ms,
+    )
+
+
+def _member(row: Row) -> Member:
+    return Member(
+        member_id=row.member_id,
+        instance_id=row.instance_id,
+        client_id=row.client_id,
+        client_host=row.client_host,
+        first_at=time_of(row.first_at),
+        last_at=time_of(row.last_at),
+    )
+
+
+def _owned(rows: Sequence[Row]) -> Iterator[OwnedPartition]:
+    for (topic, partition), own in groupby(rows, key=lambda row: (row.topic, row.partition)):
+        spans = list(own)
+        yield OwnedPartition(topic=topic, partition=partition, spans=_of_all(map(_span, spans), spans, "spans"))
+
+
+def _span(row: Row) -> OwnedSpan:
+    return OwnedSpan(
+        member_id=row.member_id,
+        instance_id=row.instance_id,
+        owned_from=time_of(row.owned_from),
+        owned_until=time_of(row.owned_until),
+    )
+
+
+def _lines(rows: Sequence[Row]) -> Iterator[PartitionLine]:
+    for (topic, partition), own in groupby(rows, key=lambda row: (row.topic, row.partition)):
+        points = tuple(_point(row.piece, row.lag) for row in own)
+        yield PartitionLine(topic=topic, partition=partition, points=points)

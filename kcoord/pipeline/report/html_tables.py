@@ -1,0 +1,49 @@
+"""Tables of the page, and the figures at its head."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from kcoord.admin.saying import say_count
+from kcoord.pipeline.report.elements import Child, Markup, el
+from kcoord.pipeline.report.model import Some
+
+Kind = Literal["text", "name", "number", "time"]
+
+_CLASSES: Final[dict[Kind, str | None]] = {"text": None, "name": "name", "number": "n", "time": "t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    label: str
+    kind: Kind = "text"
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[Child]], *, caption: Child = None) -> Markup:
+    """It scrolls by itself where the screen is narrower."""
+    heads = [el("th", column.label, class_=_head_class(column), scope="col") for column in columns]
+    body = [el("tr", *map(_cell, columns, cells)) for cells in rows]
+    told = el("caption", caption) if caption else None
+    # tabindex: what scrolls must be reached by the keyboard, too.
+    return el(
+        "div", el("table", told, el("thead", el("tr", *heads)), el("tbody", *body)), class_="scroll", tabindex="0"
+    )
+
+
+def figures(pairs: Iterable[tuple[str, Child]]) -> Markup:
+    return el("dl", *(el("div", el("dt", name), el("dd", value)) for name, value in pairs))
+
+
+def left_out(some: Some[object], thing: str, *, which: str) -> str | None:
+    """A sentence about what is not shown, if there is such a thing."""
+    if not some.left_out:
+        return None
+    return f"Shown: {len(some.rows):,} of {say_count(some.total, thing)}, {which}."
+
+
+def _head_class(column: Column) -> str | None:
+    return "n" if column.kind == "number" else None
+
+
+def _cell(column: Column, cell: Child) -> Markup:
+    return el("td", cell, class_=_CLASSES[column.kind])

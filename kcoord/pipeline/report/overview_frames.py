@@ -1,0 +1,92 @@
+"""What the first page is made of: the groups in their order, what was rejected."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from kcoord.pipeline.transforms.events import GROUP_RECORDS
+from kcoord.pipeline.transforms.history import surely
+
+_MODERN: Final = r"^(Consumer|Share|Streams)Group"
+
+
+def ranked_groups(
+    commits: DataFrame, generations: DataFrame, group_events: DataFrame, rebalances: DataFrame, timeline: DataFrame
+) -> DataFrame:
+    """A row for each group: the most restless first, then those with the largest lag, then by name.
+
+    One that wrote nothing in the time that was asked for is here if it was behind in it, as `lag_timeline` has it.
+    `changes` are the rows of `rebalances`: static members that came back without one are among them.
+    """
+    is_rebalance = ~surely(f.col("generation") == f.col("from_generation"))
+    committed = commits.groupBy("group").agg(f.count_if(~f.col("tombstone")).alias("commits"))
+    changed = rebalances.groupBy("group").agg(
+        f.count_if(is_rebalance).alias("rebalances"),
+        f.count("*").alias("changes"),
+        f.sum("duration_ms").alias("lost_ms"),
+    )
+    behind = timeline.groupBy("group").agg(f.max("highest_lag").alias("peak_lag"))
+    is_told = f.col("commits").isNotNull() | f.col("kind").isNotNull() | (f.col("peak_lag") > 0)
+    counts = ("commits", "rebalances", "changes", "lost_ms")
+    return (
+        committed.join(kinds(generations, group_events), on="group", how="full")
+        .join(changed, on="group", how="left")
+        .join(behind, on="group", how="full")
+        .where(is_told)
+        .orderBy(f.col("rebalances").desc_nulls_last(), f.col("peak_lag").desc_nulls_last(), "group")
+        .select(
+            "group",
+            "kind",
+            "state",
+            "protocol_type",
+            "protocol",
+            *(f.coalesce(name, f.lit(0)).alias(name) for name in counts),
+        )
+    )
+
+
+def kinds(generations: DataFrame, group_events: DataFrame) -> DataFrame:
+    """What each group is, by its newest record; a group may change from classic to consumer and back.
+
+    Of the newer kinds the log tells no state, but that the group was deleted: its own tombstone is the last of them.
+    """
+    newest = f.struct("source_offset", "appended_at")
+    classic = generations.groupBy("group").agg(
+        f.max_by(f.struct("state", "protocol_type", "protocol"), newest).alias("told"),
+        f.max(newest).alias("classic_at"),
+    )
+    modern = group_events.groupBy("group").agg(
+        f.max_by(f.struct("record_name", "record_type", "tombstone"), newest).alias("event"),
+        f.max(newest).alias("modern_at"),
+    )
+    is_classic = f.col("classic_at").isNotNull() & (
+        f.col("modern_at").isNull() | (f.col("classic_at") > f.col("modern_at"))
+    )
+    modern_kind = f.lower(f.regexp_extract("event.record_name", _MODERN, 1))
+    is_deleted = f.col("event.tombstone") & f.col("event.record_type").isin(*GROUP_RECORDS)
+    return (
+        classic.join(modern, on="group", how="full")
+        .withColumn("told", f.when(is_classic, f.col("told")))
+        .select(
+            "group",
+            f.when(is_classic, "classic").otherwise(modern_kind).alias("kind"),
+            f.when(is_classic, f.col("told.state")).when(is_deleted, "Dead").alias("state"),
+            "told.protocol_type",
+            "told.protocol",
+        )
+    )
+
+
+def rejected_reasons(rejected: DataFrame) -> DataFrame:
+    """The most frequent first."""
+    return (
+        rejected.groupBy("reason", "what")
+        .agg(
+            f.count("*").alias("rows"),
+            f.sum("records").alias("records"),
+            f.max("appended_at").alias("last_at"),
+        )
+        .orderBy(f.col("records").desc(), f.col("rows").desc(), "reason", "what")
+        .select("reason", "what", "rows", "records", "last_at")
+    )

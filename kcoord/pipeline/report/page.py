@@ -1,0 +1,65 @@
+"""The report as one HTML file: an overview, and a page for each group.
+
+CSS alone shows one page at a time (`:target`); where that is not understood, and on paper, they follow each other.
+There is no script, and a policy in the head forbids all: names come from clients, and are shown to those who may do
+more than they.
+"""
+
+from base64 import b64encode
+from datetime import timedelta
+from hashlib import sha256
+from typing import Final
+
+from kcoord.pipeline.report.elements import Markup, el, together
+from kcoord.pipeline.report.group_page import group_page
+from kcoord.pipeline.report.model import GroupFacts, ReportFacts
+from kcoord.pipeline.report.overview import overview
+from kcoord.pipeline.report.scales import TimeScale, time_scale
+from kcoord.pipeline.report.style import STYLE
+from kcoord.pipeline.report.words import named, short_name
+
+_STYLE_HASH: Final = b64encode(sha256(STYLE.encode()).digest()).decode()
+_POLICY: Final = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
+
+
+def render(facts: ReportFacts) -> str:
+    """The whole file. It needs nothing else: no network, no script, no font."""
+    scale = time_scale(facts.first_at, facts.last_at)
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", name="generator", content="kcoord"),
+        el("title", f"Groups of {short_name(facts.place)}"),
+        el("style", Markup(STYLE)),
+    )
+    return f"<!DOCTYPE html>\n{el('html', head, el('body', *_pages(facts, scale)), lang='en')}\n"
+
+
+def _pages(facts: ReportFacts, scale: TimeScale) -> list[Markup]:
+    groups = facts.groups.rows
+    # By number: a name is no anchor.
+    anchors = {each.group: f"group-{number}" for number, each in enumerate(groups, 1)}
+    piece = timedelta(seconds=facts.piece_seconds)
+    first = el("section", overview(facts, scale, anchors), id="overview", class_="page")
+    others = [
+        el("section", _links(groups, number), group_page(each, scale, piece), id=anchors[each.group], class_="page")
+        for number, each in enumerate(groups)
+    ]
+    return [first, *others, el("footer", "Made by kcoord pipeline report.", class_="quiet")]
+
+
+def _links(groups: tuple[GroupFacts, ...], number: int) -> Markup:
+    before, after = number - 1, number + 1
+    return el(
+        "nav",
+        el("a", "Overview", href="#overview"),
+        _link(groups[before], before, "Before: ") if before >= 0 else None,
+        _link(groups[after], after, "Next: ") if after < len(groups) else None,
+        aria_label="pages",
+    )
+
+
+def _link(facts: GroupFacts, number: int, word: str) -> Markup:
+    return el("a", together(word, named(short_name(facts.group))), href=f"#group-{number + 1}")

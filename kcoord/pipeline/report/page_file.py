@@ -1,0 +1,48 @@
+"""The file that a report goes to: looked at before the work begins, and there as a whole or not at all."""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcoord.pipeline.tables import check_writable
+
+
+class BadFile(ValueError):
+    """A file that a report cannot be written to."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    path: Path
+
+    def prepare(self, *, replaces: bool = False) -> None:
+        """Whether one may write there. Raises BadFile, OSError."""
+        if self.path.is_dir():
+            raise BadFile(f"{self.path} is a folder: --out is a file, such as {self.path / 'report.html'}")
+        if self.path.exists() and not replaces:
+            raise BadFile(f"{self.path} exists already: name another file, or say --overwrite")
+        if not self.path.parent.is_dir():
+            raise BadFile(f"{self.path.parent}: no such folder")
+        check_writable(self.path.parent, named=self.path)
+
+    def write(self, page: str) -> int:
+        """How many bytes it has. Raises OSError, and leaves then what was there."""
+        content = page.encode()
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            Path(name).chmod(0o666 & ~_umask())
+            Path(name).replace(self.path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        return len(content)
+
+
+def _umask() -> int:
+    """Which can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,68 @@
+"""Numbers, times and names as the report says them. Times are UTC, and the page says so once."""
+
+from datetime import datetime
+from typing import Final
+
+from kcoord.admin.durations import say_duration
+from kcoord.pipeline.report.elements import Markup, el
+
+UNKNOWN: Final = "–"
+_LONGEST: Final = 300  # more than any topic's name; a client id may have 32,767 characters
+_SHORT: Final = 60
+
+
+def number(count: float | None) -> str:
+    if count is None:
+        return UNKNOWN
+    return f"{count:,.0f}"
+
+
+def rate(count: float | None) -> str:
+    """With a digit behind the point where that says something."""
+    if count is None:
+        return UNKNOWN
+    return f"{count:,.1f}" if abs(count) < 10 else f"{count:,.0f}"
+
+
+def short_number(count: float) -> str:
+    """For an axis: 1,500, then 1.5M."""
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if abs(count) >= size:
+            return _rounded(count / size) + unit
+    return _rounded(count)
+
+
+def duration(milliseconds: float | None) -> str:
+    return UNKNOWN if milliseconds is None else say_duration(milliseconds / 1000)
+
+
+def moment(at: datetime | None) -> str:
+    """To the millisecond, as the log has it: 2026-11-16 10:05:30.250."""
+    return UNKNOWN if at is None else at.isoformat(sep=" ", timespec="milliseconds")[:23]
+
+
+def about(at: datetime) -> str:
+    """Of what is only known to be in a piece of the time: to the second."""
+    return moment(at)[:19]
+
+
+def named(name: str | None) -> Markup:
+    """A name for a line of text: it may be of any script, and what it is does not turn the words around it."""
+    return el("bdi", UNKNOWN if name is None else shortened(name, _LONGEST))
+
+
+def short_name(name: str) -> str:
+    """A name where there is little room."""
+    return shortened(name, _SHORT)
+
+
+def shortened(name: str, most: int) -> str:
+    """The beginning and the end: member ids differ at their end."""
+    if len(name) <= most:
+        return name
+    end = most // 3
+    return f"{name[: most - end - 1]}…{name[-end:]}"
+
+
+def _rounded(count: float) -> str:
+    return f"{count:,.0f}" if count == int(count) or count >= 1000 else f"{count:.3g}"

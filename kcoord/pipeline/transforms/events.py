@@ -1,0 +1,119 @@
+"""The records of consumer (KIP-848), share and streams groups, read: three roles that all of them have.
+
+| role    | consumer, share, streams | says                                                            |
+|---------|--------------------------|-----------------------------------------------------------------|
+| group   | 3, 11, 17                | the group's epoch: one more at each change of members or topics |
+| member  | 5, 10, 19                | who a member is, and what it subscribes to                      |
+| current | 8, 14, 22                | which epoch a member has come to, and what it owns              |
+| pattern | 16                       | the topics that a regular expression stands for                 |
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from kcoord.pipeline.transforms.history import in_order, once, until_now
+
+GROUP: Final = "group"
+MEMBER: Final = "member"
+CURRENT: Final = "current"
+PATTERN: Final = "pattern"
+
+GROUP_RECORDS: Final = (3, 11, 17)
+_ROLES: Final = {GROUP: GROUP_RECORDS, MEMBER: (5, 10, 19), CURRENT: (8, 14, 22), PATTERN: (16,)}
+CONSUMER, SHARE, STREAMS = "consumer", "share", "streams"
+_KINDS: Final = {CONSUMER: (3, 5, 8, 16), SHARE: (10, 11, 14), STREAMS: (17, 19, 22)}
+_STABLE, _STABLE_STREAMS = 0, 1  # Kafka's MemberState of modern groups, and that of streams groups
+
+_PARTITIONS: Final = "ARRAY<STRUCT<topicId STRING, partitions ARRAY<INT>>>"
+_FIELDS: Final = f"""
+    epoch INT, metadataHash BIGINT,
+    instanceId STRING, clientId STRING, clientHost STRING,
+    subscribedTopicNames ARRAY<STRING>, subscribedTopicRegex STRING, topologyEpoch INT,
+    memberEpoch INT, state INT, assignedPartitions {_PARTITIONS}, partitionsPendingRevocation {_PARTITIONS}
+"""
+
+
+def read_events(group_events: DataFrame) -> DataFrame:
+    """Each event that has a role, once, with the fields of its payload, and with what is known by then: who its member
+    is, how often its group was deleted (`life`), and which record began the group's epoch (`change_offset`)."""
+    values = f.from_json("payload", _FIELDS)
+    stable = f.when(f.col("kind") == STREAMS, _STABLE_STREAMS).otherwise(_STABLE)
+    is_epoch = f.col("role") == GROUP
+    by_now = until_now(in_order("group"))
+    who = f.struct(
+        f.col("values.instanceId").alias("instance_id"),
+        f.col("values.clientId").alias("client_id"),
+        f.col("values.clientHost").alias("client_host"),
+    )
+    tells_who = (f.col("role") == MEMBER) & ~f.col("tombstone")
+    return (
+        once(group_events.withColumn("role", _by_number(_ROLES)).where(f.col("role").isNotNull()))
+        .withColumn("kind", _by_number(_KINDS))
+        .withColumn("values", values)
+        .withColumn("who", f.when(tells_who, who))
+        .select(
+            "group",
+            "kind",
+            "role",
+            f.coalesce("member_id", f.lit("")).alias("member_id"),
+            "tombstone",
+            "source_partition",
+            "source_offset",
+            f.col("appended_at").alias("at"),
+            f.col("values.epoch").alias("epoch"),
+            f.col("values.metadataHash").alias("metadata_hash"),
+            f.col("values.memberEpoch").alias("member_epoch"),
+            (f.col("values.state") == stable).alias("is_stable"),
+            f.when(tells_who, _subscription()).alias("subscription"),
+            f.concat(
+                *(
+                    f.coalesce(f"values.{name}", f.array().cast(_PARTITIONS))
+                    for name in ("assignedPartitions", "partitionsPendingRevocation")
+                )
+            ).alias("owned"),
+            f.last("who", ignorenulls=True).over(until_now(in_order("group", "member_id"))).alias("who"),
+            f.sum((is_epoch & f.col("tombstone")).cast("int")).over(by_now).alias("life"),
+            f.last(f.when(is_epoch, f.col("source_offset")), ignorenulls=True).over(by_now).alias("change_offset"),
+        )
+    )
+
+
+def topic_names(commits: DataFrame, group_events: DataFrame) -> DataFrame:
+    """The names of topics by their ids, as far as commits and events tell them; `topic_id` is there once."""
+    named = "ARRAY<STRUCT<topicId STRING, topicName STRING>>"
+    lists = {4: ("topics",), 15: ("initializingTopics", "initializedTopics", "deletingTopics")}
+    told = [
+        group_events.where(f.col("record_type") == number)
+        .select(f.explode(f.from_json("payload", f"{name} {named}")[name]).alias("each"))
+        .select(f.col("each.topicId").alias("topic_id"), f.col("each.topicName").alias("topic"))
+        for number, names in lists.items()
+        for name in names
+    ]
+    committed = commits.where(f.col("topic_id").isNotNull()).select("topic_id", "topic")
+    every = reduce(DataFrame.union, told, committed)
+    return every.groupBy("topic_id").agg(f.max("topic").alias("topic")).select("topic_id", "topic")
+
+
+def _by_number(words: Mapping[str, Sequence[int]]) -> Column:
+    """The word for the event's type."""
+    chosen = f.lit(None).cast("string")
+    for word, numbers in words.items():
+        chosen = f.when(f.col("record_type").isin(*numbers), word).otherwise(chosen)
+    return chosen
+
+
+def _subscription() -> Column:
+    """As text, to be compared."""
+    topics = f.array_sort(f.coalesce("values.subscribedTopicNames", f.array().cast("ARRAY<STRING>")))
+    return f.to_json(
+        f.struct(
+            topics.alias("topics"),
+            # A member that subscribes to no expression says so by null or by nothing.
+            f.nullif(f.col("values.subscribedTopicRegex"), f.lit("")).alias("expression"),
+            f.col("values.topologyEpoch").alias("topology"),
+        )
+    )

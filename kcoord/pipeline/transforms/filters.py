@@ -1,0 +1,51 @@
+"""Which part of a table is wanted."""
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+_SPANS: Final = (("owned_from", "owned_until"), ("member_from", "member_until"), ("started_at", "ended_at"))
+_TIMES: Final = ("at", "appended_at", "last_at")
+_DAY: Final = "date"
+
+
+def within(frame: DataFrame, since: datetime | None, until: datetime | None) -> DataFrame:
+    """Rows of the time from `since` to before `until`; of what lasts, all that was going on then.
+
+    A row whose time is not known is in no such time.
+    """
+    if since is None and until is None:
+        return frame
+    for begin, end in _SPANS:
+        if begin in frame.columns:
+            return _overlapping(frame, f.col(begin), f.col(end), since, until)
+    (time,) = [name for name in _TIMES if name in frame.columns]
+    return _between(frame, time, since, until)
+
+
+def of_groups(frame: DataFrame, names: Collection[str]) -> DataFrame:
+    """Rows of these groups; of all if none is named."""
+    return frame.where(f.col("group").isin(*names)) if names else frame
+
+
+def _between(frame: DataFrame, time: str, since: datetime | None, until: datetime | None) -> DataFrame:
+    """The day is asked for as well: it is what files are found by."""
+    if since is not None:
+        frame = frame.where((f.col(time) >= f.lit(since)) & (f.col(_DAY) >= f.lit(since.astimezone(UTC).date())))
+    if until is not None:
+        frame = frame.where((f.col(time) < f.lit(until)) & (f.col(_DAY) <= f.lit(until.astimezone(UTC).date())))
+    return frame
+
+
+def _overlapping(
+    frame: DataFrame, begin: Column, end: Column, since: datetime | None, until: datetime | None
+) -> DataFrame:
+    """What has not ended goes on; what has no beginning that is known, was there when it ended."""
+    if since is not None:
+        frame = frame.where(f.coalesce(end >= f.lit(since), begin.isNotNull()))
+    if until is not None:
+        frame = frame.where(f.coalesce(begin, end) < f.lit(until))
+    return frame

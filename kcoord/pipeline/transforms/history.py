@@ -1,0 +1,97 @@
+"""Records in their order, and what lasted from one to another.
+
+All records of a group are in one partition of `__consumer_offsets`, so that their offsets are their order; times are
+not, since many records have the same. A record that was read twice, from two copies of a segment, counts once.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as f
+
+_POSITION: Final = ("source_partition", "source_offset")
+
+
+def once(records: DataFrame) -> DataFrame:
+    """Each record one time."""
+    return records.dropDuplicates(["group", *_POSITION])
+
+
+def in_order(*keys: str) -> WindowSpec:
+    """The records of each key, from the oldest on."""
+    return Window.partitionBy(*keys).orderBy(*_POSITION)
+
+
+def until_now(window: WindowSpec) -> WindowSpec:
+    return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+
+def surely(condition: Column) -> Column:
+    """False where it cannot be told."""
+    return f.coalesce(condition, f.lit(False))
+
+
+def day_of(time: str) -> Column:
+    return f.to_date(f.col(time)).alias("date")
+
+
+def milliseconds_between(start: Column, end: Column) -> Column:
+    return (f.unix_millis(end) - f.unix_millis(start)).cast("long")
+
+
+def snapshots(records: DataFrame) -> DataFrame:
+    """Records that each replace the one before of the same group and line, numbered, and with what comes next.
+
+    A classic group is one line: its record has all its members. Of the newer kinds each member is one: `line` is its
+    id. They come with `at` and `generation`.
+    """
+    line = in_order("group", "line")
+    following = f.struct(f.col("at"), f.col("generation"), f.col("source_offset"))
+    return records.withColumn("turn", f.row_number().over(line)).withColumn("next", f.lead(following).over(line))
+
+
+def spells(held: DataFrame, keys: Sequence[str], facts: Sequence[str]) -> DataFrame:
+    """From when to when a thing was there without a break, where `held` has a row for each thing in each snapshot.
+
+    A thing is known by its keys; its facts are those of its last snapshot. A member that stays while its group changes
+    its kind is in another line after it, and of the same moment: that is no break.
+    """
+    thing = ["group", *keys]
+    nth = f.dense_rank().over(Window.partitionBy("line", *thing).orderBy("turn"))
+    unbroken = (
+        held.withColumn("run", f.col("turn") - nth)
+        .groupBy("line", *thing, "run")
+        .agg(
+            f.min("source_partition").alias("source_partition"),
+            f.min("source_offset").alias("source_offset"),
+            f.min_by(f.struct("at", "generation"), "turn").alias("start"),
+            f.max_by("next", "turn").alias("end"),
+            f.max_by(f.struct(*facts), "turn").alias("facts"),
+        )
+    )
+    before = in_order(*thing)
+    is_carried_on = (f.lag("line").over(before) != f.col("line")) & (f.lag("end.at").over(before) == f.col("start.at"))
+    begins = f.when(is_carried_on, 0).otherwise(1)
+    return (
+        unbroken.withColumn("begins", begins)
+        .withColumn("spell", f.sum("begins").over(until_now(before)))
+        .groupBy(*thing, "spell")
+        .agg(
+            f.min("source_offset").alias("from_offset"),
+            f.min_by("start", "source_offset").alias("start"),
+            f.max_by("end", "source_offset").alias("end"),
+            f.max_by("facts", "source_offset").alias("facts"),
+        )
+        .select(
+            *thing,
+            "facts.*",
+            f.col("start.generation").alias("from_generation"),
+            f.col("end.generation").alias("until_generation"),
+            f.col("start.at").alias("from_at"),
+            f.col("end.at").alias("until_at"),
+            f.col("end").isNotNull().alias("has_ended"),
+            "from_offset",
+            f.col("end.source_offset").alias("until_offset"),
+        )
+    )

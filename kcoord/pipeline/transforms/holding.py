@@ -1,0 +1,101 @@
+"""Who held which partition in each record: what ownership and moved partitions are made of."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from kcoord.pipeline.transforms.events import CURRENT, MEMBER, read_events
+from kcoord.pipeline.transforms.history import in_order, once, snapshots, until_now
+
+FACTS: Final = ("instance_id", "client_id", "client_host")
+CLASSIC: Final = "classic"
+_RECORD: Final = (
+    *("group", "kind", "line", "life", "source_partition", "source_offset", "at", "generation", "turn", "next"),
+    "change_offset",
+)
+"""`line`, `turn` and `next` are of `history.snapshots`; `change_offset` is the record that began the change."""
+
+
+def classic_partitions(generations: DataFrame) -> DataFrame:
+    """A row for each partition that a generation gave to a member."""
+    member = f.col("member")
+    return (
+        _classic(generations)
+        .select(*_RECORD, f.explode("members").alias("member"))
+        .select(
+            *_RECORD,
+            member.member_id.alias("member_id"),
+            *(member[name].alias(name) for name in FACTS),
+            f.explode(member.assignment.assigned).alias("given"),
+        )
+        .select(
+            *_RECORD,
+            "member_id",
+            *FACTS,
+            f.col("given.topic").alias("topic"),
+            f.explode("given.partitions").alias("partition"),
+        )
+    )
+
+
+def classic_members(generations: DataFrame) -> DataFrame:
+    """A row for each member of a generation."""
+    member = f.col("member")
+    return (
+        _classic(generations)
+        .select(*_RECORD, f.explode("members").alias("member"))
+        .select(*_RECORD, member.member_id.alias("member_id"), *(member[name].alias(name) for name in FACTS))
+    )
+
+
+def modern_partitions(group_events: DataFrame, names: DataFrame) -> DataFrame:
+    """A row for each partition of a current assignment, of consumer and share groups.
+
+    A partition that a member was told to give back is still its own: nobody gets it before the member has done so.
+    """
+    return (
+        _modern(group_events, CURRENT)
+        .select(*_RECORD, "member_id", "who.*", f.explode("owned").alias("given"))
+        .select(
+            *_RECORD,
+            "member_id",
+            *FACTS,
+            f.col("given.topicId").alias("topic_id"),
+            f.explode("given.partitions").alias("partition"),
+        )
+        .join(f.broadcast(names), on="topic_id", how="left")
+        .select(*_RECORD, "member_id", *FACTS, f.coalesce("topic", "topic_id").alias("topic"), "partition")
+    )
+
+
+def modern_members(group_events: DataFrame) -> DataFrame:
+    """A row for each record that says who a member is."""
+    return _modern(group_events, MEMBER).where(~f.col("tombstone")).select(*_RECORD, "member_id", "who.*")
+
+
+def _classic(generations: DataFrame) -> DataFrame:
+    deleted = f.sum(f.col("tombstone").cast("int")).over(until_now(in_order("group")))
+    return snapshots(
+        once(generations).select(
+            "group",
+            f.lit(CLASSIC).alias("kind"),
+            f.lit("").alias("line"),
+            deleted.alias("life"),
+            "source_partition",
+            "source_offset",
+            f.col("source_offset").alias("change_offset"),
+            f.col("appended_at").alias("at"),
+            "generation",
+            "members",
+        )
+    )
+
+
+def _modern(group_events: DataFrame, role: str) -> DataFrame:
+    return snapshots(
+        read_events(group_events)
+        .where(f.col("role") == role)
+        .withColumn("line", f.col("member_id"))
+        .withColumn("generation", f.col("member_epoch"))
+    )

@@ -1,0 +1,41 @@
+"""How long a group committed nothing around a change: from its last commit before to the first one after."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as f
+
+from kcoord.pipeline.transforms.history import in_order, milliseconds_between, until_now
+
+
+def with_pauses(changes: DataFrame, commits: DataFrame) -> DataFrame:
+    """The changes with their `pause_ms`.
+
+    Changes that no commit parts are one pause: it is the first one's, so that pauses can be added up. A group without
+    members does not pause: neither when it becomes empty nor when it begins again.
+    """
+    position = ["group", "source_partition", "source_offset"]
+    change = f.struct(*changes.columns)
+    marks = changes.select(*position, change.alias("change"), f.lit(None).cast("timestamp").alias("at"))
+    committed = commits.where(~f.col("tombstone")).select(*position, f.col("appended_at").alias("at"))
+    # The few stretches between changes, each with its first and its last commit, instead of all commits.
+    stretches = (
+        marks.unionByName(committed, allowMissingColumns=True)
+        .withColumn("stretch", f.count("change").over(until_now(in_order("group"))))
+        .groupBy("group", "stretch")
+        .agg(
+            f.first("change", ignorenulls=True).alias("change"),
+            f.min("at").alias("first_at"),
+            f.max("at").alias("last_at"),
+        )
+    )
+    in_turn = Window.partitionBy("group").orderBy("stretch")
+    # Backwards: a window that looks ahead to its end reads all of it again for each row.
+    ahead = Window.partitionBy("group", "emptied").orderBy(f.desc("stretch"))
+    is_at_work = (f.col("change.members") > 0) & (f.coalesce("change.members_before", f.lit(1)) > 0)
+    pause = milliseconds_between(f.col("before_at"), f.col("after_at"))
+    return (
+        stretches.withColumn("emptied", f.count_if(f.col("change.members") == 0).over(until_now(in_turn)))
+        .withColumn("before_at", f.lag("last_at").over(in_turn))
+        .withColumn("after_at", f.last("first_at", ignorenulls=True).over(until_now(ahead)))
+        .where(f.col("change").isNotNull())
+        .select("change.*", f.when(is_at_work, pause).alias("pause_ms"))
+    )

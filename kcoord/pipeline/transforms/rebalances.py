@@ -1,0 +1,60 @@
+"""Each change from one generation, or epoch, to the next: how long it took, why it was, and what it did."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from kcoord.pipeline.transforms.causes import LEFT, UNKNOWN, ids, member_causes, with_other_causes
+from kcoord.pipeline.transforms.epoch_changes import epoch_changes
+from kcoord.pipeline.transforms.events import CONSUMER
+from kcoord.pipeline.transforms.generation_changes import generation_changes
+from kcoord.pipeline.transforms.history import in_order, milliseconds_between, surely
+from kcoord.pipeline.transforms.holding import CLASSIC
+from kcoord.pipeline.transforms.pauses import with_pauses
+from kcoord.pipeline.transforms.shifts import shifts
+
+
+def rebalances(generations: DataFrame, group_events: DataFrame, commits: DataFrame, names: DataFrame) -> DataFrame:
+    """The table `rebalances`. `names` is of `topic_names`."""
+    changes = generation_changes(generations).unionByName(epoch_changes(group_events))
+    shifted = shifts(generations, group_events, names).withColumnRenamed("change_offset", "source_offset")
+    came, went = f.col("came"), f.col("went")
+    is_known = came.isNotNull()
+    causes = with_other_causes(
+        member_causes(came, went),
+        subscription_changed=f.col("subscription_changed"),
+        handed_over=f.col("regained") > 0,
+        partitions_changed=f.col("topics_changed") | (f.col("fresh") > 0) | (f.col("lost") > 0),
+    )
+    # A group whose life before is not in the log has at least lost its members if it is empty now.
+    cause_of_unknown = f.array(f.when(f.col("members") == 0, LEFT).otherwise(UNKNOWN))
+    has_owners = f.col("kind").isin(CLASSIC, CONSUMER)
+    return (
+        _without_conversions(with_pauses(changes, commits))
+        .join(shifted, on=["group", "source_offset"], how="left")
+        .fillna(0, subset=["moved", "fresh", "regained", "lost"])
+        .select(
+            "group",
+            "generation",
+            "from_generation",
+            "started_at",
+            "ended_at",
+            milliseconds_between(f.col("started_at"), f.col("ended_at")).alias("duration_ms"),
+            f.when(is_known, causes).otherwise(cause_of_unknown).alias("causes"),
+            f.when(is_known, ids(came)).alias("joined"),
+            f.when(is_known, ids(went)).alias("left"),
+            "members",
+            f.when(is_known & has_owners, f.col("moved")).alias("moved_partitions"),
+            "pause_ms",
+            f.to_date(f.coalesce("ended_at", "started_at")).alias("date"),
+        )
+    )
+
+
+def _without_conversions(changes: DataFrame) -> DataFrame:
+    """A group that changes its kind is deleted and written anew at the same moment, with the members that it has."""
+    before = f.lag(f.struct("is_deletion", "kind", "ended_at")).over(in_order("group"))
+    moment = f.coalesce("started_at", "ended_at")
+    is_conversion = (
+        f.col("before.is_deletion") & (f.col("before.kind") != f.col("kind")) & (f.col("before.ended_at") == moment)
+    )
+    return changes.withColumn("before", before).where(~f.col("is_deletion") & ~surely(is_conversion)).drop("before")

@@ -1,0 +1,33 @@
+"""confluent-kafka as a member of a consumer group, KIP-848.
+
+The broker plans there, so that the assignor and the times of the session, which a classic member asks for, are its own.
+The generation that is told is the member's epoch.
+"""
+
+from confluent_kafka import Consumer
+
+from tests.clients.group_members.confluent_member import ConfluentMember
+from tests.clients.group_members.member import Join, Membership, run_member
+
+
+class ConsumerProtocolMember(ConfluentMember):
+    def join(self, wish: Join) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": wish.bootstrap,
+                "client.id": wish.client_id,
+                "group.id": wish.group,
+                "group.protocol": "consumer",
+                "max.poll.interval.ms": wish.max_poll_interval_ms,
+                "topic.metadata.refresh.interval.ms": wish.metadata_max_age_ms,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 100,
+            }
+        )
+        self._consumer.subscribe(wish.topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+
+
+if __name__ == "__main__":
+    membership = Membership()
+    run_member(ConsumerProtocolMember(membership), membership)

@@ -1,0 +1,206 @@
+"""The life of a group by what its members told in their callbacks, and what tables must say of it.
+
+An era of a classic group is the time of one plan: a generation, or what is left of one when a static member has come
+back with a new member id. A member that the next rebalance overtakes before it has heard of its share does not tell it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.integration.group_ledger import Plan, plans
+from tests.integration.group_member import Event, Member
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Era:
+    generation: int
+    plan: Plan
+    """By member id; partitions as topic-0."""
+    since_ms: Mapping[str, int]
+    """When the share of each member in this generation was written, or when the member told of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenure:
+    """A member's time with a partition, from the generation that gave it to the one that took it away."""
+
+    partition: str
+    member_id: str
+    from_generation: int
+    until_generation: int | None
+
+    def order(self) -> tuple[str, int, str]:
+        return self.partition, self.from_generation, self.member_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A rebalance, but for when and why."""
+
+    generation: int
+    from_generation: int
+    joined: list[str]
+    left: list[str]
+    members: int
+    moved_partitions: int
+    """From one owner to another; a partition's first owner is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """A partition that a member of a KIP-848 group told of, in ms since 1970."""
+
+    partition: str
+    member_id: str
+    epoch: int
+    since_ms: int
+    until_ms: int | None
+
+
+def told_eras(members: Sequence[Member]) -> list[Era]:
+    """By the members alone. When all have gone there is one more generation, without anybody."""
+    owners = {event.member: member.owner for member in members for event in member.events()}
+    first_told: dict[tuple[int, str], int] = {}
+    for member in members:
+        for event in member.events():
+            first_told.setdefault((event.generation, event.member), milliseconds(event.at))
+    eras: list[Era] = []
+    for generation, plan in plans(members, by_member_id=True).items():
+        since_ms = {member_id: first_told[generation, member_id] for member_id in plan}
+        present: dict[str, str] = {}
+        for member_id in sorted(plan, key=lambda each: since_ms[each]):
+            if owners[member_id] in present:
+                eras.append(_era(generation, plan, since_ms, present.values()))
+            present[owners[member_id]] = member_id
+        eras.append(_era(generation, plan, since_ms, present.values()))
+    have_all_gone = all(member.is_killed or member.events("left") for member in members)
+    return [*eras, Era(generation=eras[-1].generation + 1, plan={}, since_ms={})] if have_all_gone else eras
+
+
+def logged_eras(generations: Iterable[Row]) -> list[Era]:
+    """By the rows of one group, from its first member on: a group is written down as empty when it is first joined."""
+    eras: list[Era] = []
+    first_written: dict[tuple[int, str], int] = {}
+    for row in sorted(generations, key=lambda row: int(row["source_offset"])):
+        plan = {member["member_id"]: _assigned(member) for member in row["members"] or []}
+        generation = row["generation"]
+        for member_id in plan:
+            first_written.setdefault((generation, member_id), milliseconds(row["appended_at"].timestamp()))
+        if plan or eras:
+            since_ms = {member_id: first_written[generation, member_id] for member_id in plan}
+            eras.append(Era(generation=generation, plan=plan, since_ms=since_ms))
+    return eras
+
+
+def assert_same_eras(told: Sequence[Era], logged: Sequence[Era]) -> None:
+    """Share by share, and no share was told before the log had it."""
+    assert [era.generation for era in told] == [era.generation for era in logged]
+    for number, (by_members, by_log) in enumerate(zip(told, logged, strict=True)):
+        overtaken = by_log.plan.keys() - by_members.plan.keys()
+        heard = by_log.plan.keys() - overtaken
+        assert by_members.plan == {member: by_log.plan[member] for member in heard}
+        assert all(by_log.since_ms[member] <= by_members.since_ms[member] for member in heard)
+        assert heard or not by_log.plan, f"nobody has heard of generation {by_log.generation}"
+        still_there = {member for era in told[number + 1 :] for member in era.plan}
+        assert overtaken <= still_there, f"in generation {by_log.generation} {overtaken - still_there} told nothing"
+
+
+def tenures(eras: Sequence[Era]) -> list[Tenure]:
+    """A member that has a partition in two eras one after the other has it without a break."""
+    held: dict[tuple[str, str], int] = {}
+    found: list[Tenure] = []
+    for era in eras:
+        owned = {(partition, member_id) for member_id, share in era.plan.items() for partition in share}
+        found += [_tenure(each, held, era.generation) for each in held.keys() - owned]
+        held = {each: held.get(each, era.generation) for each in owned}
+    found += [_tenure(each, held, None) for each in held]
+    return sorted(found, key=Tenure.order)
+
+
+def changes(eras: Sequence[Era], owners: Mapping[str, str]) -> list[Change]:
+    """From each era to the next, and to the first one; `owners` are those who stay the same with another member id."""
+    found: list[Change] = []
+    last_owners: dict[str, str] = {}
+    before = Era(generation=0, plan={}, since_ms={})
+    for era in eras:
+        now = {partition: owners[member_id] for member_id, share in era.plan.items() for partition in share}
+        moved = [tp for tp, owner in now.items() if last_owners.get(tp, owner) != owner]
+        change = Change(
+            generation=era.generation,
+            from_generation=before.generation,
+            joined=sorted(era.plan.keys() - before.plan.keys()),
+            left=sorted(before.plan.keys() - era.plan.keys()),
+            members=len(era.plan),
+            moved_partitions=len(moved),
+        )
+        found.append(change)
+        last_owners |= now
+        before = era
+    return found
+
+
+def told_holds(members: Iterable[Member]) -> list[Hold]:
+    """Of members that are told only what is new, and what is to go."""
+    found: list[Hold] = []
+    for member in members:
+        held: dict[str, Event] = {}
+        for event in member.events("assigned", "revoked", "lost"):
+            if event.kind == "assigned":
+                held |= dict.fromkeys(event.partitions, event)
+            else:
+                found += [_hold(tp, held.pop(tp), until=event) for tp in event.partitions]
+        found += [_hold(tp, event, until=None) for tp, event in held.items()]
+    return sorted(found, key=lambda hold: (hold.partition, hold.since_ms))
+
+
+def assert_called_back_between(members: Iterable[Member], eras: Sequence[Era], started_ms: Sequence[int]) -> None:
+    """What a member tells of its share in an era it tells before that era's end begins, which waits for it: it gives
+    back what it has before it joins anew or leaves. Whoever is new runs by then, and tells nothing before the log."""
+    ready_ms = {event.member: milliseconds(each.events("ready")[0].at) for each in members for event in each.events()}
+    told = [event for member in members for event in member.events("assigned", "revoked", "lost", "generation")]
+    before = Era(generation=0, plan={}, since_ms={})
+    for era, start in zip(eras, started_ms, strict=True):
+        is_return = era.generation == before.generation
+        ending = before.plan.keys() - era.plan.keys() if is_return else before.plan.keys()
+        last_words = [event for event in told if event.generation == before.generation and event.member in ending]
+        late = [str(event) for event in last_words if milliseconds(event.at) > start]
+        assert not late, f"the end of generation {before.generation} began at {start}"
+        assert all(ready_ms[member_id] <= start for member_id in era.plan.keys() - before.plan.keys())
+        before = era
+
+
+def milliseconds(seconds: float) -> int:
+    """As coordinators write times: cut off, not rounded."""
+    return round(seconds * 1_000_000) // 1000
+
+
+def _era(generation: int, plan: Plan, since_ms: Mapping[str, int], member_ids: Iterable[str]) -> Era:
+    present = list(member_ids)
+    return Era(
+        generation=generation,
+        plan={member_id: plan[member_id] for member_id in present},
+        since_ms={member_id: since_ms[member_id] for member_id in present},
+    )
+
+
+def _assigned(member: Row) -> frozenset[str]:
+    topics = member["assignment"]["assigned"]
+    return frozenset(f"{each['topic']}-{index}" for each in topics for index in each["partitions"])
+
+
+def _tenure(held: tuple[str, str], since: Mapping[tuple[str, str], int], until: int | None) -> Tenure:
+    partition, member_id = held
+    return Tenure(partition=partition, member_id=member_id, from_generation=since[held], until_generation=until)
+
+
+def _hold(partition: str, since: Event, *, until: Event | None) -> Hold:
+    return Hold(
+        partition=partition,
+        member_id=since.member,
+        epoch=since.generation,
+        since_ms=milliseconds(since.at),
+        until_ms=None if until is None else milliseconds(until.at),
+    )
