@@ -1,9 +1,12 @@
 """Every benchmark in turn: python -m tests.bench"""
 
-from tests.bench import groups, produce_fetch, restart, start
+from tests.bench import admin, groups, pipeline, produce_fetch, proxy, restart, start
 
 if __name__ == "__main__":
     start.main()
     produce_fetch.main()
     groups.main()
     restart.main()
+    admin.main()
+    pipeline.main()
+    proxy.main()

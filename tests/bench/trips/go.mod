@@ -1,0 +1,3 @@
+module kcoord.test/trips
+
+go 1.26.0
