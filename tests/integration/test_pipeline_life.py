@@ -168,7 +168,7 @@ def test_the_life_has_left_in_the_log_what_is_to_be_told(tables: Rows) -> None:
     assert offsets_of(commits, RANGE)[-PARTITIONS - 1 :] == [RESET_TO] * PARTITIONS + [None], "reset, one deleted"
     assert {row["group"] for row in commits if row["tombstone"]} == {RANGE, EXPIRING, DELETED}
     assert {row["group"] for row in commits if row["expires_at"]} == {EXPIRING}
-    assert {row["group"] for row in generations if row["tombstone"]} == {EXPIRING, DELETED}
+    assert groups_that_are_gone(generations) == {EXPIRING, DELETED}
     assert {row["group"] for row in generations if row["members"]} == set(CLASSIC)
 
 
@@ -317,6 +317,13 @@ def rows_of(rows: list[Row], group: str) -> list[Row]:
 
 def offsets_of(commits: list[Row], group: str) -> list[int | None]:
     return [row["offset"] for row in in_order(rows_of(commits, group))]
+
+
+def groups_that_are_gone(generations: list[Row]) -> set[str]:
+    """Those whose last record is a tombstone. An earlier one is chance: a group of which nothing is known yet but a
+    member's id goes if offsets are looked through just then, on a broker too, and the member makes it anew."""
+    last = {row["group"]: row for row in in_order(generations)}
+    return {group for group, row in last.items() if row["tombstone"]}
 
 
 def in_order(rows: list[Row]) -> list[Row]:
