@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 # Each worker of pytest-xdist has its own of what a session shares. Where that takes long to start, files that need the
 # same go to the same worker: those whose names, from tests/ on, begin so. The first that fits counts.
 _TOGETHER: Final = {
+    "Spark in processes of its own": (
+        "commands/test_pipeline_interrupts",
+        "integration/test_pipeline_cluster",
+        "integration/test_pipeline_connector",
+        "integration/test_pipeline_follow",
+    ),
     "Spark": ("pipeline/", "commands/test_pipeline_", "integration/test_pipeline_"),
     "a secure Kafka": (
         "integration/test_secure_connections",
