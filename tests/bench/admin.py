@@ -40,7 +40,7 @@ from tests.bench.machine import machine, table
 from tests.bench.servers import SCRIPT_FLAGS, Kafka, Running
 from tests.clients.programs import build_go
 
-ROUNDS, SLOW_ROUNDS = 7, 3
+ROUNDS, SLOW_ROUNDS = 15, 5
 TOPIC, PARTITIONS, RECORDS = "bench-admin-topic", 20, 1000  # records of each partition
 GROUPS = [f"bench-group-{number:04}" for number in range(1000)]
 LIVE = "bench-group-live"
@@ -67,6 +67,7 @@ FASTER_DESCRIBE, FASTER_THOUSAND, HELP_SECONDS = 5.0, 20.0, 0.25
 
 NOBODY = "127.0.0.1:1"  # a port that refuses connections
 START_UP = f"{KCOORD} groups describe, nobody there"
+WITHOUT_TIMES = f"{KCOORD}, --no-time"  # all that kadm's program tells, and no more
 SECTIONS = ("start", "names", "list", "describe", "thousand")
 
 Command = Sequence[str]
@@ -155,7 +156,7 @@ def _contests(tools: Tools) -> dict[str, Contest]:
         f"{KCOORD} groups describe": kcoord("describe", LIVE),
         f"{JAVA} --describe": java("--describe", "--group", LIVE),
         f"{KADM} describe": kadm("describe", LIVE),
-        f"{KCOORD}, --no-time": kcoord("describe", LIVE, "--no-time"),
+        WITHOUT_TIMES: kcoord("describe", LIVE, "--no-time"),
         **start_up,
     }
     thousand = {
@@ -328,11 +329,14 @@ def _judge(seen: Mapping[str, Runs]) -> None:
         help_seconds = medians["start"][0]
         judge("seconds until the help is there", f"{help_seconds:.3f}", f"{HELP_SECONDS}", help_seconds < HELP_SECONDS)
     for section in [each for each in medians if each != "start"]:
-        behind, start_up = medians[section][0] - medians[section][2], _seconds(seen[section][START_UP])
-        judge(f"{section}: seconds behind {KADM}", f"{behind:.3f}", f"{start_up:.3f}", behind <= start_up)
+        start_up = _seconds(seen[section][START_UP])
+        for name in [each for each in seen[section] if each in (next(iter(seen[section])), WITHOUT_TIMES)]:
+            behind = _seconds(seen[section][name]) - medians[section][2]
+            judge(f"{name}: seconds behind {KADM}", f"{behind:.3f}", f"{start_up:.3f}", behind <= start_up)
     print(
         f"{table(rows)}\n{KADM}: kcoord is to be behind it by no more than its own start-up, "
-        "a describe up to its first connection, as it was in the same rounds."
+        "a describe up to its first connection, as it was in the same rounds. A describe reads the times of "
+        "records too, which kadm's program does not, unless it is told --no-time."
     )
 
 
