@@ -15,7 +15,7 @@ demo: env ## the tour, on an embedded cluster
 	$(BIN)/kcoord demo
 
 test: env kafka ## every test, lint and types included; three files of tests at a time, as they often wait
-	$(BIN)/python -m tests.run -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 facts: env ## what is known of Kafka's groups, and which tests show it
 	$(BIN)/python -m tests.facts
