@@ -1,6 +1,5 @@
 """OffsetCommit: by topic name up to version 9, by id from 10 on; up to 4 a client may say how long to keep it."""
 
-from itertools import islice
 from typing import Any
 
 from kcoord.api.caller import Caller
@@ -22,16 +21,13 @@ def to_request(entity: Any, caller: Caller) -> Commit:
         generation=entity.generation_id_or_member_epoch,
         retention=_retention(entity) if version <= 4 else None,
         topics=tuple([_topic(topic, version) for topic in entity.topics]),
-        offsets=tuple([tuple([line.committed_offset for line in topic.partitions]) for topic in entity.topics]),
+        offsets=tuple([line.committed_offset for topic in entity.topics for line in topic.partitions]),
     )
 
 
 def with_varying(request: Commit, offsets: tuple[int, ...]) -> Commit:
-    """The same commit again but for its offsets, which are given in their order."""
-    if len(request.topics) == 1:
-        return Commit(*request[:-1], (offsets,))
-    left = iter(offsets)
-    return Commit(*request[:-1], tuple([tuple(islice(left, len(topic.partitions))) for topic in request.topics]))
+    """The same commit again but for its offsets."""
+    return Commit(*request[:-1], offsets)
 
 
 def to_response(reply: CommitReply, version: int) -> CommitReply:

@@ -92,6 +92,7 @@ class Cluster:
         self._next_producer_id = self._producer_ids_end = 0
         self._by_unified_name: dict[str, dict[str, None]] = {}
         self.partition_count = 0
+        self.deleted_topics = 0
         self.held_bytes = 0
         self.refused_as_full = 0
         self.on_append: Callable[[Partition, int], None] = lambda partition, size: None
@@ -164,6 +165,7 @@ class Cluster:
     def delete_topic(self, topic: Topic) -> None:
         """Raises OSError."""
         self.storage.forget_topic(topic.topic_id)
+        self.deleted_topics += 1
         del self.topics[topic.name]
         del self._by_id[topic.topic_id]
         alike = self._by_unified_name[unified(topic.name)]

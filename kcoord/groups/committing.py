@@ -15,7 +15,7 @@ from kcoord.groups.fencing import fence
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
-from kcoord.groups.records import OffsetsStored
+from kcoord.groups.records import OffsetsStored, UsualPlaces
 from kcoord.groups.replies import CommitReply, PartitionError
 from kcoord.groups.requests import Commit, CommittedTopic
 from kcoord.groups.state import State
@@ -47,13 +47,15 @@ class UsualCommit(NamedTuple):
     """What a member commits to again and again, of which all was kept the last time, and the reply that it got."""
 
     topics: tuple[CommittedTopic, ...]
-    places: tuple[tuple[str, UUID, int], ...]  # name, id and highest partition of each
+    bounds: tuple[tuple[str, UUID, int], ...]  # name, id and highest partition of each
+    places: UsualPlaces
     reply: CommitReply
+    losses: int  # of topics, when they were last seen to be there
 
 
 def sort_out(request: Commit, known: Topics) -> list[CommitVerdicts]:
     """Which partitions of a commit exist."""
-    return [_sorted(topic, offsets, known) for topic, offsets in zip(request.topics, request.offsets, strict=True)]
+    return [_sorted(topic, offsets, known) for topic, offsets in request.by_topic()]
 
 
 def fence_commit(group: Group, request: Commit) -> ErrorCode | None:
@@ -96,27 +98,18 @@ def records_of(request: Commit, topics: list[CommitVerdicts], max_metadata: int,
     return records
 
 
-def is_usual(member: Member, request: Commit, known: Topics) -> bool:
-    """Whether the member asks what it asked before, and the answer is still true."""
+def usual(member: Member, request: Commit, known: Topics) -> UsualCommit | None:
+    """What the member commits to as always, if it asks what it asked before and the answer is still true."""
     usual = member.usual_commit
-    if usual is None or usual.topics != request.topics:
-        return False
-    for name, topic_id, partition in usual.places:  # noqa: SIM110 - every commit passes here, and `all` takes longer
-        if not known.has(name, topic_id, partition):
-            return False
-    return True
-
-
-def usual_records(usual: UsualCommit, request: Commit, at: Instant) -> list[OffsetsStored]:
-    """The records of such a commit."""
-    group_id, at_ms, expires_at_ms = request.group_id, at.wall_ms, _expires_at_ms(request, at)
-    records = []
-    for (name, topic_id, _), topic, offsets in zip(usual.places, request.topics, request.offsets, strict=True):
-        _, _, partitions, epochs, metadata = topic
-        records.append(
-            OffsetsStored(group_id, name, partitions, offsets, epochs, metadata, at_ms, expires_at_ms, topic_id)
-        )
-    return records
+    if usual is None or request.retention is not None:
+        return None
+    if usual.topics is not request.topics and usual.topics != request.topics:
+        return None
+    if usual.losses != known.losses:
+        if not all(known.has(*bounds) for bounds in usual.bounds):
+            return None
+        usual = member.usual_commit = usual._replace(losses=known.losses)
+    return usual
 
 
 def refuse(topics: list[CommitVerdicts], error: ErrorCode) -> CommitReply:
@@ -126,13 +119,19 @@ def refuse(topics: list[CommitVerdicts], error: ErrorCode) -> CommitReply:
     return reply(topics)
 
 
-def note_usual(member: Member, request: Commit, topics: list[CommitVerdicts], reply: CommitReply) -> None:
+def note_usual(
+    member: Member,
+    request: Commit,
+    topics: list[CommitVerdicts],
+    records: Sequence[OffsetsStored],
+    reply: CommitReply,
+    known: Topics,
+) -> None:
     """Remember the commit if all of it was kept, and it is no more than may be remembered of a member."""
     is_whole = all(topic.is_kept and topic.missing is None and topic.partitions for topic in topics)
-    if not is_whole or sum(len(topic.partitions) for topic in topics) > _USUAL_PARTITIONS:
-        return
-    places = tuple(_place(topic) for topic in topics)
-    member.usual_commit = UsualCommit(request.topics, places, reply)
+    if is_whole and request.retention is None and len(request.offsets) <= _USUAL_PARTITIONS:
+        bounds = tuple(_bounds(topic) for topic in topics)
+        member.usual_commit = UsualCommit(request.topics, bounds, UsualPlaces(records), reply, known.losses)
 
 
 def reply(topics: list[CommitVerdicts]) -> CommitReply:
@@ -182,7 +181,7 @@ def _judge_metadata(topic: CommitVerdicts, limit: int) -> None:
     topic.keep_only(are_fine)
 
 
-def _place(topic: CommitVerdicts) -> tuple[str, UUID, int]:
+def _bounds(topic: CommitVerdicts) -> tuple[str, UUID, int]:
     assert topic.name is not None
     assert topic.topic_id is not None
     return topic.name, topic.topic_id, max(topic.partitions)

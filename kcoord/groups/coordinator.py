@@ -21,10 +21,10 @@ from kcoord.groups.deadlines import Deadline, Purpose
 from kcoord.groups.effects import NOTHING, Cause, Effects, Reason, answer, gathered
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
-from kcoord.groups.records import OffsetsStored
+from kcoord.groups.member import Member
+from kcoord.groups.records import StoredAgain
 from kcoord.groups.registry import Registry
 from kcoord.groups.replies import (
-    CommitReply,
     DeletedGroup,
     DeleteGroupsReply,
     DeleteOffsetsReply,
@@ -48,6 +48,7 @@ from kcoord.groups.requests import (
     ListGroups,
     Sync,
 )
+from kcoord.groups.state import State
 from kcoord.groups.topics import Heir, Topics
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
@@ -83,15 +84,16 @@ class Coordinator(Registry):
             return joining.refuse(ticket, error, request.member_id)
         if error := self._refusal(request.group_id):
             return joining.refuse(ticket, error, "")
-        group, made = self.groups.get(request.group_id), NOTHING
+        group, other = self.groups.get(request.group_id), self.others.get(request.group_id)
+        if group is not None and other is None and request.member_id:  # as most often, and nothing is to be made
+            return joining.join(group, request, ticket, at, self._settings, "")
         if self.is_in_use_elsewhere(request.group_id):
             return joining.refuse(ticket, ErrorCode.inconsistent_group_protocol, request.member_id)
         if group is None and request.member_id:
             return joining.refuse(ticket, ErrorCode.unknown_member_id, request.member_id)
         if self._is_full_for(request, group):
             return joining.refuse(ticket, ErrorCode.policy_violation, "")
-        if request.group_id in self.others:
-            made = self.make_classic(self.others[request.group_id])
+        made = self.make_classic(other) if other is not None else NOTHING
         if group is None:
             group, new = self.make(request.group_id, at)
             made += new
@@ -124,8 +126,12 @@ class Coordinator(Registry):
 
     def commit(self, request: Commit, ticket: Ticket, at: Instant) -> Effects:
         known = self.groups.get(request.group_id)
-        if known is not None and (usual := self._usual_commit(known, request)):
-            return self._keep(known, request, committing.usual_records(usual, request, at), usual.reply, ticket, at)
+        member = known.members.get(request.member_id) if known is not None else None
+        if known is not None and member is not None and (usual := self._usual_commit(known, member, request)):
+            known.renew_session(member, at.now)
+            again = StoredAgain(request.group_id, usual.places, request.offsets, at.wall_ms)
+            known.kept.keep_again(again)
+            return Effects(((ticket, usual.reply),), (again,))
         topics = committing.sort_out(request, self._topics)
         if not [topic for topic in topics if topic.partitions]:
             return answer(ticket, committing.reply(topics))
@@ -136,11 +142,14 @@ class Coordinator(Registry):
             return answer(ticket, committing.refuse(topics, error))
         records = committing.records_of(request, topics, self._settings.offset_metadata_max_bytes, at)
         reply = committing.reply(topics)
-        if member := group.members.get(request.member_id):
-            committing.note_usual(member, request, topics, reply)
+        if member is not None:
+            committing.note_usual(member, request, topics, records, reply, self._topics)
+            group.renew_session(member, at.now)
         if records:  # a commit of which nothing is kept makes no group: there is no record of it either
             self.groups.setdefault(group.group_id, group)
-        return self._keep(group, request, records, reply, ticket, at)
+        for record in records:
+            group.kept.keep(record)
+        return Effects(((ticket, reply),), tuple(records))
 
     def fetch_offsets(self, request: FetchOffsets, ticket: Ticket, at: Instant) -> FetchOffsetsReply:
         return FetchOffsetsReply(groups=tuple(self._offsets_of(asked, request.is_by_id) for asked in request.groups))
@@ -224,28 +233,15 @@ class Coordinator(Registry):
             return error
         return self.groups.get(group_id) or ErrorCode.unknown_member_id
 
-    def _usual_commit(self, group: Group, request: Commit) -> committing.UsualCommit | None:
+    def _usual_commit(self, group: Group, member: Member, request: Commit) -> committing.UsualCommit | None:
         """What the member commits to as always, if all that is to be said of it was said before."""
-        member = group.members.get(request.member_id)
-        if member is None or not committing.is_usual(member, request, self._topics) or self._refusal(group.group_id):
+        usual = committing.usual(member, request, self._topics)
+        if usual is None or self._refusal(group.group_id):
             return None
-        return None if committing.fence_commit(group, request) else member.usual_commit
-
-    def _keep(
-        self,
-        group: Group,
-        request: Commit,
-        records: list[OffsetsStored],
-        reply: CommitReply,
-        ticket: Ticket,
-        at: Instant,
-    ) -> Effects:
-        member = group.members.get(request.member_id)
-        if member is not None:
-            group.renew_session(member, at.now)
-        for record in records:
-            group.keep(record)
-        return Effects(((ticket, reply),), tuple(records))
+        is_dynamic, is_current = request.instance_id is None, request.generation == group.generation
+        if group.state is State.STABLE and is_dynamic and is_current:  # as most often: there is nothing to fence
+            return usual
+        return None if committing.fence_commit(group, request) else usual
 
     def _group_of_commit(self, request: Commit, at: Instant) -> Group | ErrorCode:
         if error := self._refusal(request.group_id):

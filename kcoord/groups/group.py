@@ -7,19 +7,16 @@ What is decided of it is in joining, syncing and the other files named after a r
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Final
 
 from kcoord.groups import protocols
 from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
 from kcoord.groups.instant import Instant
+from kcoord.groups.kept_offsets import Kept, KeptOffsets
 from kcoord.groups.member import Member, Protocols
-from kcoord.groups.records import GroupStored, OffsetDeleted, OffsetsStored, Stamp, StoredMember
+from kcoord.groups.records import GroupStored, StoredMember
 from kcoord.groups.state import MAY_FOLLOW, State
 from kcoord.tickets import Ticket
-
-Kept = tuple[int, int, str, Stamp]  # offset, leader epoch, metadata
-"""An offset, and when and how it came. Not its record, which holds all that was committed with it."""
 
 _GROUP_BYTES: Final = 28  # in a record, beside names and members: versions, lengths, the generation and a time
 _MEMBER_BYTES: Final = 24  # beside names, subscription and assignment: lengths and times
@@ -52,10 +49,10 @@ class Group:
         "group_id",
         "initial_delay",
         "join_phase",
+        "kept",
         "leader_id",
         "member_ids_by_instance",
         "members",
-        "offsets",
         "parked_joins",
         "pending",
         "protocol",
@@ -87,7 +84,7 @@ class Group:
         self.initial_delay: InitialDelay | None = None
         self.join_phase = Deadline(Purpose.JOIN, group_id)
         self.sync_phase = Deadline(Purpose.SYNC, group_id)
-        self.offsets: dict[str, dict[int, Kept]] = {}  # by topic and partition
+        self.kept = KeptOffsets()
 
     # State.
 
@@ -213,7 +210,7 @@ class Group:
 
     def offer(self, member: Member, offered: Protocols) -> None:
         """The member comes with these protocols from now on."""
-        if protocols.names(offered) != protocols.names(member.protocols):
+        if not protocols.are_named_alike(offered, member.protocols):
             self._count(member.protocols, -1)
             self._count(offered, 1)
         member.protocols = offered
@@ -253,26 +250,10 @@ class Group:
         self.parked_joins = 0
         return waiting
 
-    # Offsets.
-
-    def keep(self, record: OffsetsStored) -> None:
-        partitions = self.offsets.get(record.topic)
-        if partitions is None:
-            partitions = self.offsets[record.topic] = {}
-        stamp = Stamp(record.committed_at_ms, record.expires_at_ms, record.topic_id)
-        if len(record.partitions) == 1:
-            kept_alone = (record.offsets[0], record.leader_epochs[0], record.metadata[0], stamp)
-            partitions[record.partitions[0]] = kept_alone
-            return
-        # By zip rather than by a loop of our own, which is slower: a hundred partitions at once are common.
-        kept = zip(record.offsets, record.leader_epochs, record.metadata, repeat(stamp), strict=False)
-        partitions.update(zip(record.partitions, kept, strict=False))
-
-    def forget(self, record: OffsetDeleted) -> None:
-        partitions = self.offsets.get(record.topic, {})
-        partitions.pop(record.partition, None)
-        if not partitions:
-            self.offsets.pop(record.topic, None)
+    @property
+    def offsets(self) -> Mapping[str, Mapping[int, Kept]]:
+        """The last that was committed, by topic and partition."""
+        return self.kept.by_topic()
 
     # Deadlines.
 

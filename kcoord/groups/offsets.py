@@ -1,10 +1,11 @@
 """OffsetFetch and OffsetDelete: reading offsets, and taking them away from topics that nobody uses."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.group import Group, Kept
+from kcoord.groups.group import Group
+from kcoord.groups.kept_offsets import Kept
 from kcoord.groups.protocols import CONSUMER
 from kcoord.groups.records import OffsetDeleted, OffsetsStored
 from kcoord.groups.replies import OffsetGroup, OffsetLine, OffsetTopic, TopicErrors
@@ -13,7 +14,7 @@ from kcoord.groups.state import State
 from kcoord.groups.topics import Heir, Topics
 from kcoord.groups.verdicts import Verdicts, in_order, same_for
 
-Offsets = dict[str, dict[int, Kept]]
+Offsets = Mapping[str, Mapping[int, Kept]]
 
 
 def fetch(group: Group | None, asked: AskedGroup, topics: Topics, *, is_by_id: bool) -> OffsetGroup:

@@ -61,6 +61,39 @@ class OffsetsStored(NamedTuple):
     topic_id: UUID | None = None
 
 
+class UsualPlaces:
+    """Where a member commits to again and again: what was stored the first time. The very same object each time."""
+
+    __slots__ = ("count", "group_id", "has_texts", "stored")
+
+    def __init__(self, stored: Sequence[OffsetsStored]) -> None:
+        self.stored = tuple(stored)
+        self.group_id = self.stored[0].group_id
+        self.count = sum(len(each.partitions) for each in stored)
+        self.has_texts = any(any(each.metadata) for each in stored)
+
+
+class StoredAgain(NamedTuple):
+    """A commit to usual places. Nothing but its offsets is new, so that they are all there is to write or to keep."""
+
+    group_id: str
+    places: UsualPlaces
+    offsets: tuple[int, ...]  # of all the partitions, in their order
+    committed_at_ms: int
+
+    def spread(self) -> list[OffsetsStored]:
+        """The same, topic by topic."""
+        spread, start = [], 0
+        for first in self.places.stored:
+            end = start + len(first.partitions)
+            group_id, topic, partitions, _, epochs, metadata, _, expires_at_ms, topic_id = first
+            offsets, at_ms = self.offsets[start:end], self.committed_at_ms
+            stored = (group_id, topic, partitions, offsets, epochs, metadata, at_ms, expires_at_ms, topic_id)
+            spread.append(OffsetsStored(*stored))
+            start = end
+        return spread
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetDeleted:
     group_id: str
@@ -108,4 +141,4 @@ class OtherDeleted(NamedTuple):
     member_id: str = ""
 
 
-Record = GroupStored | GroupDeleted | OffsetsStored | OffsetDeleted | OtherStored | OtherDeleted
+Record = GroupStored | GroupDeleted | OffsetsStored | StoredAgain | OffsetDeleted | OtherStored | OtherDeleted

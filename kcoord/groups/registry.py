@@ -22,6 +22,7 @@ from kcoord.groups.records import (
     OtherDeleted,
     OtherStored,
     Record,
+    StoredAgain,
 )
 from kcoord.groups.replies import JoinReply, SyncReply
 
@@ -40,18 +41,21 @@ class Registry:
                 known = self.groups.get(record.group_id)
                 self._count_no_longer(known)
                 self.groups[record.group_id] = group = replayed(record, self._deadlines, self._census)
-                group.offsets = known.offsets if known else {}
+                if known:
+                    group.kept = known.kept
             case GroupDeleted():
                 known = self.groups.pop(record.group_id, None)
                 self._count_no_longer(known)
                 if known and known.offsets:  # the group goes on as one of another kind
-                    self.known_or_simple(record.group_id).offsets = known.offsets
+                    self.known_or_simple(record.group_id).kept = known.kept
             case OffsetsStored():
-                self.known_or_simple(record.group_id).keep(record)
+                self.known_or_simple(record.group_id).kept.keep(record)
+            case StoredAgain():
+                self.known_or_simple(record.group_id).kept.keep_again(record)
             case OffsetDeleted():
                 known = self.groups.get(record.group_id)
                 if known:
-                    known.forget(record)
+                    known.kept.forget(record)
             case OtherStored():
                 other = self.others.setdefault(record.group_id, OtherGroup(record.group_id, record.kind))
                 other.keep(record)

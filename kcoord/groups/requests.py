@@ -3,6 +3,7 @@
 What is asked often is a named tuple: a frozen dataclass takes three times as long to make.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
@@ -75,7 +76,15 @@ class Commit(NamedTuple):
     generation: int
     retention: float | None  # of the offsets, by clients of old; None: as set
     topics: tuple[CommittedTopic, ...]  # the very same where the client asks the same again
-    offsets: tuple[tuple[int, ...], ...]  # of each topic's partitions
+    offsets: tuple[int, ...]  # of all their partitions, in their order
+
+    def by_topic(self) -> Iterator[tuple[CommittedTopic, tuple[int, ...]]]:
+        """Each topic with the offsets of its partitions."""
+        start = 0
+        for topic in self.topics:
+            end = start + len(topic.partitions)
+            yield topic, self.offsets[start:end]
+            start = end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,10 @@ class Heir(NamedTuple):
 
 
 class Topics(Protocol):
+    @property
+    def losses(self) -> int:
+        """Another number whenever a topic is deleted or made anew: until then, what `has` said is still so."""
+
     def topic_id(self, name: str) -> UUID | None:
         """The id of a topic; None if there is no such topic."""
 
@@ -19,7 +23,7 @@ class Topics(Protocol):
         """The name of a topic; None if there is no such topic."""
 
     def has(self, name: str, topic_id: UUID, partition: int) -> bool:
-        """Whether the topic of that name is the one of that id, and has such a partition. Asked with each commit."""
+        """Whether the topic of that name is the one of that id, and has such a partition."""
 
     def partitions_of(self, name: str) -> int:
         """How many a topic has; 0 if there is no such topic."""

@@ -15,7 +15,7 @@ from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId, Partition
 from kcoord.broker.describing import offsets_partition
 from kcoord.broker.partition_log import Refused
 from kcoord.broker.segment import Damaged
-from kcoord.groups.records import Record
+from kcoord.groups.records import Record, StoredAgain
 from kcoord.journal.decoding import Fact, FactReader
 from kcoord.journal.encoding import Pending, add_fact
 from kcoord.journal.usual_commits import UsualCommits
@@ -67,11 +67,12 @@ class GroupLog:
 
     def append(self, records: Sequence[Record], now_ms: int) -> None:
         """Have these kept with the next flush, in their order."""
-        if usual := self._usual.batch_of(records, now_ms):
-            self._pending_of(records[0].group_id).append(usual)
-            return
         for record in records:
-            add_fact(self._pending_of(record.group_id), record, now_ms)
+            pending = self._pending_of(record.group_id)
+            if isinstance(record, StoredAgain) and (batch := self._usual.batch_of(record, now_ms)):
+                pending.append(batch)
+            else:
+                add_fact(pending, record, now_ms)
 
     def _pending_of(self, group_id: str) -> Pending:
         partition = offsets_partition(group_id, self._count)

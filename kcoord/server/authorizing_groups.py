@@ -20,6 +20,7 @@ Whether there is such a group or topic is not looked at before, and so not told.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -85,13 +86,12 @@ def commit(
 ) -> CommitReply:
     if not permissions.may_group(Operation.READ, request.group_id):
         return CommitReply(topics=_refused(request.topics, _NOT_THE_GROUP))
-    pairs = tuple(zip(request.topics, request.offsets, strict=True))
-    allowed, denied = parted(pairs, lambda pair: _may_topic(permissions, cluster, pair[0], Operation.READ))
+    allowed, denied = parted(request.topics, lambda topic: _may_topic(permissions, cluster, topic, Operation.READ))
     if not denied:  # the very request: what is remembered of such a commit holds
         return decide(request)
-    topics, of_topics = [topic for topic, _ in allowed], [committed for _, committed in allowed]
-    reply = decide(request._replace(topics=tuple(topics), offsets=tuple(of_topics)))
-    return reply._replace(topics=_merged([topic for topic, _ in denied], _NOT_THE_TOPIC) + reply.topics)
+    offsets = chain.from_iterable(of_topic for topic, of_topic in request.by_topic() if topic in allowed)
+    reply = decide(request._replace(topics=tuple(allowed), offsets=tuple(offsets)))
+    return reply._replace(topics=_merged(denied, _NOT_THE_TOPIC) + reply.topics)
 
 
 def fetch_offsets(

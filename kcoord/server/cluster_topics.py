@@ -9,6 +9,10 @@ class ClusterTopics:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
+    @property
+    def losses(self) -> int:
+        return self._cluster.deleted_topics
+
     def topic_id(self, name: str) -> UUID | None:
         topic = self._cluster.topics.get(name)
         return None if topic is None else topic.topic_id

@@ -36,7 +36,7 @@ def commit_of(
         generation=generation,
         retention=retention,
         topics=tuple(_topic(name, lines) for name, lines in topics),
-        offsets=tuple(tuple(line.offset for line in lines) for _, lines in topics),
+        offsets=tuple(line.offset for _, lines in topics for line in lines),
     )
 
 

@@ -69,6 +69,10 @@ class SomeTopics:
         self.partitions = dict(partitions)
         self.made = 0
 
+    @property
+    def losses(self) -> int:
+        return hash((self.made, *self.partitions.items()))
+
     def topic_id(self, name: str) -> UUID | None:
         return uuid5(UUID(int=self.made), name) if name in self.partitions else None
 

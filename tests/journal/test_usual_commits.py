@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcoord.groups.records import GroupDeleted, OffsetsStored, Record
-from kcoord.journal.encoding import SealedBatch
+from kcoord.groups.records import OffsetsStored, StoredAgain, UsualPlaces
+from kcoord.journal.encoding import Pending, key_values
 from kcoord.journal.usual_commits import UsualCommits
 from kcoord.wire.records import read_records
 from tests.journal.test_encoding import NOW_MS, read_back, single, written
@@ -20,44 +20,33 @@ topics = st.lists(
 )
 
 
-def commit(
-    group_id: str, of: list[tuple[str, tuple[int, ...], tuple[int, ...], UUID | None]], at_ms: int
-) -> list[Record]:
-    """The facts of a commit to these topics, the columns the very same each time."""
-    return [
-        OffsetsStored(
-            group_id,
-            topic,
-            partitions,
-            tuple(at_ms + p for p in partitions),
-            epochs,
-            NO_TEXTS[len(partitions)],
-            at_ms,
-            None,
-            topic_id,
-        )
-        for topic, partitions, epochs, topic_id in of
-    ]
+def stored(
+    group_id: str, topic: str, lines: list[tuple[int, int]], topic_id: UUID | None, text: str = ""
+) -> OffsetsStored:
+    """What was stored the first time, of partitions and leader epochs."""
+    partitions, epochs = (tuple(line[column] for line in lines) for column in range(2))
+    count = len(lines)
+    return OffsetsStored(group_id, topic, partitions, (0,) * count, epochs, (text,) * count, 0, None, topic_id)
 
 
-NO_TEXTS = [("",) * count for count in range(1001)]
-
-
-@given(st.text(max_size=10), topics)
-def test_a_commit_that_is_known_is_read_back_as_one_that_is_not(
-    group_id: str, asked: list[tuple[str, list[tuple[int, int]], UUID | None]]
+@given(st.text(max_size=10), topics, st.sampled_from(["", "", "text"]), st.data())
+def test_a_commit_to_usual_places_is_read_back_as_any_other(
+    group_id: str, asked: list[tuple[str, list[tuple[int, int]], UUID | None]], text: str, data: st.DataObject
 ) -> None:
-    usual = UsualCommits()
-    of = [(topic, tuple(p for p, _ in lines), tuple(e for _, e in lines), topic_id) for topic, lines, topic_id in asked]
-    for again in range(4):
-        facts = commit(group_id, of, NOW_MS + again)
-        batch = usual.batch_of(facts, NOW_MS + again)
-        assert (batch is not None) == (again >= 2 and sum(len(each[1]) for each in of) >= 8)
-        if batch is not None:
-            assert single(read_back([batch])) == single(facts)
-            ordinary = [record for each in written(facts, NOW_MS + again) for record in read_records(each.sealed())]
-            alone = list(read_records(batch.sealed()))
-            assert [(r.key, r.value, r.timestamp) for r in alone] == [(r.key, r.value, r.timestamp) for r in ordinary]
+    usual, places = UsualCommits(), UsualPlaces([stored(group_id, *topic, text) for topic in asked])
+    for again in range(3):
+        now_ms = NOW_MS + again
+        committed = data.draw(st.lists(offsets, min_size=places.count, max_size=places.count))
+        fact = StoredAgain(group_id, places, tuple(committed), now_ms)
+        ordinary = [record for each in written(fact.spread(), now_ms) for record in read_records(each.sealed())]
+        expected = [(record.key, record.value, record.timestamp) for record in ordinary]
+        assert list(key_values(fact)) == [(key, value) for key, value, _ in expected]
+        batch = usual.batch_of(fact, now_ms)
+        assert (batch is not None) == (places.count >= 8 and not text)
+        pending: Pending = [batch] if batch is not None else written([fact], now_ms)
+        kept = [record for each in pending for record in read_records(each.sealed())]
+        assert [(record.key, record.value, record.timestamp) for record in kept] == expected
+        assert single(read_back(pending)) == single(fact.spread())
 
 
 @pytest.fixture
@@ -65,58 +54,28 @@ def usual() -> UsualCommits:
     return UsualCommits()
 
 
-PARTITIONS, EPOCHS, TOPIC_ID = tuple(range(20)), (-1,) * 20, UUID(int=5)
-FACT = OffsetsStored("g", "t", PARTITIONS, tuple(range(20)), EPOCHS, NO_TEXTS[20], NOW_MS, None, TOPIC_ID)
+def places(first: int, count: int) -> UsualPlaces:
+    return UsualPlaces([stored("g", "t", [(first + index, -1) for index in range(count)], UUID(int=5))])
 
 
-def known(usual: UsualCommits, *facts: Record) -> SealedBatch | None:
-    return usual.batch_of(facts, NOW_MS)
+def test_a_commit_with_the_same_offsets_to_other_places_is_another(usual: UsualCommits) -> None:
+    committed = tuple(range(8))
+    for place in (places(0, 8), places(100, 8), places(0, 8)):
+        batch = usual.batch_of(StoredAgain("g", place, committed, NOW_MS), NOW_MS)
+        assert batch is not None
+        (fact,) = read_back([batch])
+        assert isinstance(fact, OffsetsStored)
+        assert fact.partitions == place.stored[0].partitions
 
 
-def test_a_commit_is_known_when_it_was_seen_twice(usual: UsualCommits) -> None:
-    assert [known(usual, FACT) is not None for _ in range(4)] == [False, False, True, True]
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        FACT._replace(group_id="h"),
-        FACT._replace(topic="u"),
-        FACT._replace(topic_id=UUID(int=6)),
-        FACT._replace(topic_id=None),
-        FACT._replace(leader_epochs=(3,) * 20),
-        FACT._replace(metadata=("text",) * 20),
-        FACT._replace(expires_at_ms=NOW_MS),
-    ],
-)
-def test_what_differs_in_anything_else_is_not_taken_for_it(usual: UsualCommits, other: OffsetsStored) -> None:
-    for _ in range(3):
-        known(usual, FACT)
-    assert known(usual, other) is None
-    assert known(usual, FACT, other) is None
-    batches = [known(usual, other) for _ in range(3)]
-    for batch in batches:
-        assert batch is None or single(read_back([batch])) == single([other])
-
-
-def test_few_offsets_share_a_batch_with_others(usual: UsualCommits) -> None:
-    few = FACT._replace(
-        partitions=PARTITIONS[:7], offsets=PARTITIONS[:7], leader_epochs=EPOCHS[:7], metadata=NO_TEXTS[7]
-    )
-    assert [known(usual, few) for _ in range(4)] == [None] * 4
-
-
-def test_other_facts_are_left_alone(usual: UsualCommits) -> None:
-    for _ in range(4):
-        assert known(usual, GroupDeleted(group_id="g")) is None
-        assert known(usual, FACT, GroupDeleted(group_id="g")) is None
+@pytest.mark.parametrize("count", [1, 7, 1001])
+def test_few_offsets_share_a_batch_with_others_and_too_many_take_several(usual: UsualCommits, count: int) -> None:
+    fact = StoredAgain("g", places(0, count), tuple(range(count)), NOW_MS)
+    assert usual.batch_of(fact, NOW_MS) is None
+    assert single(read_back(written([fact]))) == single(fact.spread())
 
 
 def test_no_more_is_kept_than_may_be(usual: UsualCommits) -> None:
     for number in range(2000):
-        partitions = tuple(range(number, number + 8))
-        fact = FACT._replace(partitions=partitions, offsets=partitions, leader_epochs=EPOCHS[:8], metadata=NO_TEXTS[8])
-        for _ in range(3):
-            known(usual, fact)
+        usual.batch_of(StoredAgain("g", places(number, 8), tuple(range(8)), NOW_MS), NOW_MS)
     assert len(usual._templates) <= 500
-    assert len(usual._seen) <= 500

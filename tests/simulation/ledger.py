@@ -19,7 +19,7 @@ from typing import Final
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.group import Group
-from kcoord.groups.records import GroupDeleted, OffsetDeleted, OffsetsStored, Record
+from kcoord.groups.records import GroupDeleted, OffsetDeleted, OffsetsStored, Record, StoredAgain
 from kcoord.groups.replies import (
     CommitReply,
     DeleteGroupsReply,
@@ -118,7 +118,7 @@ class Ledger:
         ]
         asked = {
             (topic.name or "", partition): offset
-            for topic, offsets in zip(request.topics, request.offsets, strict=True)
+            for topic, offsets in request.by_topic()
             for partition, offset in zip(topic.partitions, offsets, strict=True)
         }
         for topic, partition in promised:
@@ -150,6 +150,9 @@ class Ledger:
             match record:
                 case OffsetsStored():
                     self._keep_offsets(record)
+                case StoredAgain():
+                    for stored in record.spread():
+                        self._keep_offsets(stored)
                 case OffsetDeleted():
                     self.kept.pop((record.group_id, record.topic, record.partition), None)
                 case GroupDeleted():

@@ -44,6 +44,7 @@ class MirroredTopics:
 
     def __init__(self, ask: Callable[[], None] = lambda: None) -> None:
         self.ask = ask
+        self.losses = 0
         self._by_name: dict[str, KnownTopic] = {}
         self._names: dict[UUID, str] = {}
         self._listed: dict[UUID, str] = {}  # those of our own lists
@@ -128,6 +129,7 @@ class MirroredTopics:
             known = self._by_name.get(name)
             if known is not None and known.topic_id == topic_id:
                 del self._by_name[name]
+                self.losses += 1
         heir = self._by_name.get(name)
         return [DeletedTopic(each, Heir(heir.topic_id, self._seen_ms[each]) if heir else None) for each in gone]
 
@@ -140,5 +142,7 @@ class MirroredTopics:
         known = self._by_name.get(name)
         if known is not None and known.topic_id == topic.topic_id:
             topic = KnownTopic(known.topic_id, max(known.partitions, topic.partitions))
+        elif known is not None:
+            self.losses += 1
         self._by_name[name] = topic
         self._names[topic.topic_id] = name
