@@ -5,11 +5,13 @@ from typing import Any
 from kcoord.api.caller import Caller
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.member import Protocols
+from kcoord.groups.protocols import names
 from kcoord.groups.replies import JoinReply
 from kcoord.groups.requests import Join
 
 decide = Coordinator.join
 VARYING = "metadata"  # the field that is new each time, where a member asks the same again
+_PROTOCOLS = Join._fields.index("protocols")
 OWN_FIELD = "member_id"  # in which the answers to the members of a group differ
 
 
@@ -36,20 +38,8 @@ def with_varying(request: Join, subscriptions: tuple[bytes, ...]) -> Join | None
     """The same join again but for its subscriptions; None if that cannot be told, since some count and others not."""
     if len(request.protocols) != len(subscriptions):
         return None
-    return Join(
-        request.group_id,
-        request.member_id,
-        request.instance_id,
-        request.client_id,
-        request.client_host,
-        request.session_timeout,
-        request.rebalance_timeout,
-        request.protocol_type,
-        tuple([(name, new) for (name, _), new in zip(request.protocols, subscriptions, strict=True)]),
-        request.reason,
-        request.needs_known_id,
-        request.can_skip_assignment,
-    )
+    protocols = tuple(zip(names(request.protocols), subscriptions, strict=True))
+    return Join._make((*request[:_PROTOCOLS], protocols, *request[_PROTOCOLS + 1 :]))
 
 
 def to_response(reply: JoinReply, version: int) -> JoinReply:

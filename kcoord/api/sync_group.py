@@ -8,6 +8,7 @@ from kcoord.groups.requests import Sync
 
 decide = Coordinator.sync
 VARYING = "generation_id"  # the field that is new each time, where a member asks the same again
+_GENERATION = Sync._fields.index("generation")
 OWN_FIELD = "assignment"  # in which the answers to the members of a group differ
 
 
@@ -27,13 +28,4 @@ def to_request(entity: Any, caller: Caller) -> Sync:
 
 def with_varying(request: Sync, generation: tuple[int]) -> Sync:
     """The same sync again but for its generation."""
-    return Sync(
-        request.group_id,
-        request.member_id,
-        request.instance_id,
-        generation[0],
-        request.protocol_type,
-        request.protocol,
-        request.plan,
-        request.lacks_protocol,
-    )
+    return Sync._make((*request[:_GENERATION], *generation, *request[_GENERATION + 1 :]))

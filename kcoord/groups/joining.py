@@ -9,7 +9,6 @@
 | given     | any         | a static member; fenced if another has taken its place                         |
 """
 
-from itertools import chain
 from typing import Final
 
 from kcoord.errors import ErrorCode
@@ -37,6 +36,7 @@ from kcoord.tickets import Ticket
 NEW_MEMBER_TIMEOUT: Final = 300.0
 """How long a new member may wait in a join: it cannot send heartbeats yet, and may long have hung up."""
 _LONGEST_TEXT: Final = 32_767  # in bytes: a record has two for the length
+_SHORT_TEXT: Final = _LONGEST_TEXT // 4  # in characters, which fit whatever they are
 _END_OF_ID: Final = 37
 """Of a new member's id, what stands behind the name that it begins with: a dash and a UUID."""
 
@@ -78,12 +78,16 @@ def join(group: Group, request: Join, ticket: Ticket, at: Instant, settings: Set
 
 def _size(request: Join) -> int:
     """How much of the request is kept, roughly."""
-    names = len(request.client_id) + len(request.instance_id or "") + len(request.protocol_type)
-    return names + sum(map(len, chain.from_iterable(request.protocols)))
+    size = len(request.client_id) + len(request.instance_id or "") + len(request.protocol_type)
+    for name, subscription in request.protocols:
+        size += len(name) + len(subscription)
+    return size
 
 
 def _fits_into_a_record(request: Join) -> bool:
     """Whether a record has room for the client id, and for the member id that is made if there is none yet."""
+    if request.member_id and len(request.client_id) <= _SHORT_TEXT:
+        return True
     client_id = len(request.client_id.encode())  # longer than it came where it was no UTF-8
     name = client_id if request.instance_id is None else len(request.instance_id.encode())
     member_id = 0 if request.member_id else name + _END_OF_ID
@@ -94,8 +98,10 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     match group.state:
         case State.PREPARING_REBALANCE:
             # Those who wait are counted, so that a group that is larger than allowed shrinks to those first to return.
+            if group.parked_joins < max_size:
+                return True
             known = group.members.get(member_id)
-            return group.parked_joins < max_size or (known is not None and known.join_ticket is not None)
+            return known is not None and known.join_ticket is not None
         case State.EMPTY | State.DEAD:
             return True
         case State.COMPLETING_REBALANCE | State.STABLE:
@@ -160,11 +166,11 @@ def _let_in(group: Group, member_id: str, request: Join, ticket: Ticket, at: Ins
 
 
 def _join_again(group: Group, member: Member, request: Join, ticket: Ticket, at: Instant, delay: float) -> Effects:
+    if group.state is State.PREPARING_REBALANCE:
+        return _wait_again(group, member, request, ticket) + complete_if_all_joined(group, at)
     has_news = member.protocols != request.protocols
     is_leader = group.is_leader(member.member_id)
     match group.state:
-        case State.PREPARING_REBALANCE:
-            return _wait_again(group, member, request, ticket) + complete_if_all_joined(group, at)
         case State.COMPLETING_REBALANCE if not has_news:
             # Its answer may have been lost.
             return answer(ticket, joined(group, member, subscriptions(group) if is_leader else ()))

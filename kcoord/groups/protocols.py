@@ -23,6 +23,16 @@ def names(protocols: Protocols) -> list[str]:
     return list(map(_NAME, protocols))
 
 
+def are_named_alike(some: Protocols, others: Protocols) -> bool:
+    """Whether they have the same names in the same order. A loop: all joins of a rebalance pass here."""
+    if len(some) != len(others):
+        return False
+    for (name, _), (other, _) in zip(some, others, strict=True):  # noqa: SIM110
+        if name != other:
+            return False
+    return True
+
+
 def chosen(members: Collection[Member], supporters: Mapping[str, int]) -> str:
     """Of the protocols that all support the one with most votes, each member voting for its first."""
     candidates = {name for name, count in supporters.items() if count == len(members)}

@@ -175,13 +175,14 @@ def _elect_joined_leader(group: Group) -> bool:
 
 
 def _hand_out_generation(group: Group, at: Instant) -> Effects:
+    leader_id, renew_session, now = group.leader_id, group.renew_session, at.now
     replies = [
-        (ticket, joined(group, member, subscriptions(group) if group.is_leader(member.member_id) else ()))
+        (ticket, joined(group, member, subscriptions(group) if member.member_id == leader_id else ()))
         for ticket, member in group.take_joins()
     ]
     for member in group.members.values():
         member.is_new = False
-        group.renew_session(member, at.now)
+        renew_session(member, now)
     group.awaiting_sync.update(group.members)
     group.limit_sync_phase(at.now + group.rebalance_timeout)
     begun = Event(

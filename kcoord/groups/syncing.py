@@ -31,8 +31,7 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Set
         return refuse(ticket, ErrorCode.rebalance_in_progress)
     is_plan = group.state is State.COMPLETING_REBALANCE and group.is_leader(request.member_id)
     is_too_large = is_plan and group.record_size(request.plan) > settings.message_max_bytes
-    most = settings.kcoord_member_max_bytes
-    if is_plan and not is_too_large and any(len(assignment) > most for assignment in request.plan.values()):
+    if is_plan and not is_too_large and _has_large_assignment(request.plan, settings.kcoord_member_max_bytes):
         return refuse(ticket, ErrorCode.policy_violation)
     member = group.members[request.member_id]
     group.awaiting_sync.discard(member.member_id)
@@ -40,7 +39,7 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Set
         group.end_sync_phase()
     if group.state is State.STABLE:
         return answer(ticket, _assigned(group, member))
-    superseded = take_sync_ticket(member, _SUPERSEDED)
+    superseded = NOTHING if member.sync_ticket is None else take_sync_ticket(member, _SUPERSEDED)
     member.sync_ticket = ticket
     if not is_plan:
         return superseded
@@ -75,6 +74,10 @@ def drop_silent(group: Group, at: Instant, initial_delay: float) -> Effects:
 def _differs(asked: str | None, actual: str | None) -> bool:
     """Clients before version 5 do not say."""
     return asked is not None and asked != actual
+
+
+def _has_large_assignment(plan: dict[str, bytes], most: int) -> bool:
+    return max(map(len, plan.values()), default=0) > most
 
 
 def _hand_out(group: Group, plan: dict[str, bytes], at: Instant) -> Effects:

@@ -32,7 +32,7 @@ class AuthorizingDispatch(Dispatch):
 
     def _coordinate(self, frame: bytes, by: Route, request: Any, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
         def decide(narrowed: Any) -> Any:
-            return self._groups.decide(self._node.node_id, by.module.decide, narrowed, ticket, at)
+            return self._groups.decide(self._node.node_id, by.decide, narrowed, ticket, at)
 
         reply = _guard_of(by.api.key)(request, self._permissions(asker), self._cluster, decide)
         if by.has_few_answers and reply is not None:

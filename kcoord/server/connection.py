@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
             self._work_now(list(answer.pieces))
             return
         self.last_active = self._owner.now().now
-        self._put_aside(answer.pieces, sum(map(len, answer.pieces)))
+        self._put_aside(answer.pieces, _size(answer.pieces))
         self._hold(-self.held_bytes)
 
     def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
@@ -194,14 +194,14 @@ class Connection(asyncio.Protocol):
             self._work(pieces, at)
         else:
             self.last_active = at.now
-            self._put_aside(pieces, sum(map(len, pieces)))
+            self._put_aside(pieces, _size(pieces))
             self._take_stock()
         self._owner.settle()
 
     def _work(self, pieces: list[bytes], at: Instant) -> None:
         """Work on what came in until nothing is left, one is parked, or the turn is over. The pieces leave first."""
         self.last_active = at.now
-        frames, requests, size = self._frames, 0, sum(map(len, pieces))
+        frames, requests, size = self._frames, 0, _size(pieces)
         while frames and self.ticket is None and not self._is_full and not self._is_closed:
             if requests == _TURN_REQUESTS or size > _TURN_BYTES:
                 self._has_turn_coming = True
@@ -289,3 +289,9 @@ class Connection(asyncio.Protocol):
         elif self._is_paused and not is_behind:
             self._transport.resume_reading()
         self._is_paused = is_behind
+
+
+def _size(pieces: list[bytes]) -> int:
+    if not pieces:
+        return 0
+    return len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))

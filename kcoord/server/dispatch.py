@@ -73,10 +73,8 @@ class Dispatch:
         """What becomes of a request. Raises BadBody or Unserved."""
         start = frame[START]
         repeated = asker.repeated.get(start)
-        if repeated is not None and repeated.matches(frame):
-            request = repeated.request_of(frame)
-            if request is not None:
-                return self._coordinate(frame, repeated.route, request, asker, ticket, at)
+        if repeated is not None and (request := repeated.request_in(frame)) is not None:
+            return self._coordinate(frame, repeated.route, request, asker, ticket, at)
         found = self._routes.get(start) or self._find_route(frame)
         if not isinstance(found, Route):
             return found
@@ -110,7 +108,7 @@ class Dispatch:
         return found
 
     def _coordinate(self, frame: bytes, by: Route, request: Any, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
-        reply = self._groups.decide(self._node.node_id, by.module.decide, request, ticket, at)
+        reply = self._groups.decide(self._node.node_id, by.decide, request, ticket, at)
         if by.has_few_answers and reply is not None:
             return Answer(asker.answer(frame, by, reply), reply)
         (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION.start)

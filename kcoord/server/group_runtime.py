@@ -34,7 +34,7 @@ from uuid import UUID
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.effects import Effects, Event
+from kcoord.groups.effects import NOTHING, Effects, Event
 from kcoord.groups.instant import Instant
 from kcoord.groups.records import OffsetsStored
 from kcoord.groups.replies import JoinReply, Reply, SyncReply
@@ -116,9 +116,12 @@ class GroupRuntime:
     def decide(self, node_id: NodeId, decide: Decide, request: object, ticket: Ticket, at: Instant) -> Reply | None:
         """The reply to this request; None if it is parked. Replies to others wait in the outbox."""
         effects = decide(self._coordinators[node_id], request, ticket, at)
+        if effects is NOTHING:  # as most often when a group is rebalanced
+            return None
         if not isinstance(effects, Effects):
             return effects
-        self._take(effects, at)
+        if effects.records or effects.events:
+            self._take(effects, at)
         own = None
         for to, reply in effects.replies:
             if to == ticket:

@@ -6,15 +6,15 @@ Theory of operation. A member sends the same heartbeat again and again, and comm
 differs from what it asked before in the correlation id and, of a commit, in the offsets. When its group is rebalanced
 it joins with other subscriptions, often as long as those before, and syncs in another generation. Numbers have a fixed
 size, and the length of a subscription stands before it, so that where all these are follows from all the other bytes. A
-frame whose other bytes are those of one that was read is known without being read: as one large number, with a mask
-over what may differ.
+frame whose other bytes are those of one that was read is known without being read: it is taken apart by one call of
+struct into what stays the same and what varies.
 
     frame   0008 0009 00000f21 ...group, member, topic, partition...  00000000000004d2 ...
-    mask    ffff ffff 00000000 fff                               fff  0000000000000000 fff
+            route     any      same                                   varies           same
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from struct import Struct, calcsize
 from typing import Any, Final
 
@@ -30,6 +30,8 @@ START: Final = slice(0, 4)  # of a request: key and version
 CORRELATION: Final = slice(4, 8)
 REST: Final = slice(8, None)
 
+_SAME, _VARYING = slice(0, None, 2), slice(1, None, 2)  # of a frame that is taken apart
+_FORMS_KEPT: Final = 100  # ways to take one apart: members of a group mostly have the same
 _FIRST_TRIES: Final = 2  # a member's first join is without an id, and never comes again
 _UNKNOWN_PER_TRY: Final = 4
 _WORTH_KEEPING: Final = 4096
@@ -46,15 +48,19 @@ class Route:
         "_varying",
         "_version",
         "api",
+        "decide",
         "has_few_answers",
         "is_repeated",
         "module",
+        "with_varying",
     )
 
     def __init__(self, api_key: int, api_version: int) -> None:
         self.api = SERVED[api_key]
         self.module: Any = self.api.module
+        self.decide: Any = getattr(self.module, "decide", None)
         self._varying: str | None = getattr(self.module, "VARYING", None)
+        self.with_varying: Callable[[Any, tuple[Any, ...]], Any] | None = getattr(self.module, "with_varying", None)
         self.is_repeated = api_key == HEARTBEAT or self._varying is not None
         self.has_few_answers = api_key in (HEARTBEAT, OFFSET_COMMIT)
         self._version = api_version
@@ -92,34 +98,24 @@ def route(api_key: int, api_version: int) -> Route:
 class Repeated:
     """A request that a client may send again, the same but for its correlation id and some values."""
 
-    __slots__ = ("_known", "_mask", "_rest", "_size", "_varying", "request", "route")
+    __slots__ = ("_same", "_size", "_taken_apart", "_with_varying", "request", "route")
 
     def __init__(self, frame: bytes, route: Route, request: Any) -> None:
         self.route = route
         self.request = request
-        varying = route.varying_in(frame)
-        mask = bytearray(b"\xff" * len(frame))
-        mask[CORRELATION] = bytes(4)
-        for position, form in varying:
-            size = calcsize(f">{form}")
-            mask[position : position + size] = bytes(size)
         self._size = len(frame)
-        self._mask = int.from_bytes(mask)
-        self._known = int.from_bytes(frame) & self._mask
-        self._varying = _unpack(varying) if varying else None
-        self._rest = b"" if varying else frame[REST]
+        self._taken_apart = _apart(len(frame), tuple(route.varying_in(frame)))
+        self._same = self._taken_apart(frame)[_SAME]
+        self._with_varying = route.with_varying
 
-    def matches(self, frame: bytes) -> bool:
-        """Whether it is that request, given that its API and version are the same."""
-        if self._varying is None:
-            return frame[REST] == self._rest
-        return len(frame) == self._size and int.from_bytes(frame) & self._mask == self._known
-
-    def request_of(self, frame: bytes) -> Any:
-        """What a frame that matches asks; None if that does not follow."""
-        if self._varying is None:
-            return self.request
-        return self.route.module.with_varying(self.request, self._varying(frame))
+    def request_in(self, frame: bytes) -> Any:
+        """What a frame of the same API and version asks; None if it is another request, or that does not follow."""
+        if len(frame) != self._size:
+            return None
+        parts = self._taken_apart(frame)
+        if parts[_SAME] != self._same:
+            return None
+        return self._with_varying(self.request, parts[_VARYING]) if self._with_varying else self.request
 
 
 class Asker:
@@ -158,10 +154,11 @@ class Asker:
         return [start + frame[CORRELATION] + rest]
 
 
-def _unpack(values: list[Found]) -> Callable[[bytes], tuple[Any, ...]]:
-    """How to take these values out of a frame."""
-    forms, end = [], 0
-    for position, form in values:
-        forms.append(f"{position - end}x{form}")
+@lru_cache(_FORMS_KEPT)
+def _apart(size: int, varying: tuple[Found, ...]) -> Callable[[bytes], tuple[Any, ...]]:
+    """How to take a frame of that size apart: what stays the same and what varies, in turn, from behind its start."""
+    forms, end = [f">{REST.start}x"], REST.start
+    for position, form in varying:
+        forms.append(f"{position - end}s{form}")
         end = position + calcsize(f">{form}")
-    return Struct(">" + "".join(forms)).unpack_from
+    return Struct("".join([*forms, f"{size - end}s"])).unpack

@@ -13,7 +13,7 @@ from kcoord.api.caller import Caller
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import CommitReply, HeartbeatReply, PartitionError, TopicErrors
 from kcoord.groups.requests import Commit
-from kcoord.server.routes import Asker, Repeated, route
+from kcoord.server.routes import START, Asker, Repeated, route
 from kcoord.wire.client import Client
 from kcoord.wire.codec import decode_response, encode_request, request_type
 from kcoord.wire.headers import RequestHeader
@@ -158,22 +158,21 @@ def test_a_commit_that_is_known_asks_what_it_would_ask_if_it_were_read(
 
     first, again, different = frame(shape), frame(shape), frame(other)
     known = Repeated(first, by, read(first))
-    assert known.matches(again)
-    assert known.request_of(again) == read(again)
-    assert known.matches(different) == (read(different).topics == read(first).topics)
+    assert known.request_in(again) == read(again)
+    assert (known.request_in(different) is not None) == (read(different).topics == read(first).topics)
 
 
 def test_a_commit_in_which_anything_else_differs_is_not_known() -> None:
     by = route(OFFSET_COMMIT, 9)
     first = a_commit(9, 1, [("t", [1, 2])], iter([10, 20]))
-    known = Repeated(first, by, None)
+    known = Repeated(first, by, by.module.to_request(by.read(first)[1], Caller("c", "h")))
     free = {*range(4, 8), *(position + byte for position, _ in by.varying_in(first) for byte in range(8))}
-    for position in range(len(first)):
+    for position in range(START.stop, len(first)):
         changed = bytearray(first)
         changed[position] ^= 0x01
-        assert known.matches(bytes(changed)) == (position in free)
-    assert not known.matches(first + b"\0")
-    assert not known.matches(first[:-1])
+        assert (known.request_in(bytes(changed)) is not None) == (position in free)
+    assert known.request_in(first + b"\0") is None
+    assert known.request_in(first[:-1]) is None
 
 
 def test_a_client_that_asks_something_new_each_time_is_remembered_now_and_then_only() -> None:
@@ -223,9 +222,9 @@ def test_replies_to_different_apis_are_not_mixed_up() -> None:
 def test_little_is_kept_of_a_client_whatever_it_sends() -> None:
     asker, by = Asker("10.0.0.1"), route(HEARTBEAT, 4)
     for size in (50, *[5000] * 20):
-        asker.remember(bytes(size), by, None)
+        asker.remember(bytes(size), by, f"{size} bytes")
     (kept,) = asker.repeated.values()
-    assert kept.matches(bytes(50))
+    assert kept.request_in(bytes(50)) == "50 bytes"
     large = _kept(*range(1000))
     commits = route(OFFSET_COMMIT, 9)
     for _ in range(2):
