@@ -46,7 +46,8 @@ and through the proxy, where most of it is passed on as it is:
     server/    asyncio, sockets, clocks, limits: what a cluster starts with (setup), listener and alarms
                (runtime), who comes in (entrance, gate) and may do what (permissions, authorizing), what is done now and
                then (chores), connection, whose turn it is (turns), dispatch by routes that are made once and remember
-               what is asked again and again (routes), the coordinators at work (group_runtime, on a group_journal),
+               what is asked again and again (routes; what stands is answered where it is read: standing), the
+               coordinators at work (group_runtime, on a group_journal),
                compaction in the background (compactor), what is counted (measured, census, metrics_source), the clock,
                memory that is given back, process (main)
     assignors/ who gets which partitions, as consumers plan it: range, and the sticky one. Pure

@@ -9,6 +9,7 @@ from kcoord.groups.replies import NO_EPOCH, CommitReply, TopicErrors
 from kcoord.groups.requests import Commit, CommittedTopic
 
 decide = Coordinator.commit
+stand = Coordinator.stand_commit
 VARYING = "committed_offset"  # the field that is new each time, where a client asks the same again
 
 

@@ -15,7 +15,7 @@ from kcoord.groups.fencing import fence
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
-from kcoord.groups.records import OffsetsStored, UsualPlaces
+from kcoord.groups.records import OffsetsStored, StoredAgain, UsualPlaces
 from kcoord.groups.replies import CommitReply, PartitionError
 from kcoord.groups.requests import Commit, CommittedTopic
 from kcoord.groups.state import State
@@ -110,6 +110,13 @@ def usual(member: Member, request: Commit, known: Topics) -> UsualCommit | None:
             return None
         usual = member.usual_commit = usual._replace(losses=known.losses)
     return usual
+
+
+def keep_again(group: Group, usual: UsualCommit, offsets: tuple[int, ...], at: Instant) -> StoredAgain:
+    """The record of a commit to the usual places; the group has the offsets from now on."""
+    again = StoredAgain(group.group_id, usual.places, offsets, at.wall_ms)
+    group.kept.keep_again(again)
+    return again
 
 
 def refuse(topics: list[CommitVerdicts], error: ErrorCode) -> CommitReply:

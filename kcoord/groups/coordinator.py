@@ -22,9 +22,9 @@ from kcoord.groups.effects import NOTHING, Cause, Effects, Reason, answer, gathe
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
-from kcoord.groups.records import StoredAgain
 from kcoord.groups.registry import Registry
 from kcoord.groups.replies import (
+    CommitReply,
     DeletedGroup,
     DeleteGroupsReply,
     DeleteOffsetsReply,
@@ -48,6 +48,7 @@ from kcoord.groups.requests import (
     ListGroups,
     Sync,
 )
+from kcoord.groups.standing import StandingCommit, StandingHeartbeat
 from kcoord.groups.state import State
 from kcoord.groups.topics import Heir, Topics
 from kcoord.settings import Settings
@@ -129,9 +130,7 @@ class Coordinator(Registry):
         member = known.members.get(request.member_id) if known is not None else None
         if known is not None and member is not None and (usual := self._usual_commit(known, member, request)):
             known.renew_session(member, at.now)
-            again = StoredAgain(request.group_id, usual.places, request.offsets, at.wall_ms)
-            known.kept.keep_again(again)
-            return Effects(((ticket, usual.reply),), (again,))
+            return Effects(((ticket, usual.reply),), (committing.keep_again(known, usual, request.offsets, at),))
         topics = committing.sort_out(request, self._topics)
         if not [topic for topic in topics if topic.partitions]:
             return answer(ticket, committing.reply(topics))
@@ -167,6 +166,21 @@ class Coordinator(Registry):
         lines, records = offsets.delete(group, request.topics, self._topics)
         self.replay_all(records)
         return Effects(((ticket, DeleteOffsetsReply(topics=lines)),), tuple(records))
+
+    # What stands: how it may be asked again, in fewer steps; None if it may not. `reply` is what it was just answered.
+
+    def stand_heartbeat(self, request: Heartbeat, reply: HeartbeatReply) -> StandingHeartbeat | None:
+        group = self._stable_group(request)
+        is_well = group is not None and reply is _HEARTBEATS[ErrorCode.none]
+        return StandingHeartbeat(group, group.members[request.member_id]) if group is not None and is_well else None
+
+    def stand_commit(self, request: Commit, reply: CommitReply) -> StandingCommit | None:
+        group = self._stable_group(request)
+        member = group.members[request.member_id] if group is not None else None
+        usual = member.usual_commit if member is not None else None
+        if group is None or member is None or usual is None or usual.reply is not reply:
+            return None
+        return StandingCommit(group, member, usual, self._topics)
 
     # Operators.
 
@@ -232,6 +246,13 @@ class Coordinator(Registry):
         if error := self._refusal(group_id):
             return error
         return self.groups.get(group_id) or ErrorCode.unknown_member_id
+
+    def _stable_group(self, request: Heartbeat | Commit) -> Group | None:
+        """The group that this is a member of, in its generation, if it is Stable."""
+        group = self.groups.get(request.group_id)
+        if group is None or group.state is not State.STABLE or group.generation != request.generation:
+            return None
+        return group if request.member_id in group.members else None
 
     def _usual_commit(self, group: Group, member: Member, request: Commit) -> committing.UsualCommit | None:
         """What the member commits to as always, if all that is to be said of it was said before."""

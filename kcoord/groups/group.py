@@ -41,10 +41,10 @@ class InitialDelay:
 class Group:
     __slots__ = (
         "_census",
-        "_deadlines",
         "_subscribed_topics",
         "_subscriptions",
         "awaiting_sync",
+        "deadlines",
         "generation",
         "group_id",
         "initial_delay",
@@ -64,7 +64,7 @@ class Group:
     )
 
     def __init__(self, group_id: str, deadlines: Deadlines, census: Census, *, since_ms: int | None) -> None:
-        self._deadlines = deadlines
+        self.deadlines = deadlines
         self._census = census
         self.group_id = group_id
         self.state = State.EMPTY
@@ -175,7 +175,7 @@ class Group:
         self._count(member.protocols, -1)
         self.parked_joins -= member.join_ticket is not None
         self.awaiting_sync.discard(member.member_id)
-        self._deadlines.clear(member.session)
+        self.deadlines.clear(member.session)
         if member.instance_id is not None:
             del self.member_ids_by_instance[member.instance_id]
         if self.is_leader(member.member_id):
@@ -185,7 +185,7 @@ class Group:
         """The same static member under a new id; its tickets are the caller's to answer first."""
         assert old.instance_id is not None
         assert not old.is_parked
-        self._deadlines.clear(old.session)
+        self.deadlines.clear(old.session)
         new = Member(
             member_id=member_id,
             instance_id=old.instance_id,
@@ -219,12 +219,12 @@ class Group:
         """An id was given out; it is forgotten if nobody has joined with it by then."""
         self.pending[member_id] = Deadline(Purpose.SESSION, self.group_id, member_id)
         self._census.members += 1
-        self._deadlines.set(self.pending[member_id], deadline)
+        self.deadlines.set(self.pending[member_id], deadline)
 
     def forget_pending(self, member_id: str) -> None:
         deadline = self.pending.pop(member_id, None)
         if deadline:
-            self._deadlines.clear(deadline)
+            self.deadlines.clear(deadline)
             self._census.members -= 1
 
     def elect(self, member_id: str) -> None:
@@ -258,31 +258,31 @@ class Group:
     # Deadlines.
 
     def renew_session(self, member: Member, now: float) -> None:
-        self._deadlines.set(member.session, now + member.session_timeout)
+        self.deadlines.set(member.session, now + member.session_timeout)
 
     def limit_session(self, member: Member, deadline: float) -> None:
-        self._deadlines.set(member.session, deadline)
+        self.deadlines.set(member.session, deadline)
 
     def limit_join_phase(self, deadline: float) -> None:
-        self._deadlines.set(self.join_phase, deadline)
+        self.deadlines.set(self.join_phase, deadline)
 
     def limit_sync_phase(self, deadline: float) -> None:
-        self._deadlines.set(self.sync_phase, deadline)
+        self.deadlines.set(self.sync_phase, deadline)
 
     def end_join_phase(self) -> None:
         self.initial_delay = None
-        self._deadlines.clear(self.join_phase)
+        self.deadlines.clear(self.join_phase)
 
     def end_sync_phase(self) -> None:
         self.awaiting_sync.clear()
-        self._deadlines.clear(self.sync_phase)
+        self.deadlines.clear(self.sync_phase)
 
     def die(self, at: Instant) -> None:
         """Nothing more will happen here."""
         self.move_to(State.DEAD, at.wall_ms)
         waiting = [member.session for member in self.members.values()] + list(self.pending.values())
         for deadline in (*waiting, self.join_phase, self.sync_phase):
-            self._deadlines.clear(deadline)
+            self.deadlines.clear(deadline)
 
     # Records.
 

@@ -11,6 +11,7 @@ A test holds every record that is written here against `layouts`.
 """
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple, assert_never
 from uuid import UUID
@@ -85,15 +86,15 @@ class PendingBatch:
         self.count += 1
         self._last_ms = max(self._last_ms, now_ms)
 
-    def add_offset(self, fact: OffsetsStored, offset: int, at_ms: int, now_ms: int) -> None:
-        """Add a commit as this one, of one offset without text, but for the offset and the time. As add_offsets would,
-        in half the time: most commits are such."""
-        group_id, topic, (partition,), _, (epoch,), _, _, _, topic_id = fact
-        delta = _DELTAS[self.count]
-        _, pack, front, names, middle, tags = _form(group_id, topic, topic_id, len(delta))
+    def add_offset(self, line: "OffsetLine", offset: int, at_ms: int, now_ms: int) -> None:
+        """Add an offset without text. As add_offsets would, in half the time: most commits are of one."""
+        count = self.count
+        delta = _DELTAS[count]
+        partition, epoch, forms = line
+        _, pack, front, names, middle, tags = forms[len(delta) - 1]
         front += _DELTAS[now_ms - self._first_ms]
         self.plain.append(pack(front, delta, names, partition, middle, offset, epoch, _EMPTY_TEXT, at_ms, tags))
-        self.count += 1
+        self.count = count + 1
         if now_ms > self._last_ms:
             self._last_ms = now_ms
 
@@ -117,6 +118,14 @@ class PendingBatch:
 
     def sealed(self) -> Batch:
         return _sealed(b"".join(self.plain), self.count, self._first_ms, self._last_ms)
+
+
+class OffsetLine(NamedTuple):
+    """What stays the same where one offset is written again and again."""
+
+    partition: int
+    epoch: int
+    forms: "tuple[_Form, _Form]"  # where its place in the batch takes one byte, and where it takes two
 
 
 class SealedBatch:
@@ -161,22 +170,18 @@ def _sealed(plain: bytes, count: int, first_ms: int, last_ms: int) -> Batch:
 def add_fact(batches: Pending, fact: Record, now_ms: int) -> None:
     """Put a fact behind those that wait, in as many batches as it needs."""
     if isinstance(fact, StoredAgain):
-        if fact.places.count == 1 and not fact.places.has_texts:
-            (first,) = fact.places.stored
-            _last(batches, now_ms).add_offset(first, fact.offsets[0], fact.committed_at_ms, now_ms)
-            return
         for stored in fact.spread():
             add_fact(batches, stored, now_ms)
     elif isinstance(fact, OffsetsStored) and fact.expires_at_ms is None and not any(fact.metadata):
         start, end = 0, len(fact.partitions)
         if end == 1:
-            _last(batches, now_ms).add_offset(fact, fact.offsets[0], fact.committed_at_ms, now_ms)
+            last(batches, now_ms).add_offset(offset_line(fact), fact.offsets[0], fact.committed_at_ms, now_ms)
             return
         while start < end:
-            start = _last(batches, now_ms).add_offsets(fact, start, now_ms)
+            start = last(batches, now_ms).add_offsets(fact, start, now_ms)
     else:
         for key, value in key_values(fact):
-            _last(batches, now_ms).add(key, value, now_ms)
+            last(batches, now_ms).add(key, value, now_ms)
 
 
 def key_values(fact: Record) -> Iterable[tuple[bytes, bytes | None]]:
@@ -222,15 +227,21 @@ def offset_parts(record: bytes, topic_id: UUID | None) -> tuple[bytes, bytes, by
     return record[: between_at - 8], record[between_at:time_at], record[time_at + 8 :]
 
 
-def _last(batches: Pending, now_ms: int) -> PendingBatch:
+def last(batches: Pending, now_ms: int) -> PendingBatch:
     """The last batch, or a new one if that has no room."""
     if batches:
-        last = batches[-1]
-        if isinstance(last, PendingBatch) and last.has_room_at(now_ms):
-            return last
+        newest = batches[-1]
+        if isinstance(newest, PendingBatch) and newest.has_room_at(now_ms):
+            return newest
     new = PendingBatch(now_ms)
     batches.append(new)
     return new
+
+
+def offset_line(fact: OffsetsStored) -> OffsetLine:
+    """Of the only offset of a commit."""
+    group_id, topic, (partition,), _, (epoch,), _, _, _, topic_id = fact
+    return OffsetLine(partition, epoch, (_form(group_id, topic, topic_id, 1), _form(group_id, topic, topic_id, 2)))
 
 
 class _Form(NamedTuple):
@@ -304,17 +315,29 @@ def _group_value(fact: GroupStored) -> bytes:
 
 
 def _member(member: StoredMember) -> tuple[bytes, ...]:
-    return (
-        _string(member.member_id),
-        _nullable(member.instance_id),
-        _string(member.client_id),
-        _string(member.client_host),
-        _int(round(member.rebalance_timeout * 1000)),
-        _int(round(member.session_timeout * 1000)),
-        _int(len(member.subscription)),
-        member.subscription,
-        _int(len(member.assignment)),
-        member.assignment,
+    *who, subscription, assignment = member
+    return _who(*who), _int(len(subscription)), subscription, _int(len(assignment)), assignment
+
+
+@lru_cache(_MOST_FORMS)
+def _who(
+    member_id: str,
+    instance_id: str | None,
+    client_id: str,
+    client_host: str,
+    session_timeout: float,
+    rebalance_timeout: float,
+) -> bytes:
+    """What a record says of a member that is the same in each generation."""
+    return b"".join(
+        (
+            _string(member_id),
+            _nullable(instance_id),
+            _string(client_id),
+            _string(client_host),
+            _int(round(rebalance_timeout * 1000)),
+            _int(round(session_timeout * 1000)),
+        )
     )
 
 

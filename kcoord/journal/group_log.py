@@ -8,14 +8,14 @@ there are. Which partition a group is in is Kafka's rule; it holds for as long a
 """
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId, Partition
 from kcoord.broker.describing import offsets_partition
 from kcoord.broker.partition_log import Refused
 from kcoord.broker.segment import Damaged
-from kcoord.groups.records import Record, StoredAgain
+from kcoord.groups.records import Record, StoredAgain, UsualPlaces
 from kcoord.journal.decoding import Fact, FactReader
 from kcoord.journal.encoding import Pending, add_fact
 from kcoord.journal.usual_commits import UsualCommits
@@ -69,10 +69,22 @@ class GroupLog:
         """Have these kept with the next flush, in their order."""
         for record in records:
             pending = self._pending_of(record.group_id)
-            if isinstance(record, StoredAgain) and (batch := self._usual.batch_of(record, now_ms)):
-                pending.append(batch)
+            if isinstance(record, StoredAgain):
+                self._usual.way(record.places)(pending, record, now_ms)
             else:
                 add_fact(pending, record, now_ms)
+
+    def appending(self, places: UsualPlaces) -> Callable[[StoredAgain, int], None]:
+        """How to append commits to these places, as `append` does, in fewer steps."""
+        index, way = offsets_partition(places.group_id, self._count), self._usual.way(places)
+
+        def append(record: StoredAgain, now_ms: int) -> None:
+            batches = self._pending.get(index)
+            if batches is None:
+                batches = self._pending[index] = []
+            way(batches, record, now_ms)
+
+        return append
 
     def _pending_of(self, group_id: str) -> Pending:
         partition = offsets_partition(group_id, self._count)

@@ -11,12 +11,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
 from typing import Protocol, cast
 
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
 from kcoord.server.dispatch import Answer, HangUp, Outcome, Park, Unserved
 from kcoord.server.routes import Asker
+from kcoord.server.standing import HEAD, StandingFrame
 from kcoord.server.turns import Turn
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
@@ -32,6 +34,9 @@ _LARGE_BYTES = 1 << 13
 
 class Owner(Protocol):
     """What a connection asks of the runtime."""
+
+    stood: Callable[[StandingFrame, bytes, bytes], None] | None
+    """Who wants to know of frames that stood, with their lengths, and of their answers."""
 
     def admit(self, connection: "Connection") -> str | None:
         """Why the connection is refused; None if it is welcome."""
@@ -71,6 +76,8 @@ class Connection(asyncio.Protocol):
         "_owner",
         "_parked_bytes",
         "_splitter",
+        "_standing",
+        "_stood",
         "_transport",
         "_unread_bytes",
         "address",
@@ -94,6 +101,8 @@ class Connection(asyncio.Protocol):
         self.ticket: Ticket | None = None
         self._owner = owner
         self._splitter = FrameSplitter(max_frame_bytes)
+        self._standing: StandingFrame | None = None  # that came last
+        self._stood = owner.stood
         self._frames: deque[bytes] = deque()
         self._outgoing: list[bytes] = []
         self._unread_bytes = 0  # that came in and were not worked on: requests with their lengths, the last in part
@@ -121,10 +130,17 @@ class Connection(asyncio.Protocol):
         self._owner.gone(self)
 
     def data_received(self, chunk: bytes) -> None:
+        standing = self._standing
+        if standing is None or not chunk.startswith(standing.head):
+            standing = self._standing = self.asker.standing.get(chunk[HEAD])
+        if standing is not None and self._answer_again(standing, chunk):
+            return
         if self._is_closed or self._splitter.broken:
             return
         self._unread_bytes += len(chunk)
-        self._frames += self._splitter.feed(chunk)
+        frames = self._splitter.feed(chunk)
+        self._frames += frames
+        self.asker.came(len(frames))
         if self._has_turn_coming:
             self._take_stock()
         elif len(chunk) > _LARGE_BYTES:
@@ -132,6 +148,34 @@ class Connection(asyncio.Protocol):
         else:
             self._has_turn_coming = True
             self._owner.soon(self._take_turn)
+
+    def _answer_again(self, standing: StandingFrame, chunk: bytes) -> bool:
+        """Whether this is a frame that stands, with nothing before it that waits: then it has its answer."""
+        if self._has_turn_coming or self.ticket is not None or self._is_full or self._is_closed:
+            return False
+        if self._splitter.is_amidst or (self._outgoing and not standing.rests_on_records):
+            return False
+        now = monotonic()
+        try:
+            answer = standing.answer(chunk, now)
+        except Exception as error:
+            fault = self._fault(error)
+            self.refuse(fault.reason, closing=fault.closing)
+            return True
+        if answer is None:
+            self._standing = None
+            return False
+        self.last_active = now
+        assert self._transport is not None
+        if standing.rests_on_records:
+            if not self._outgoing:
+                self._owner.leave(self._send)
+            self._outgoing.append(answer)
+        else:
+            self._transport.write(answer)
+        if self._stood is not None:
+            self._stood(standing, chunk, answer)
+        return True
 
     def pause_writing(self) -> None:
         """The client does not read what it is sent."""

@@ -8,14 +8,15 @@ Nothing here waits: an answer is there at once, or the request is parked under i
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kcoord.api.caller import Caller
 from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, SERVED
 from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
-from kcoord.server.routes import CORRELATION, START, Asker, Route, route
+from kcoord.server.routes import CORRELATION, START, Asker, Repeated, Route, route
+from kcoord.server.standing import CommitFrame, HeartbeatFrame, add
 from kcoord.tickets import Ticket
 from kcoord.wire.headers import CORRELATION_ID, RequestHeader, read_request_start
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kcoord.broker.fetch_sessions import FetchSessions
     from kcoord.broker.fetching import Fetch, Waiting
     from kcoord.broker.producing import Produce
+    from kcoord.groups.standing import StandingCommit
     from kcoord.server.group_runtime import GroupRuntime
 
 
@@ -63,6 +65,8 @@ class Dispatch:
     def __init__(
         self, cluster: Cluster, node: Node, fresh_session_id: Callable[[], int], groups: Callable[[], "GroupRuntime"]
     ) -> None:
+        self.arrival: Callable[[], Instant] | None = None
+        """When what is being read came. Without it nothing stands (standing.py): each request is decided here."""
         self._cluster = cluster
         self._node = node
         self._fresh_session_id = fresh_session_id
@@ -74,7 +78,10 @@ class Dispatch:
         start = frame[START]
         repeated = asker.repeated.get(start)
         if repeated is not None and (request := repeated.request_in(frame)) is not None:
-            return self._coordinate(frame, repeated.route, request, asker, ticket, at)
+            outcome = self._coordinate(frame, repeated.route, request, asker, ticket, at)
+            if self.arrival is not None and asker.asks_one_by_one and repeated.route.stand is not None:
+                self._let_stand(frame, repeated, request, asker, cast(Answer, outcome))
+            return outcome
         found = self._routes.get(start) or self._find_route(frame)
         if not isinstance(found, Route):
             return found
@@ -113,6 +120,21 @@ class Dispatch:
             return Answer(asker.answer(frame, by, reply), reply)
         (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION.start)
         return Park(by, correlation_id, ticket) if reply is None else Answer(by.answer(correlation_id, reply), reply)
+
+    def _let_stand(self, frame: bytes, repeated: Repeated, request: Any, asker: Asker, answer: Answer) -> None:
+        """Have the next frame that is like this one answered where it is read, if that may be."""
+        reply, (whole,), groups = answer.reply, answer.pieces, self._groups
+        standing = groups.standing(self._node.node_id, repeated.route.stand, request, reply)
+        if standing is None:
+            return
+        if repeated.route.with_varying is None:
+            add(asker.standing, HeartbeatFrame(frame, whole, reply, standing))
+        else:
+            assert self.arrival is not None
+            commit = cast("StandingCommit", standing)
+            keep = groups.keeping(commit.usual.places)
+            again = CommitFrame(frame, repeated.varying_in, whole, reply, commit, keep, self.arrival)
+            add(asker.standing, again)
 
     def _decide(self, header: RequestHeader, request: Any, asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:
         if header.api_key == PRODUCE:

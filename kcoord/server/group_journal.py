@@ -1,10 +1,10 @@
 """Where records of groups are kept, as the runtime of groups asks for it."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from kcoord.broker.cluster import NodeId
-from kcoord.groups.records import Record
+from kcoord.groups.records import Record, StoredAgain, UsualPlaces
 from kcoord.journal.decoding import Fact, FactReader
 
 
@@ -34,6 +34,9 @@ class Journal(Protocol):
 
     def append(self, records: Sequence[Record], now_ms: int) -> None:
         """Have these kept with the next flush, in their order."""
+
+    def appending(self, places: UsualPlaces) -> Callable[[StoredAgain, int], None]:
+        """How to append commits to these places, as `append` does."""
 
     def flush(self, now_ms: int) -> dict[int, str]:
         """Keep all that waits, and say why not of the partitions of which something is not kept."""

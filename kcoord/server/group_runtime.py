@@ -36,8 +36,9 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import NOTHING, Effects, Event
 from kcoord.groups.instant import Instant
-from kcoord.groups.records import OffsetsStored
+from kcoord.groups.records import OffsetsStored, Record, StoredAgain, UsualPlaces
 from kcoord.groups.replies import JoinReply, Reply, SyncReply
+from kcoord.groups.standing import StandingCommit, StandingHeartbeat
 from kcoord.groups.topics import Heir, Topics
 from kcoord.journal.decoding import FactReader, Unreadable
 from kcoord.journal.group_log import GroupLog, Unsound
@@ -52,6 +53,8 @@ from kcoord.tickets import Ticket
 log = logging.getLogger("kcoord.groups")
 
 Decide = Callable[[Coordinator, object, Ticket, Instant], Effects | Reply]
+Standing = StandingHeartbeat | StandingCommit
+Stand = Callable[[Coordinator, object, object], Standing | None]
 
 _OFFSETS_TOPIC_SETTINGS: Final = {
     "cleanup.policy": "compact",
@@ -129,6 +132,23 @@ class GroupRuntime:
             else:
                 self.outbox.append((to, reply))
         return own
+
+    def standing(self, node_id: NodeId, stand: Stand, request: object, reply: object) -> Standing | None:
+        """How to ask the same again in fewer steps; None if it does not stand."""
+        return stand(self._coordinators[node_id], request, reply)
+
+    def keeping(self, places: UsualPlaces) -> Callable[[StoredAgain, Instant], None]:
+        """How to have kept what becomes of a standing commit to these places, as `decide` has what it decides."""
+        append = self._log.appending(places)
+
+        def keep(record: StoredAgain, at: Instant) -> None:
+            try:
+                append(record, at.wall_ms)
+            except Exception as bug:
+                self._could_not_append((record,), bug, at)
+                raise
+
+        return keep
 
     def next_reply(self) -> tuple[Ticket, Reply] | None:
         """The reply to a request that was parked, in the order in which they were decided.
@@ -347,11 +367,15 @@ class GroupRuntime:
         if effects.records:
             try:
                 self._log.append(effects.records, at.wall_ms)
-            except Exception as bug:  # what was decided must not stay in memory alone
-                self._unload({self._log.partition_of(record.group_id): repr(bug) for record in effects.records}, at)
+            except Exception as bug:
+                self._could_not_append(effects.records, bug, at)
                 raise
         if effects.events:
             self._tell(effects.events)
+
+    def _could_not_append(self, records: Sequence[Record], bug: Exception, at: Instant) -> None:
+        """What was decided must not stay in memory alone."""
+        self._unload({self._log.partition_of(record.group_id): repr(bug) for record in records}, at)
 
     def _tell(self, events: Collection[Event]) -> None:
         log_events(events)

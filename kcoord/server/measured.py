@@ -18,7 +18,7 @@ from kcoord.groups.effects import Cause, Event, Happening
 from kcoord.groups.instant import Instant
 from kcoord.groups.replies import CommitReply, HeartbeatReply
 from kcoord.journal.system import System
-from kcoord.metrics.counts import Histogram, RequestCounts, Requests, Tally
+from kcoord.metrics.counts import NO_TALLY, Histogram, RequestCounts, Requests, Tally
 from kcoord.metrics.reasons import Closing
 from kcoord.security.refusals import Refusal
 from kcoord.server.connection import Connection
@@ -26,6 +26,7 @@ from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
 from kcoord.server.reply_errors import first_error
 from kcoord.server.routes import Asker
 from kcoord.server.runtime import ClusterRuntime, Runtime
+from kcoord.server.standing import StandingFrame
 from kcoord.tickets import Ticket
 from kcoord.wire.frames import LENGTH_BYTES
 
@@ -100,9 +101,20 @@ class Measured(ClusterRuntime):
                 self.requests.fresh.append(tally)
                 self._since = at.now
         elif type(outcome) is Park:
-            since = self._turns.asked_at or at.now
+            since = self._turns.asked.now if self._turns.asked else at.now
             self._waiting[outcome.ticket] = _Waiting(since, LENGTH_BYTES + len(frame))
         return outcome
+
+    def stood(self, standing: StandingFrame, chunk: bytes, answer: bytes) -> None:
+        """A request that was answered without being decided."""
+        tally = standing.tally
+        if tally is NO_TALLY:
+            tally = standing.tally = self._new_tally(chunk[LENGTH_BYTES:], [answer], standing.reply)
+        fresh = tally.fresh
+        tally.fresh = fresh + 1
+        if not fresh:
+            self.requests.fresh.append(tally)
+            self._since = self._turns.arrival().now
 
     def keep(self) -> None:
         super().keep()
@@ -111,23 +123,25 @@ class Measured(ClusterRuntime):
 
     def _count_left(self, now: float) -> None:
         """What was answered may leave now."""
-        self.requests.left(now - (self._turns.asked_at or self._since))
+        self.requests.left(now - (self._turns.asked.now if self._turns.asked else self._since))
         for requests, waiting, sent in self._finished:
             self.requests.answered(requests, now - waiting.since, received_bytes=waiting.size, sent_bytes=sent)
         self._finished.clear()
 
     def _tally_of(self, asker: Asker, frame: bytes, answer: Answer) -> Tally:
-        reply = answer.reply
-        tally = Tally(
+        tally = self._new_tally(frame, answer.pieces, answer.reply)
+        if type(answer.reply) in _REPEATED:
+            asker.tally = tally
+        return tally
+
+    def _new_tally(self, frame: bytes, pieces: Iterable[bytes], reply: object) -> Tally:
+        return Tally(
             reply,
             self._requests_of(SERVED[int.from_bytes(frame[:2])].name, reply),
             frame_bytes=len(frame),
-            sent_bytes=sum(map(len, answer.pieces)),
+            sent_bytes=sum(map(len, pieces)),
             offsets=_committed(reply) if isinstance(reply, CommitReply) else 0,
         )
-        if type(reply) in _REPEATED:
-            asker.tally = tally
-        return tally
 
     def _requests_of(self, api: str, reply: object) -> Requests:
         return self.requests.of(api, _ERROR_NAMES[first_error(reply)])

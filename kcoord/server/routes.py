@@ -16,7 +16,7 @@ struct into what stays the same and what varies.
 from collections.abc import Callable
 from functools import cache, lru_cache
 from struct import Struct, calcsize
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kcoord.api.table import HEARTBEAT, OFFSET_COMMIT, SERVED
 from kcoord.metrics.counts import NO_TALLY
@@ -26,6 +26,9 @@ from kcoord.wire.codec import codec
 from kcoord.wire.headers import RequestHeader, read_request_header
 from kcoord.wire.splice import Splice
 
+if TYPE_CHECKING:
+    from kcoord.server.standing import StandingFrame
+
 START: Final = slice(0, 4)  # of a request: key and version
 CORRELATION: Final = slice(4, 8)
 REST: Final = slice(8, None)
@@ -34,6 +37,7 @@ _SAME, _VARYING = slice(0, None, 2), slice(1, None, 2)  # of a frame that is tak
 _FORMS_KEPT: Final = 100  # ways to take one apart: members of a group mostly have the same
 _FIRST_TRIES: Final = 2  # a member's first join is without an id, and never comes again
 _UNKNOWN_PER_TRY: Final = 4
+_ALONE_IN_A_ROW: Final = 16
 _WORTH_KEEPING: Final = 4096
 """Bytes of a frame: what is kept of a client is to be little, whatever it sends."""
 
@@ -52,6 +56,7 @@ class Route:
         "has_few_answers",
         "is_repeated",
         "module",
+        "stand",
         "with_varying",
     )
 
@@ -59,6 +64,7 @@ class Route:
         self.api = SERVED[api_key]
         self.module: Any = self.api.module
         self.decide: Any = getattr(self.module, "decide", None)
+        self.stand: Any = getattr(self.module, "stand", None)
         self._varying: str | None = getattr(self.module, "VARYING", None)
         self.with_varying: Callable[[Any, tuple[Any, ...]], Any] | None = getattr(self.module, "with_varying", None)
         self.is_repeated = api_key == HEARTBEAT or self._varying is not None
@@ -98,24 +104,33 @@ def route(api_key: int, api_version: int) -> Route:
 class Repeated:
     """A request that a client may send again, the same but for its correlation id and some values."""
 
-    __slots__ = ("_same", "_size", "_taken_apart", "_with_varying", "request", "route")
+    __slots__ = ("_rest", "_same", "_size", "_taken_apart", "_with_varying", "request", "route")
 
     def __init__(self, frame: bytes, route: Route, request: Any) -> None:
         self.route = route
         self.request = request
+        varying = tuple(route.varying_in(frame))
+        self._rest = None if varying else frame[REST]
         self._size = len(frame)
-        self._taken_apart = _apart(len(frame), tuple(route.varying_in(frame)))
+        self._taken_apart = _apart(len(frame), varying)
         self._same = self._taken_apart(frame)[_SAME]
         self._with_varying = route.with_varying
 
+    def varying_in(self, frame: bytes, start: int = 0) -> tuple[Any, ...] | None:
+        """What varies in a frame of the same API and version, which begins there; None if it is another request."""
+        if len(frame) != start + self._size:
+            return None
+        parts = self._taken_apart(frame, start)
+        return parts[_VARYING] if parts[_SAME] == self._same else None
+
     def request_in(self, frame: bytes) -> Any:
         """What a frame of the same API and version asks; None if it is another request, or that does not follow."""
-        if len(frame) != self._size:
+        if self._rest is not None:
+            return self.request if frame[REST] == self._rest else None
+        varying = self.varying_in(frame)
+        if varying is None or self._with_varying is None:
             return None
-        parts = self._taken_apart(frame)
-        if parts[_SAME] != self._same:
-            return None
-        return self._with_varying(self.request, parts[_VARYING]) if self._with_varying else self.request
+        return self._with_varying(self.request, varying)
 
 
 class Asker:
@@ -124,15 +139,38 @@ class Asker:
     What it repeats is read once. As long as it gets the same reply, it gets the same bytes but for the correlation id.
     """
 
-    __slots__ = ("_answers", "_unknown", "host", "principal", "repeated", "tally")
+    __slots__ = (
+        "_alone",
+        "_answers",
+        "_unknown",
+        "asks_one_by_one",
+        "host",
+        "principal",
+        "repeated",
+        "standing",
+        "tally",
+    )
 
     def __init__(self, address: str) -> None:
         self.host = f"/{address}"
         self.principal = ANONYMOUS  # until it has logged in
         self.repeated: dict[bytes, Repeated] = {}  # by the first bytes of a frame
+        self.standing: dict[bytes, StandingFrame] = {}  # by the first bytes of a frame with its length
+        self.asks_one_by_one = False  # and waits for each answer, as far as can be seen
+        self._alone = 0  # requests in a row
         self.tally = NO_TALLY  # the last reply of those that are given again
         self._answers: dict[Route, tuple[object, bytes, bytes]] = {}
         self._unknown: dict[Route, int] = {}
+
+    def came(self, requests: int) -> None:
+        """So many at once. Many are best worked on together: nothing stands then."""
+        if requests == 1:
+            self._alone += 1
+            self.asks_one_by_one = self._alone >= _ALONE_IN_A_ROW
+        elif self._alone:
+            self._alone = 0
+            self.asks_one_by_one = False
+            self.standing.clear()
 
     def remember(self, frame: bytes, route: Route, request: Any) -> None:
         """It may ask that again. One that asks something else each time is not to pay for it each time."""
@@ -155,10 +193,10 @@ class Asker:
 
 
 @lru_cache(_FORMS_KEPT)
-def _apart(size: int, varying: tuple[Found, ...]) -> Callable[[bytes], tuple[Any, ...]]:
+def _apart(size: int, varying: tuple[Found, ...]) -> Callable[..., tuple[Any, ...]]:
     """How to take a frame of that size apart: what stays the same and what varies, in turn, from behind its start."""
     forms, end = [f">{REST.start}x"], REST.start
     for position, form in varying:
         forms.append(f"{position - end}s{form}")
         end = position + calcsize(f">{form}")
-    return Struct("".join([*forms, f"{size - end}s"])).unpack
+    return Struct("".join([*forms, f"{size - end}s"])).unpack_from

@@ -28,6 +28,7 @@ from kcoord.server.connection_limits import ConnectionLimits
 from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
 from kcoord.server.routes import Asker
 from kcoord.server.setup import Setup, address, bind, close_all, fresh_session_id, make_cluster
+from kcoord.server.standing import StandingFrame
 from kcoord.server.turns import Act, Turn, Turns
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
@@ -48,6 +49,8 @@ T = TypeVar("T")
 
 class ClusterRuntime:
     """A cluster at work for connections that somebody else makes, as long as `async with` lasts."""
+
+    stood: Callable[[StandingFrame, bytes, bytes], None] | None = None  # see connection.Owner
 
     def __init__(self, cluster: Cluster, *, authorizer: "Authorizer | None" = None) -> None:
         """Without an authorizer everybody may do everything."""
@@ -82,6 +85,9 @@ class ClusterRuntime:
         self._loop = asyncio.get_running_loop()
         self._turns = Turns(self._loop, instant, settle=self.settle, keep=self.keep, afterwards=self._arm)
         self.soon, self.leave = self._turns.ask, self._turns.ask_to_send
+        if self._authorizer is None and not self._is_verbose:  # rules may change; each request is to have its line
+            for dispatch in self._dispatches.values():
+                dispatch.arrival = self._turns.arrival
         self._chores.begin()
         if self._authorizer:
             self._chores.repeat(self._authorizer.look, REST)
@@ -120,6 +126,7 @@ class ClusterRuntime:
             self._long_polls.forget(connection.ticket)
 
     def keep(self) -> None:
+        self._chores.is_busy = self._chores.has_slack = True
         is_kept = self.groups is None or self.groups.flush(self.now())
         try:
             self.cluster.storage.sync()
@@ -158,7 +165,6 @@ class ClusterRuntime:
             self._long_polls.park(park.ticket, waiting.watched, waiting.missing_bytes, deadline)
 
     def settle(self) -> None:
-        self._chores.is_busy = self._chores.has_slack = True
         if self._is_settling:  # an answer lets a connection go on, which settles again: once is enough
             return
         if self._long_polls.ready or (self.groups and self.groups.outbox):

@@ -16,7 +16,6 @@ for a turn while turns are taken gets it in the next round, when the others have
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 
 from kcoord.groups.instant import Instant
@@ -33,7 +32,7 @@ class Turns:
     ) -> None:
         """`settle` is called when all had their turn, `keep` before anything is sent, `afterwards` at the end."""
         self.at: Instant | None = None  # when the round began that is under way
-        self.asked_at: float | None = None  # when it was asked for: what it works on had come by then
+        self.asked: Instant | None = None  # when it was asked for: what it works on had come by then
         self._loop = loop
         self._clock = clock
         self._settle = settle
@@ -53,11 +52,18 @@ class Turns:
         if self._coming is None:
             self.begin()
 
+    def arrival(self) -> Instant:
+        """When what is being read came: the same for all that the coming round works on."""
+        if self.asked is None:
+            self.begin()
+            assert self.asked is not None
+        return self.asked
+
     def begin(self) -> None:
         """Have a round, if none is coming or under way."""
         if self._coming is None:
             self._coming = self._loop.call_soon(self._round)
-            self.asked_at = time.monotonic()
+            self.asked = self._clock()
 
     def end(self) -> None:
         if self._coming is not None:
@@ -83,7 +89,7 @@ class Turns:
                 send()
             except Exception:
                 log.exception("bug: answers could not be sent")
-        self._coming = self.at = self.asked_at = None
+        self._coming = self.at = self.asked = None
         self._afterwards()
         if self._turns or self._sends:
             self.begin()

@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kcoord.errors import ErrorCode
+from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.effects import Effects
 from kcoord.groups.member import Protocols
 from kcoord.groups.records import Stamp
 from kcoord.groups.replies import JoinReply, SyncReply
-from kcoord.groups.requests import Leaving
+from kcoord.groups.requests import Commit, Heartbeat, Leaving
+from kcoord.groups.standing import StandingCommit, StandingHeartbeat
 from kcoord.groups.state import State
 from tests.groups import invariants
+from tests.groups.commits import Line, commit_of
 from tests.groups.scene import Asking, Scene
 from tests.groups.subscriptions import subscription_to
 from tests.groups.witness import Witness
@@ -69,6 +73,8 @@ class GroupLife(RuleBasedStateMachine):
         )
         self.witness = Witness(self.scene)
         self.joins: list[tuple[Asking[JoinReply], Known]] = []
+        self.heartbeats: list[tuple[StandingHeartbeat, Heartbeat]] = []
+        self.commits: list[tuple[StandingCommit, Commit]] = []
 
     @invariant()
     def all_is_sound(self) -> None:
@@ -143,6 +149,25 @@ class GroupLife(RuleBasedStateMachine):
         assert may == (reply.error_code in (ErrorCode.none, ErrorCode.rebalance_in_progress))
         is_told = reply.error_code is ErrorCode.rebalance_in_progress
         assert not may or is_told == (self.state(known.group_id) is State.PREPARING_REBALANCE)
+        request = Heartbeat(known.group_id, known.member_id, known.instance_id, self.generation(known.group_id) + drift)
+        if standing := self.scene.coordinator.stand_heartbeat(request, reply):
+            self.heartbeats.append((standing, request))
+
+    @rule(pick=picks)
+    def heartbeat_again(self, pick: int) -> None:
+        """What stands is what would be decided."""
+        if not self.heartbeats:
+            return
+        standing, request = self.heartbeats[-1 - pick % len(self.heartbeats)]
+        stands = standing.beat(self.scene.now)
+        group = self.scene.coordinator.groups.get(request.group_id)
+        is_as_it_was = group is not None and group.state is State.STABLE and group.generation == request.generation
+        assert not stands or is_as_it_was
+        if stands:
+            assert group is not None
+            member = group.members[request.member_id]
+            assert member.session.at == self.scene.now + member.session_timeout
+            assert self.scene.ask(Coordinator.heartbeat, request).reply.error_code is ErrorCode.none
 
     @rule(group_id=groups, leavers=st.lists(st.tuples(picks, st.booleans(), st.booleans()), max_size=3))
     def leave(self, group_id: str, leavers: list[tuple[int, bool, bool]]) -> None:
@@ -184,6 +209,31 @@ class GroupLife(RuleBasedStateMachine):
         )
         has_committed = self.witness.committed(known.group_id, reply, offset)
         assert may or not has_committed, "a fenced member never commits"
+        lines = [(name, [Line(index, offset, metadata)]) for name, index in (("t", partition), ("u", 0))]
+        request = commit_of(
+            lines,
+            group_id=known.group_id,
+            member_id=known.member_id,
+            instance_id=known.instance_id,
+            generation=generation,
+            retention=retention,
+        )
+        if standing := self.scene.coordinator.stand_commit(request, reply):
+            self.commits.append((standing, request))
+
+    @rule(pick=picks, offset=st.integers(0, 1000))
+    def commit_again(self, pick: int, offset: int) -> None:
+        """What stands is what would be decided, and is kept as that would be."""
+        if not self.commits:
+            return
+        standing, request = self.commits[-1 - pick % len(self.commits)]
+        record = standing.commit((offset, offset), self.scene.at())
+        if record is None:
+            return
+        self.scene.take(Effects((), (record,)))
+        decided = self.scene.ask(Coordinator.commit, request._replace(offsets=(offset, offset))).reply
+        assert self.witness.committed(request.group_id, decided, offset), "who would be refused does not commit"
+        assert all(line.error_code is ErrorCode.none for topic in decided.topics for line in topic.partitions)
 
     @rule(group_id=groups, offset=st.integers(0, 1000))
     def commit_without_member(self, group_id: str, offset: int) -> None:
@@ -264,6 +314,9 @@ class GroupLife(RuleBasedStateMachine):
         else:
             self.scene.take(self.scene.coordinator.unload(self.scene.at()))
             self.witness.check_tickets()
+        if is_crash:  # connections end with the process
+            self.heartbeats.clear()
+            self.commits.clear()
         self.scene.settings = replace(self.scene.settings, group_max_size=max_size)
         self.scene.restart()
         self.witness.started_again()

@@ -29,6 +29,13 @@ def stored(
     return OffsetsStored(group_id, topic, partitions, (0,) * count, epochs, (text,) * count, 0, None, topic_id)
 
 
+def added(usual: UsualCommits, *facts: StoredAgain, now_ms: int = NOW_MS) -> Pending:
+    pending: Pending = []
+    for fact in facts:
+        usual.way(fact.places)(pending, fact, now_ms)
+    return pending
+
+
 @given(st.text(max_size=10), topics, st.sampled_from(["", "", "text"]), st.data())
 def test_a_commit_to_usual_places_is_read_back_as_any_other(
     group_id: str, asked: list[tuple[str, list[tuple[int, int]], UUID | None]], text: str, data: st.DataObject
@@ -41,12 +48,10 @@ def test_a_commit_to_usual_places_is_read_back_as_any_other(
         ordinary = [record for each in written(fact.spread(), now_ms) for record in read_records(each.sealed())]
         expected = [(record.key, record.value, record.timestamp) for record in ordinary]
         assert list(key_values(fact)) == [(key, value) for key, value, _ in expected]
-        batch = usual.batch_of(fact, now_ms)
-        assert (batch is not None) == (places.count >= 8 and not text)
-        pending: Pending = [batch] if batch is not None else written([fact], now_ms)
-        kept = [record for each in pending for record in read_records(each.sealed())]
-        assert [(record.key, record.value, record.timestamp) for record in kept] == expected
-        assert single(read_back(pending)) == single(fact.spread())
+        for pending in (added(usual, fact, now_ms=now_ms), written([fact], now_ms)):
+            kept = [record for each in pending for record in read_records(each.sealed())]
+            assert [(record.key, record.value, record.timestamp) for record in kept] == expected
+            assert single(read_back(pending)) == single(fact.spread())
 
 
 @pytest.fixture
@@ -61,21 +66,30 @@ def places(first: int, count: int) -> UsualPlaces:
 def test_a_commit_with_the_same_offsets_to_other_places_is_another(usual: UsualCommits) -> None:
     committed = tuple(range(8))
     for place in (places(0, 8), places(100, 8), places(0, 8)):
-        batch = usual.batch_of(StoredAgain("g", place, committed, NOW_MS), NOW_MS)
-        assert batch is not None
-        (fact,) = read_back([batch])
+        (fact,) = read_back(added(usual, StoredAgain("g", place, committed, NOW_MS)))
         assert isinstance(fact, OffsetsStored)
         assert fact.partitions == place.stored[0].partitions
 
 
-@pytest.mark.parametrize("count", [1, 7, 1001])
-def test_few_offsets_share_a_batch_with_others_and_too_many_take_several(usual: UsualCommits, count: int) -> None:
-    fact = StoredAgain("g", places(0, count), tuple(range(count)), NOW_MS)
-    assert usual.batch_of(fact, NOW_MS) is None
-    assert single(read_back(written([fact]))) == single(fact.spread())
+@pytest.mark.parametrize(("count", "batches"), [(1, 1), (7, 1), (8, 2), (1000, 2)])
+def test_few_offsets_share_a_batch_with_others(usual: UsualCommits, count: int, batches: int) -> None:
+    facts = [StoredAgain("g", places(0, count), tuple(range(number, number + count)), NOW_MS) for number in range(2)]
+    pending = added(usual, *facts)
+    assert len(pending) == batches
+    assert single(read_back(pending)) == single([each for fact in facts for each in fact.spread()])
+
+
+def test_offsets_that_come_one_by_one_fill_batches(usual: UsualCommits) -> None:
+    place = places(7, 1)
+    facts = [StoredAgain("g", place, (number,), NOW_MS + number % 50) for number in range(2500)]
+    pending: Pending = []
+    for number, fact in enumerate(facts):
+        usual.way(place)(pending, fact, NOW_MS + number % 50)
+    assert [batch.count for batch in pending] == [1000, 1000, 500]
+    assert single(read_back(pending)) == [each for fact in facts for each in fact.spread()]
 
 
 def test_no_more_is_kept_than_may_be(usual: UsualCommits) -> None:
     for number in range(2000):
-        usual.batch_of(StoredAgain("g", places(number, 8), tuple(range(8)), NOW_MS), NOW_MS)
-    assert len(usual._templates) <= 500
+        added(usual, StoredAgain("g", places(number, 8), tuple(range(8)), NOW_MS))
+    assert len(usual._ways) <= 500

@@ -11,6 +11,7 @@ from kcoord.groups.instant import Instant
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer, HangUp, Outcome, Park
 from kcoord.server.routes import route
+from kcoord.server.standing import StandingFrame
 from kcoord.server.turns import Turn
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
@@ -27,6 +28,9 @@ class Link(asyncio.Transport):
         self.is_closed = False
         self.is_aborted = False
         self.unread_bytes = 0
+
+    def write(self, data: Any) -> None:
+        self.writes.append(bytes(data))
 
     def writelines(self, list_of_data: Any) -> None:
         self.writes.append(b"".join(list_of_data))
@@ -49,6 +53,8 @@ class Link(asyncio.Transport):
 
 class Script:
     """An owner that answers `x` with `X`, parks `park`, and hangs up on `bye`."""
+
+    stood: Callable[[StandingFrame, bytes, bytes], None] | None = None
 
     def __init__(self) -> None:
         self.decided: list[bytes] = []

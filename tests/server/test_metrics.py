@@ -245,6 +245,20 @@ def test_heartbeats_and_commits_are_counted_each_time_although_they_are_answered
     assert scrape("kcoord_request_duration_seconds_count", api="Heartbeat") == 10
 
 
+def test_what_is_answered_where_it_is_read_is_counted_all_the_same(count: Count) -> None:
+    counted = count()
+    member = stable(counted)
+    for _ in range(40):
+        member.heartbeat()
+        member.commit(0, 1)
+    scrape = counted.scrape()
+    assert errors(scrape, "Heartbeat") == errors(scrape, "OffsetCommit") == {"NONE": 40}
+    assert scrape("kcoord_offsets_committed_total") == 80
+    for api in ("Heartbeat", "OffsetCommit"):
+        assert scrape("kcoord_request_duration_seconds_count", api=api) == 40
+        assert scrape("kcoord_request_duration_seconds_sum", api=api) > 0
+
+
 def test_an_error_of_a_line_is_counted_under_its_name(count: Count) -> None:
     counted = count()
     member = stable(counted)

@@ -30,6 +30,7 @@ class Link:
     def __init__(self, world: World, node: Node, node_id: int, on_closed: Callable[["Link"], None]) -> None:
         self.node_id = node_id
         self.is_open = True
+        self.standing: dict[object, tuple[Any, Any]] = {}  # the node's: what stands, and its reply
         self._world = world
         self._node = node
         self._on_closed = on_closed

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from kcoord.broker import cluster as embedded
@@ -12,9 +12,10 @@ from kcoord.broker.describing import coordinator_of
 from kcoord.broker.store import MemoryStore, PassingStorage
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.group import Group
-from kcoord.groups.records import Record
+from kcoord.groups.records import Record, StoredAgain, UsualPlaces
 from kcoord.groups.replies import Reply
-from kcoord.groups.requests import DeleteGroups
+from kcoord.groups.requests import Commit, DeleteGroups
+from kcoord.groups.standing import StandingCommit
 from kcoord.journal.compaction import Compacted, compact
 from kcoord.journal.decoding import FactReader, Unreadable
 from kcoord.journal.group_log import GroupLog
@@ -27,6 +28,10 @@ from tests.simulation.link import Call, Link
 from tests.simulation.world import World
 
 TOPICS: Final = {"orders": 4, "payments": 3}
+STAND: Final[dict[Any, Any]] = {
+    Coordinator.heartbeat: Coordinator.stand_heartbeat,
+    Coordinator.commit: Coordinator.stand_commit,
+}
 
 
 class FlakyStore(MemoryStore):
@@ -54,6 +59,15 @@ class WatchedLog(GroupLog):
     def append(self, records: Sequence[Record], now_ms: int) -> None:
         super().append(records, now_ms)
         self._waiting += records
+
+    def appending(self, places: UsualPlaces) -> Callable[[StoredAgain, int], None]:
+        append = super().appending(places)
+
+        def noted(record: StoredAgain, now_ms: int) -> None:
+            append(record, now_ms)
+            self._waiting.append(record)
+
+        return noted
 
     def flush(self, now_ms: int) -> dict[int, str]:
         waiting, self._waiting = self._waiting, []
@@ -103,7 +117,7 @@ class Server:
         ticket = Ticket(next(self._tickets))
         self.ledger.ask(ticket, call)
         self._parked[ticket] = (link, call)
-        reply = self._runtime.decide(NodeId(link.node_id), call.decide, call.request, ticket, self._world.instant())
+        reply = self._again(link, call) or self._anew(link, call, ticket)
         self._world.note(call.who, call.request, reply)
         if reply is None:
             self._settle()
@@ -111,6 +125,23 @@ class Server:
             del self._parked[ticket]
         else:
             reply = None
+        return reply
+
+    def _again(self, link: Link, call: Call) -> Reply | None:
+        """The reply to what stands, as connections have it; None if it does not."""
+        at, (standing, reply) = self._world.instant(), link.standing.get(_words(call), (None, None))
+        if isinstance(standing, StandingCommit):
+            record = standing.commit(call.request.offsets, at)
+            if record is not None:
+                self._runtime.keeping(record.places)(record, at)
+            return None if record is None else reply
+        return reply if standing is not None and standing.beat(at.now) else None
+
+    def _anew(self, link: Link, call: Call, ticket: Ticket) -> Reply | None:
+        node_id, stand = NodeId(link.node_id), STAND.get(call.decide)
+        reply = self._runtime.decide(node_id, call.decide, call.request, ticket, self._world.instant())
+        standing = self._runtime.standing(node_id, stand, call.request, reply) if stand else None
+        link.standing[_words(call)] = (standing, reply)
         return reply
 
     # Time.
@@ -273,3 +304,8 @@ class Server:
 
     def _create_topic(self, name: str) -> None:
         self.cluster.create_topic(name, self.cluster.spread(0, TOPICS[name], 1), {}, self._world.instant().wall_ms)
+
+
+def _words(call: Call) -> object:
+    """What a connection knows a request by: all of it but the offsets of a commit."""
+    return call.request._replace(offsets=()) if isinstance(call.request, Commit) else repr(call.request)

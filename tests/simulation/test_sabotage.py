@@ -14,6 +14,7 @@ from kcoord.groups.fencing import fence_identity
 from kcoord.groups.group import Group
 from kcoord.groups.member import Member
 from kcoord.groups.records import OffsetsStored, Record
+from kcoord.groups.standing import StandingHeartbeat
 from kcoord.groups.state import State
 from kcoord.server.group_runtime import GroupRuntime
 from tests.simulation.server import WatchedLog
@@ -130,6 +131,14 @@ def the_leaders_plan_is_not_handed_out(patch: Patch) -> None:
     patch.setattr(syncing, "_hand_out", lambda group, plan, at: NOTHING)
 
 
+def what_stands_outlives_its_generation(patch: Patch) -> None:
+    patch.setattr(StandingHeartbeat, "beat", lambda standing, now: True)
+
+
+def what_stands_is_not_journalled(patch: Patch) -> None:
+    patch.setattr(GroupRuntime, "keeping", lambda runtime, places: lambda record, at: None)
+
+
 NOTICED: Final[dict[Callable[[Patch], None], str]] = {
     sessions_are_not_renewed: "a member would stay though it is silent",
     silent_members_are_not_removed: "a member would stay though it is silent",
@@ -150,6 +159,8 @@ NOTICED: Final[dict[Callable[[Patch], None], str]] = {
     deadlines_are_never_cleared: "a sync phase goes on although there is no plan to come",
     members_do_not_hear_of_a_rebalance: "not Stable with all members",
     the_leaders_plan_is_not_handed_out: "not Stable with all members",
+    what_stands_outlives_its_generation: "who is no member is refused|another generation is refused",
+    what_stands_is_not_journalled: "an acknowledged commit is kept|the log gives other offsets",
 }
 
 

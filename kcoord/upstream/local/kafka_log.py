@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from kcoord.broker.cluster import NodeId
 from kcoord.broker.describing import offsets_partition
-from kcoord.groups.records import Record
+from kcoord.groups.records import Record, StoredAgain, UsualPlaces
 from kcoord.journal.decoding import Fact, FactReader
 from kcoord.journal.encoding import PendingBatch, key_values
 from kcoord.metrics.counts import JournalCounts
@@ -71,6 +71,9 @@ class KafkaLog:
             partition = self.partition_of(record.group_id)
             entries += [(partition, key, value) for key, value in key_values(record)]
         self._pending += entries
+
+    def appending(self, places: UsualPlaces) -> Callable[[StoredAgain, int], None]:
+        return lambda record, now_ms: self.append((record,), now_ms)
 
     def flush(self, now_ms: int) -> dict[int, str]:
         """Nothing fails here: the writer says later what is lost."""

@@ -1,0 +1,102 @@
+"""Frames that are answered where they are read: what members ask again and again, and what stands (groups/standing).
+
+Theory of operation. Most of what a coordinator is asked are heartbeats and small commits, each the same as the one
+before but for its correlation id and its offsets. Once such a frame was read, decided and answered, its connection
+keeps it here, with what its reply rests on. When it comes again, alone and with nothing of its client before it that
+waits, it takes a few comparisons to see that it is the same and that nothing has changed, and it has its answer:
+
+    bytes ─ the same frame? ─ does it stand? ─ the same answer, with the new correlation id
+
+Otherwise it goes the way of every frame. A heartbeat's answer may leave at once: what it rests on was kept before this
+one was read. That of a commit leaves with its round, when its offsets are kept (turns.py).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from kcoord.groups.instant import Instant
+from kcoord.metrics.counts import NO_TALLY
+from kcoord.wire.frames import LENGTH_BYTES, LENGTH_PREFIX
+
+if TYPE_CHECKING:
+    from kcoord.groups.records import StoredAgain
+    from kcoord.groups.standing import StandingCommit, StandingHeartbeat
+
+HEAD: Final = slice(0, 8)  # of a frame with its length: that, key and version
+_CORRELATION: Final = slice(8, 12)
+_REST: Final = slice(12, None)
+_MOST_FRAMES: Final = 8  # of one connection
+
+Keep = Callable[["StoredAgain", Instant], None]
+
+
+class StandingFrame:
+    """A frame, without its length, and its answer, with it."""
+
+    __slots__ = ("_end", "_start", "head", "reply", "tally")
+
+    rests_on_records = False  # whether its answer is to leave when they are kept, not before
+
+    def __init__(self, frame: bytes, answer: bytes, reply: object) -> None:
+        self.head = LENGTH_PREFIX.pack(len(frame)) + frame[: HEAD.stop - LENGTH_BYTES]
+        self.reply = reply
+        self.tally = NO_TALLY
+        self._start, self._end = answer[:4], answer[8:]
+
+    def answer(self, chunk: bytes, now: float) -> bytes | None:
+        """What is answered to a chunk that has the same head; None if it is not this frame, or does not stand."""
+        raise NotImplementedError
+
+
+class HeartbeatFrame(StandingFrame):
+    __slots__ = ("_beat", "_rest")
+
+    def __init__(self, frame: bytes, answer: bytes, reply: object, standing: "StandingHeartbeat") -> None:
+        super().__init__(frame, answer, reply)
+        self._rest = frame[8:]
+        self._beat = standing.beat
+
+    def answer(self, chunk: bytes, now: float) -> bytes | None:
+        if chunk[_REST] != self._rest or not self._beat(now):
+            return None
+        return self._start + chunk[_CORRELATION] + self._end
+
+
+class CommitFrame(StandingFrame):
+    __slots__ = ("_arrival", "_commit", "_keep", "_offsets_in")
+
+    rests_on_records = True
+
+    def __init__(
+        self,
+        frame: bytes,
+        offsets_in: Callable[[bytes, int], tuple[Any, ...] | None],
+        answer: bytes,
+        reply: object,
+        standing: "StandingCommit",
+        keep: Keep,
+        arrival: Callable[[], Instant],
+    ) -> None:
+        super().__init__(frame, answer, reply)
+        self._offsets_in = offsets_in
+        self._commit = standing.commit
+        self._keep = keep
+        self._arrival = arrival
+
+    def answer(self, chunk: bytes, now: float) -> bytes | None:
+        offsets = self._offsets_in(chunk, LENGTH_BYTES)
+        if offsets is None:
+            return None
+        at = self._arrival()
+        record = self._commit(offsets, at)
+        if record is None:
+            return None
+        self._keep(record, at)
+        return self._start + chunk[_CORRELATION] + self._end
+
+
+def add(frames: dict[bytes, StandingFrame], standing: StandingFrame) -> None:
+    """To those of a connection, by their heads."""
+    if len(frames) >= _MOST_FRAMES:
+        frames.clear()
+    frames[standing.head] = standing

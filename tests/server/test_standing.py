@@ -1,0 +1,325 @@
+"""Heartbeats and commits that are answered where they are read: as quick as that, and as true as any other answer."""
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcoord.errors import ErrorCode
+from kcoord.groups.member import Member
+from kcoord.wire.client import Client
+from kcoord.wire.codec import decode_response, encode_request, request_type
+from kcoord.wire.headers import RequestHeader
+from kcoord.wire.kio_asking import build
+from tests.server.conftest import Serve, Server
+from tests.server.test_serving_groups import HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, SYNC_GROUP, join
+
+NONE, SESSION = ErrorCode.none, timedelta(seconds=30)
+CREATE_TOPICS, DELETE_TOPICS = 19, 20
+ENOUGH = 20  # requests one by one, until they stand
+TOPICS = (("t", 3), ("u", 2))
+
+
+class Stood(list[tuple[int, bytes]]):
+    """The API's key and the answer of each frame that stood."""
+
+    def __call__(self, standing: Any, chunk: bytes, answer: bytes) -> None:
+        self.append((int.from_bytes(chunk[4:6]), answer))
+
+    def keys(self) -> list[int]:
+        return [key for key, _ in self]
+
+
+@pytest.fixture
+def stood() -> Stood:
+    return Stood()
+
+
+@pytest.fixture
+def server(serve: Serve, stood: Stood) -> Server:
+    server = serve(topics=TOPICS, **{"group.initial.rebalance.delay.ms": "0"})
+    server.runtime.stood = stood
+    return server
+
+
+@pytest.fixture
+def member(server: Server) -> Iterator["Asking"]:
+    with server.client() as client:
+        yield Asking(client)
+
+
+class Asking:
+    """A member of a Stable group of one."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.joined = join(client, "g")
+        self.correlation_id = 0
+        who = {"generation_id": self.joined.generation_id, "member_id": self.joined.member_id}
+        client.ask(SYNC_GROUP, 3, group_id="g", **who, assignments=[])
+
+    def frame(self, api_key: int, version: int, **values: Any) -> bytes:
+        self.correlation_id += 1
+        header = RequestHeader(api_key, version, self.correlation_id, "c")
+        return encode_request(header, build(request_type(api_key, version), {"group_id": "g", **values}))
+
+    def a_heartbeat(self, **values: Any) -> bytes:
+        who = {"generation_id": self.joined.generation_id, "member_id": self.joined.member_id}
+        return self.frame(HEARTBEAT, 4, **{**who, **values})
+
+    def a_commit(self, offset: int, topics: tuple[str, ...] = ("t",), partition: int = 0) -> bytes:
+        line = {
+            "partition_index": partition,
+            "committed_offset": offset,
+            "committed_leader_epoch": -1,
+            "committed_metadata": "",
+        }
+        who = {"generation_id_or_member_epoch": self.joined.generation_id, "member_id": self.joined.member_id}
+        asked = [{"name": name, "partitions": [line]} for name in topics]
+        return self.frame(OFFSET_COMMIT, 9, **who, topics=asked)
+
+    def hear(self, api_key: int, version: int) -> Any:
+        correlation_id, answer = decode_response(self.client.receive_frame(), api_key, version)
+        assert correlation_id == self.correlation_id
+        return answer
+
+    def beat(self, **values: Any) -> ErrorCode:
+        self.client.send_bytes(self.a_heartbeat(**values))
+        error: ErrorCode = self.hear(HEARTBEAT, 4).error_code
+        return error
+
+    def commit(self, offset: int, topics: tuple[str, ...] = ("t",), partition: int = 0) -> list[ErrorCode]:
+        self.client.send_bytes(self.a_commit(offset, topics, partition))
+        answer = self.hear(OFFSET_COMMIT, 9)
+        return [line.error_code for topic in answer.topics for line in topic.partitions]
+
+    def stand(self) -> None:
+        for number in range(ENOUGH):
+            assert self.beat() is NONE
+            assert self.commit(number) == [NONE]
+
+    def fetched(self, topic: str = "t", partition: int = 0) -> int:
+        asked = [{"name": topic, "partition_indexes": [partition]}]
+        answer = self.client.ask(OFFSET_FETCH, 7, group_id="g", topics=asked, require_stable=False)
+        offset: int = answer.topics[0].partitions[0].committed_offset
+        return offset
+
+
+def test_who_asks_one_by_one_is_soon_answered_where_it_is_read(member: Asking, stood: Stood) -> None:
+    member.stand()
+    stood.clear()
+    for number in range(5):
+        assert member.beat() is NONE
+        assert member.commit(100 + number) == [NONE]
+        assert member.fetched() == 100 + number
+    assert stood.keys() == [HEARTBEAT, OFFSET_COMMIT] * 5
+
+
+def test_a_session_goes_on_with_what_stands(member: Asking, server: Server, stood: Stood) -> None:
+    def ends_at() -> float:
+        (found,) = member_of(server).values()
+        assert found.session.at is not None
+        return found.session.at
+
+    member.stand()
+    for ask in (member.beat, lambda: member.commit(7)):
+        before, count = server.on_loop(ends_at), len(stood)
+        ask()
+        assert len(stood) == count + 1
+        assert server.on_loop(ends_at) > before
+
+
+def member_of(server: Server) -> dict[str, Member]:
+    assert server.runtime.groups is not None
+    (coordinator,) = server.runtime.groups._coordinators.values()
+    return coordinator.groups["g"].members
+
+
+def test_another_request_is_another(member: Asking, stood: Stood) -> None:
+    member.stand()
+    stood.clear()
+    assert member.beat(generation_id=member.joined.generation_id + 1) is ErrorCode.illegal_generation
+    assert member.beat(member_id="x" * len(member.joined.member_id)) is ErrorCode.unknown_member_id
+    assert member.commit(5, partition=2) == [NONE]
+    assert member.commit(5, partition=3) == [ErrorCode.unknown_topic_or_partition]
+    assert not stood
+    assert (member.fetched(), member.fetched(partition=2)) == (ENOUGH - 1, 5)
+
+
+def test_a_member_hears_of_a_rebalance_and_stands_again_in_its_next_generation(
+    member: Asking, server: Server, stood: Stood
+) -> None:
+    member.stand()
+    with server.client() as other:
+        ask_to_join(other)
+        wait_until(server, lambda: len(member_of(server)) == 2)
+        stood.clear()
+        assert member.beat() is ErrorCode.rebalance_in_progress
+        assert member.commit(500) == [NONE], "in the join phase members may commit"
+        again = join(member.client, "g", member_id=member.joined.member_id)
+        who = {"generation_id": again.generation_id, "member_id": again.member_id}
+        assert member.beat() is ErrorCode.illegal_generation
+        assert member.commit(501) == [ErrorCode.illegal_generation]
+        assert not stood
+        other.receive(JOIN_GROUP, 3)
+        member.client.ask(SYNC_GROUP, 3, group_id="g", **who, assignments=[])
+        member.joined = again
+        member.stand()
+        assert stood
+
+
+def wait_until(server: Server, is_so: Any) -> None:
+    while not server.on_loop(is_so):
+        pass
+
+
+def test_who_was_removed_hears_of_it(member: Asking, server: Server) -> None:
+    member.stand()
+    with server.client() as operator:
+        operator.ask(13, 3, group_id="g", members=[{"member_id": member.joined.member_id, "group_instance_id": None}])
+    assert member.beat() is ErrorCode.unknown_member_id
+    assert member.commit(9) == [ErrorCode.unknown_member_id]
+
+
+def test_a_commit_to_a_topic_that_is_gone_is_refused_and_one_that_is_made_anew_has_its_own_offsets(
+    member: Asking, server: Server, stood: Stood
+) -> None:
+    for number in range(ENOUGH):
+        assert member.commit(number, ("t", "u")) == [NONE] * 2
+    with server.client() as operator:
+        soon = timedelta(seconds=5)
+        operator.ask(DELETE_TOPICS, 6, topics=[{"name": "u", "topic_id": None}], timeout=soon)
+        stood.clear()
+        assert member.commit(77, ("t", "u")) == [ErrorCode.unknown_topic_or_partition, NONE]
+        made = {"name": "u", "num_partitions": 2, "replication_factor": 1, "assignments": (), "configs": ()}
+        operator.ask(CREATE_TOPICS, 7, topics=[made], timeout=soon, validate_only=False)
+        assert member.fetched("u") == -1
+        assert member.commit(78, ("t", "u")) == [NONE] * 2
+        assert not stood
+    assert (member.fetched("t"), member.fetched("u")) == (78, 78)
+
+
+def test_requests_that_come_together_are_worked_on_together(member: Asking, stood: Stood) -> None:
+    member.stand()
+    stood.clear()
+    beats = [member.a_heartbeat() for _ in range(3)]
+    member.client.send_bytes(b"".join(beats))
+    member.correlation_id -= 3
+    for _ in beats:
+        member.correlation_id += 1
+        assert member.hear(HEARTBEAT, 4).error_code is NONE
+    assert member.beat() is NONE
+    assert not stood
+
+
+def test_a_frame_in_two_parts_is_one_frame(member: Asking, stood: Stood) -> None:
+    member.stand()
+    stood.clear()
+    for cut in (2, 4, 8, 11, 20):
+        beat = member.a_heartbeat()
+        member.client.send_bytes(beat[:cut])
+        member.client.send_bytes(beat[cut:])
+        assert member.hear(HEARTBEAT, 4).error_code is NONE
+
+
+def test_what_is_behind_a_parked_request_waits(member: Asking, server: Server, stood: Stood) -> None:
+    member.stand()
+    stood.clear()
+    with server.client() as other:
+        ask_to_join(other)
+        wait_until(server, lambda: len(member_of(server)) == 2)
+        joined = join(member.client, "g", member_id=member.joined.member_id)
+        second = other.receive(JOIN_GROUP, 3)
+        ask_to_join(member.client, joined.member_id, metadata=b"new")  # and waits for the other
+        member.client.send_bytes(member.a_heartbeat())
+        ask_to_join(other, second.member_id, metadata=b"new")
+        again = member.client.receive(JOIN_GROUP, 3)
+        assert again.generation_id == joined.generation_id + 1
+        assert member.hear(HEARTBEAT, 4).error_code is ErrorCode.illegal_generation
+    assert not stood
+
+
+def ask_to_join(client: Client, member_id: str = "", metadata: bytes = b"") -> None:
+    protocols = [{"name": "range", "metadata": metadata}]
+    times = {"session_timeout": SESSION, "rebalance_timeout": SESSION}
+    client.send(
+        JOIN_GROUP, 3, group_id="g", member_id=member_id, protocol_type="consumer", protocols=protocols, **times
+    )
+
+
+def test_a_commit_that_cannot_be_kept_is_not_acknowledged(member: Asking, server: Server, stood: Stood) -> None:
+    member.stand()
+    assert server.runtime.groups is not None
+    journal: Any = server.runtime.groups._log
+    original, index = journal.flush, journal.partition_of("g")
+
+    def fail(now_ms: int) -> dict[int, str]:
+        journal.flush = original
+        journal._pending.clear()
+        return {index: "no space left"}
+
+    stood.clear()
+    journal.flush = fail
+    member.client.send_bytes(member.a_commit(999))
+    with pytest.raises(ConnectionError):
+        member.client.receive_frame()
+    assert stood.keys() == [OFFSET_COMMIT]
+    with server.client() as later:
+        wait_until(server, lambda: not server.runtime.groups or not server.runtime.groups.is_reading)
+        asked = [{"name": "t", "partition_indexes": [0]}]
+        answer = later.ask(OFFSET_FETCH, 7, group_id="g", topics=asked, require_stable=False)
+        assert answer.topics[0].partitions[0].committed_offset == ENOUGH - 1
+
+
+def test_a_fault_of_ours_closes_the_connection_and_leaves_nothing_undecided_in_memory(
+    member: Asking, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    member.stand()
+    (connection,) = server.runtime.connections
+    for standing in connection.asker.standing.values():
+        if standing.rests_on_records:
+            broken: Any = standing
+            broken._keep = server.on_loop(lambda: keeping_fails(server))
+    member.client.send_bytes(member.a_commit(999))
+    with pytest.raises(ConnectionError):
+        member.client.receive_frame()
+    assert "a request could not be answered" in caplog.text
+    assert "unloaded partitions" in caplog.text
+
+
+def keeping_fails(server: Server) -> Any:
+    groups = server.runtime.groups
+    assert groups is not None
+    journal: Any = groups._log
+
+    def fail(record: Any, now_ms: int) -> None:
+        raise KeyError("ours")
+
+    original, journal.appending = journal.appending, lambda places: fail
+    keep = groups.keeping(Any)  # type: ignore[arg-type]
+    journal.appending = original
+    return keep
+
+
+def test_nothing_stands_where_rules_say_who_may_do_what(serve: Serve, stood: Stood, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.txt"
+    rules.write_text("allow User:ANONYMOUS read group g\nallow User:ANONYMOUS read topic t\n")
+    server = serve(topics=TOPICS, rules=rules, **{"group.initial.rebalance.delay.ms": "0"})
+    server.runtime.stood = stood
+    with server.client() as client:
+        Asking(client).stand()
+    assert not stood
+
+
+def test_nothing_stands_where_each_request_is_to_have_its_line(
+    serve: Serve, stood: Stood, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "kcoord.server")
+    server = serve(topics=TOPICS, **{"group.initial.rebalance.delay.ms": "0"})
+    server.runtime.stood = stood
+    with server.client() as client:
+        Asking(client).stand()
+    assert not stood
