@@ -10,6 +10,7 @@ from kcoord.groups.replies import JoinReply
 from kcoord.groups.requests import Join
 
 decide = Coordinator.join
+stand = Coordinator.stand_join
 VARYING = "metadata"  # the field that is new each time, where a member asks the same again
 _PROTOCOLS = Join._fields.index("protocols")
 OWN_FIELD = "member_id"  # in which the answers to the members of a group differ

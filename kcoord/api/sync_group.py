@@ -7,6 +7,7 @@ from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.requests import Sync
 
 decide = Coordinator.sync
+stand = Coordinator.stand_sync
 VARYING = "generation_id"  # the field that is new each time, where a member asks the same again
 _GENERATION = Sync._fields.index("generation")
 OWN_FIELD = "assignment"  # in which the answers to the members of a group differ

@@ -48,7 +48,7 @@ from kcoord.groups.requests import (
     ListGroups,
     Sync,
 )
-from kcoord.groups.standing import StandingCommit, StandingHeartbeat
+from kcoord.groups.standing import StandingCommit, StandingHeartbeat, StandingJoin, StandingSync
 from kcoord.groups.state import State
 from kcoord.groups.topics import Heir, Topics
 from kcoord.settings import Settings
@@ -169,6 +169,18 @@ class Coordinator(Registry):
 
     # What stands: how it may be asked again, in fewer steps; None if it may not. `reply` is what it was just answered.
 
+    def stand_join(self, request: Join, reply: object) -> StandingJoin | None:
+        group, member = self._known_member(request.group_id, request.member_id)
+        if group is None or member is None or member.instance_id != request.instance_id:
+            return None
+        return StandingJoin(group, member, request, self._settings.group_max_size)
+
+    def stand_sync(self, request: Sync, reply: object) -> StandingSync | None:
+        group, member = self._known_member(request.group_id, request.member_id)
+        if group is None or member is None or request.instance_id not in (None, member.instance_id):
+            return None
+        return None if request.lacks_protocol else StandingSync(group, member, request)
+
     def stand_heartbeat(self, request: Heartbeat, reply: HeartbeatReply) -> StandingHeartbeat | None:
         group = self._stable_group(request)
         is_well = group is not None and reply is _HEARTBEATS[ErrorCode.none]
@@ -246,6 +258,10 @@ class Coordinator(Registry):
         if error := self._refusal(group_id):
             return error
         return self.groups.get(group_id) or ErrorCode.unknown_member_id
+
+    def _known_member(self, group_id: str, member_id: str) -> tuple[Group | None, Member | None]:
+        group = self.groups.get(group_id)
+        return group, group.members.get(member_id) if group is not None else None
 
     def _stable_group(self, request: Heartbeat | Commit) -> Group | None:
         """The group that this is a member of, in its generation, if it is Stable."""

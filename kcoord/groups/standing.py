@@ -3,18 +3,26 @@
 A member sends the same heartbeat every few seconds, and commits to the same partitions. Once that went well, it stands:
 as long as the group is Stable, in the same generation, and the member is still in it, all that would be looked at is as
 it was, so that the reply is the same too. What else there is to do, to renew the session and to keep the offsets, is
-done here. As soon as it does not hold, the request is decided as any other.
+done here. When its group is rebalanced, all members join and sync with the same words as the last time, and most come
+when the phase is under way, where nothing is left to decide but who waits. As soon as any of that does not hold, the
+request is decided as any other.
 
 Nothing needs to be told when a group can no longer be asked for: who closes it lets go of it first, and it is Dead.
 """
 
 from kcoord.groups.committing import UsualCommit, keep_again
+from kcoord.groups.effects import Effects
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
+from kcoord.groups.protocols import are_named_alike, names
+from kcoord.groups.rebalancing import complete_if_all_joined
 from kcoord.groups.records import StoredAgain
+from kcoord.groups.requests import Join, Sync
 from kcoord.groups.state import State
+from kcoord.groups.syncing import take_part
 from kcoord.groups.topics import Topics
+from kcoord.tickets import Ticket
 
 
 class StandingHeartbeat:
@@ -49,3 +57,60 @@ class StandingCommit(StandingHeartbeat):
         if self.usual.losses != self._topics.losses or not self.beat(at.now):
             return None
         return keep_again(self._group, self.usual, offsets, at)
+
+
+class StandingJoin:
+    """A known member joins while its group is rebalanced, with the protocols that it had, but for what it says in them.
+
+    How much it says is the same, too: what the settings allow of that was seen before.
+    """
+
+    __slots__ = ("_group", "_max_size", "_member", "_names", "_timeouts")
+
+    def __init__(self, group: Group, member: Member, request: Join, max_size: int) -> None:
+        self._group = group
+        self._member = member
+        self._max_size = max_size
+        self._names = names(request.protocols)
+        self._timeouts = (request.session_timeout, request.rebalance_timeout)
+
+    def ask(self, subscriptions: tuple[bytes, ...], ticket: Ticket, at: Instant) -> Effects | None:
+        """None if the join is to be decided."""
+        group, member = self._group, self._member
+        is_plain = group.state is State.PREPARING_REBALANCE and member.join_ticket is None
+        if not is_plain or group.members.get(member.member_id) is not member or group.parked_joins >= self._max_size:
+            return None
+        offered = tuple(zip(self._names, subscriptions, strict=True))
+        if not are_named_alike(offered, member.protocols):
+            return None
+        member.protocols = offered
+        member.session_timeout, member.rebalance_timeout = self._timeouts
+        group.park_join(member, ticket)
+        return complete_if_all_joined(group, at)
+
+
+class StandingSync:
+    """A member without a plan of its own takes part in the generation that its group is in."""
+
+    __slots__ = ("_group", "_member", "_protocol", "_protocol_type")
+
+    def __init__(self, group: Group, member: Member, request: Sync) -> None:
+        self._group = group
+        self._member = member
+        self._protocol = request.protocol
+        self._protocol_type = request.protocol_type
+
+    def ask(self, generation: tuple[int], ticket: Ticket, at: Instant) -> Effects | None:
+        """None if the sync is to be decided."""
+        group, member = self._group, self._member
+        if generation[0] != group.generation or group.members.get(member.member_id) is not member:
+            return None
+        may_plan = group.state is not State.STABLE and group.leader_id == member.member_id
+        if may_plan or group.state not in _TAKING_PART:
+            return None
+        if self._protocol != group.protocol or self._protocol_type != group.protocol_type:
+            return None
+        return take_part(group, member, ticket)
+
+
+_TAKING_PART = frozenset({State.COMPLETING_REBALANCE, State.STABLE})

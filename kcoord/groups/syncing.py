@@ -33,7 +33,16 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Set
     is_too_large = is_plan and group.record_size(request.plan) > settings.message_max_bytes
     if is_plan and not is_too_large and _has_large_assignment(request.plan, settings.kcoord_member_max_bytes):
         return refuse(ticket, ErrorCode.policy_violation)
-    member = group.members[request.member_id]
+    effects = take_part(group, group.members[request.member_id], ticket)
+    if not is_plan:
+        return effects
+    if is_too_large:
+        return effects + _plan_anew(group, at, settings.group_initial_rebalance_delay_ms / 1000)
+    return effects + _hand_out(group, request.plan, at)
+
+
+def take_part(group: Group, member: Member, ticket: Ticket) -> Effects:
+    """Give a member its assignment, or have it wait for the plan."""
     group.awaiting_sync.discard(member.member_id)
     if not group.awaiting_sync:
         group.end_sync_phase()
@@ -41,11 +50,7 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Set
         return answer(ticket, _assigned(group, member))
     superseded = NOTHING if member.sync_ticket is None else take_sync_ticket(member, _SUPERSEDED)
     member.sync_ticket = ticket
-    if not is_plan:
-        return superseded
-    if is_too_large:
-        return superseded + _plan_anew(group, at, settings.group_initial_rebalance_delay_ms / 1000)
-    return superseded + _hand_out(group, request.plan, at)
+    return superseded
 
 
 def drop_silent(group: Group, at: Instant, initial_delay: float) -> Effects:

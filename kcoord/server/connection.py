@@ -166,15 +166,15 @@ class Connection(asyncio.Protocol):
             self._standing = None
             return False
         self.last_active = now
-        assert self._transport is not None
+        if self._stood is not None:
+            self._stood(standing, chunk, answer)
         if standing.rests_on_records:
             if not self._outgoing:
                 self._owner.leave(self._send)
             self._outgoing.append(answer)
         else:
+            assert self._transport is not None
             self._transport.write(answer)
-        if self._stood is not None:
-            self._stood(standing, chunk, answer)
         return True
 
     def pause_writing(self) -> None:
@@ -273,8 +273,10 @@ class Connection(asyncio.Protocol):
                 self.refuse(outcome.reason, closing=outcome.closing)
         if pieces:
             self._put_aside(pieces, size)
-        if frames or self.ticket is not None or self._splitter.is_amidst or self.held_bytes or self._is_full:
+        if frames or self._splitter.is_amidst or self.held_bytes or self._is_full:
             self._take_stock()
+        elif self.ticket is not None:
+            self._hold(self._parked_bytes)
 
     def _take_stock(self) -> None:
         """Not all is done: what is held is counted, a client that is far ahead not read from, a broken stream ended."""

@@ -8,7 +8,7 @@ Nothing here waits: an answer is there at once, or the request is parked under i
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcoord.api.caller import Caller
 from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, SERVED
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kcoord.broker.fetch_sessions import FetchSessions
     from kcoord.broker.fetching import Fetch, Waiting
     from kcoord.broker.producing import Produce
-    from kcoord.groups.standing import StandingCommit
     from kcoord.server.group_runtime import GroupRuntime
 
 
@@ -77,10 +76,7 @@ class Dispatch:
         """What becomes of a request. Raises BadBody or Unserved."""
         start = frame[START]
         repeated = asker.repeated.get(start)
-        if repeated is not None and (request := repeated.request_in(frame)) is not None:
-            outcome = self._coordinate(frame, repeated.route, request, asker, ticket, at)
-            if self.arrival is not None and asker.asks_one_by_one and repeated.route.stand is not None:
-                self._let_stand(frame, repeated, request, asker, cast(Answer, outcome))
+        if repeated is not None and (outcome := self._decide_again(frame, repeated, asker, ticket, at)) is not None:
             return outcome
         found = self._routes.get(start) or self._find_route(frame)
         if not isinstance(found, Route):
@@ -114,26 +110,46 @@ class Dispatch:
         found = self._routes[frame[START]] = route(start.api_key, start.api_version)
         return found
 
-    def _coordinate(self, frame: bytes, by: Route, request: Any, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
-        reply = self._groups.decide(self._node.node_id, by.decide, request, ticket, at)
-        if by.has_few_answers and reply is not None:
-            return Answer(asker.answer(frame, by, reply), reply)
-        (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION.start)
-        return Park(by, correlation_id, ticket) if reply is None else Answer(by.answer(correlation_id, reply), reply)
+    def _decide_again(
+        self, frame: bytes, repeated: Repeated, asker: Asker, ticket: Ticket, at: Instant
+    ) -> Outcome | None:
+        """What becomes of a request that may have come before; None if it has not."""
+        varying = repeated.varying_in(frame)
+        if varying is None:
+            return None
+        by, phase = repeated.route, repeated.phase
+        if phase is not None and (effects := phase.ask(varying, ticket, at)) is not None:
+            return _outcome(frame, by, self._groups.take(effects, ticket, at), asker, ticket)
+        request = repeated.request_with(varying)
+        if request is None:
+            return None
+        outcome = self._coordinate(frame, by, request, asker, ticket, at)
+        if by.stand is not None and self.arrival is not None:
+            self._let_stand(frame, repeated, request, asker, outcome)
+        return outcome
 
-    def _let_stand(self, frame: bytes, repeated: Repeated, request: Any, asker: Asker, answer: Answer) -> None:
-        """Have the next frame that is like this one answered where it is read, if that may be."""
-        reply, (whole,), groups = answer.reply, answer.pieces, self._groups
-        standing = groups.standing(self._node.node_id, repeated.route.stand, request, reply)
+    def _coordinate(self, frame: bytes, by: Route, request: Any, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
+        return _outcome(
+            frame, by, self._groups.decide(self._node.node_id, by.decide, request, ticket, at), asker, ticket
+        )
+
+    def _let_stand(self, frame: bytes, repeated: Repeated, request: Any, asker: Asker, outcome: Outcome) -> None:
+        """Have the next frame that is like this one answered where it is read, or decided in fewer steps."""
+        by, groups = repeated.route, self._groups
+        if not by.has_few_answers:
+            repeated.phase = groups.standing(self._node.node_id, by.stand, request, None)
+            return
+        assert type(outcome) is Answer
+        reply, (whole,) = outcome.reply, outcome.pieces
+        standing = groups.standing(self._node.node_id, by.stand, request, reply) if asker.asks_one_by_one else None
         if standing is None:
             return
-        if repeated.route.with_varying is None:
+        if by.with_varying is None:
             add(asker.standing, HeartbeatFrame(frame, whole, reply, standing))
         else:
             assert self.arrival is not None
-            commit = cast("StandingCommit", standing)
-            keep = groups.keeping(commit.usual.places)
-            again = CommitFrame(frame, repeated.varying_in, whole, reply, commit, keep, self.arrival)
+            keep = groups.keeping(standing.usual.places)
+            again = CommitFrame(frame, repeated.varying_in, whole, reply, standing, keep, self.arrival)
             add(asker.standing, again)
 
     def _decide(self, header: RequestHeader, request: Any, asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:
@@ -182,6 +198,14 @@ class Dispatch:
 
 def _module(api_key: int) -> Any:
     return SERVED[api_key].module
+
+
+def _outcome(frame: bytes, by: Route, reply: Any, asker: Asker, ticket: Ticket) -> Outcome:
+    """Of a request of a group; without a reply it is parked."""
+    if by.has_few_answers and reply is not None:
+        return Answer(asker.answer(frame, by, reply), reply)
+    (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION.start)
+    return Park(by, correlation_id, ticket) if reply is None else Answer(by.answer(correlation_id, reply), reply)
 
 
 def _answer(header: RequestHeader, reply: Any) -> Answer:

@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId
@@ -38,7 +38,6 @@ from kcoord.groups.effects import NOTHING, Effects, Event
 from kcoord.groups.instant import Instant
 from kcoord.groups.records import OffsetsStored, Record, StoredAgain, UsualPlaces
 from kcoord.groups.replies import JoinReply, Reply, SyncReply
-from kcoord.groups.standing import StandingCommit, StandingHeartbeat
 from kcoord.groups.topics import Heir, Topics
 from kcoord.journal.decoding import FactReader, Unreadable
 from kcoord.journal.group_log import GroupLog, Unsound
@@ -53,8 +52,7 @@ from kcoord.tickets import Ticket
 log = logging.getLogger("kcoord.groups")
 
 Decide = Callable[[Coordinator, object, Ticket, Instant], Effects | Reply]
-Standing = StandingHeartbeat | StandingCommit
-Stand = Callable[[Coordinator, object, object], Standing | None]
+Stand = Callable[[Coordinator, object, object], Any]
 
 _OFFSETS_TOPIC_SETTINGS: Final = {
     "cleanup.policy": "compact",
@@ -119,10 +117,12 @@ class GroupRuntime:
     def decide(self, node_id: NodeId, decide: Decide, request: object, ticket: Ticket, at: Instant) -> Reply | None:
         """The reply to this request; None if it is parked. Replies to others wait in the outbox."""
         effects = decide(self._coordinators[node_id], request, ticket, at)
+        return self.take(effects, ticket, at) if isinstance(effects, Effects) else effects
+
+    def take(self, effects: Effects, ticket: Ticket, at: Instant) -> Reply | None:
+        """The reply to this request among what came of it, as `decide` gives it."""
         if effects is NOTHING:  # as most often when a group is rebalanced
             return None
-        if not isinstance(effects, Effects):
-            return effects
         if effects.records or effects.events:
             self._take(effects, at)
         own = None
@@ -133,8 +133,8 @@ class GroupRuntime:
                 self.outbox.append((to, reply))
         return own
 
-    def standing(self, node_id: NodeId, stand: Stand, request: object, reply: object) -> Standing | None:
-        """How to ask the same again in fewer steps; None if it does not stand."""
+    def standing(self, node_id: NodeId, stand: Stand, request: object, reply: object) -> Any:
+        """How to ask the same again in fewer steps, of the kind that `stand` makes; None if it does not stand."""
         return stand(self._coordinators[node_id], request, reply)
 
     def keeping(self, places: UsualPlaces) -> Callable[[StoredAgain, Instant], None]:

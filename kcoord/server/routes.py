@@ -27,6 +27,7 @@ from kcoord.wire.headers import RequestHeader, read_request_header
 from kcoord.wire.splice import Splice
 
 if TYPE_CHECKING:
+    from kcoord.groups.standing import StandingJoin, StandingSync
     from kcoord.server.standing import StandingFrame
 
 START: Final = slice(0, 4)  # of a request: key and version
@@ -104,11 +105,12 @@ def route(api_key: int, api_version: int) -> Route:
 class Repeated:
     """A request that a client may send again, the same but for its correlation id and some values."""
 
-    __slots__ = ("_rest", "_same", "_size", "_taken_apart", "_with_varying", "request", "route")
+    __slots__ = ("_rest", "_same", "_size", "_taken_apart", "_with_varying", "phase", "request", "route")
 
     def __init__(self, frame: bytes, route: Route, request: Any) -> None:
         self.route = route
         self.request = request
+        self.phase: StandingJoin | StandingSync | None = None  # how it is asked while its group is rebalanced
         varying = tuple(route.varying_in(frame))
         self._rest = None if varying else frame[REST]
         self._size = len(frame)
@@ -118,19 +120,21 @@ class Repeated:
 
     def varying_in(self, frame: bytes, start: int = 0) -> tuple[Any, ...] | None:
         """What varies in a frame of the same API and version, which begins there; None if it is another request."""
+        if self._rest is not None:
+            return () if frame[start + REST.start :] == self._rest else None
         if len(frame) != start + self._size:
             return None
         parts = self._taken_apart(frame, start)
         return parts[_VARYING] if parts[_SAME] == self._same else None
 
+    def request_with(self, varying: tuple[Any, ...]) -> Any:
+        """What a frame asks in which that is what varies; None if it does not follow."""
+        return self._with_varying(self.request, varying) if self._with_varying else self.request
+
     def request_in(self, frame: bytes) -> Any:
         """What a frame of the same API and version asks; None if it is another request, or that does not follow."""
-        if self._rest is not None:
-            return self.request if frame[REST] == self._rest else None
         varying = self.varying_in(frame)
-        if varying is None or self._with_varying is None:
-            return None
-        return self._with_varying(self.request, varying)
+        return None if varying is None else self.request_with(varying)
 
 
 class Asker:

@@ -78,6 +78,11 @@ class ClusterRuntime:
         self._is_verbose = log.isEnabledFor(logging.DEBUG)
 
     @property
+    def lets_stand(self) -> bool:
+        """Whether requests may be answered without being decided. Not if rules may change, or each is to be logged."""
+        return self._authorizer is None and not self._is_verbose
+
+    @property
     def connections(self) -> Set[Connection]:
         return self._connections
 
@@ -85,7 +90,7 @@ class ClusterRuntime:
         self._loop = asyncio.get_running_loop()
         self._turns = Turns(self._loop, instant, settle=self.settle, keep=self.keep, afterwards=self._arm)
         self.soon, self.leave = self._turns.ask, self._turns.ask_to_send
-        if self._authorizer is None and not self._is_verbose:  # rules may change; each request is to have its line
+        if self.lets_stand:
             for dispatch in self._dispatches.values():
                 dispatch.arrival = self._turns.arrival
         self._chores.begin()
@@ -217,9 +222,10 @@ class ClusterRuntime:
         """Answer the members whose group has decided; whether there were any. Some may have hung up meanwhile."""
         if not self.groups or not self.groups.outbox:
             return False
-        while (decided := self.groups.next_reply()) is not None:
+        groups, parked = self.groups, self._parked
+        while (decided := groups.next_reply()) is not None:
             ticket, reply = decided
-            if ticket in self._parked:
+            if ticket in parked:
                 self._answer(ticket, Dispatch.answer, reply)
         return True
 

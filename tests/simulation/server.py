@@ -14,8 +14,8 @@ from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.group import Group
 from kcoord.groups.records import Record, StoredAgain, UsualPlaces
 from kcoord.groups.replies import Reply
-from kcoord.groups.requests import Commit, DeleteGroups
-from kcoord.groups.standing import StandingCommit
+from kcoord.groups.requests import Commit, DeleteGroups, Join, Sync
+from kcoord.groups.standing import StandingCommit, StandingJoin, StandingSync
 from kcoord.journal.compaction import Compacted, compact
 from kcoord.journal.decoding import FactReader, Unreadable
 from kcoord.journal.group_log import GroupLog
@@ -31,6 +31,8 @@ TOPICS: Final = {"orders": 4, "payments": 3}
 STAND: Final[dict[Any, Any]] = {
     Coordinator.heartbeat: Coordinator.stand_heartbeat,
     Coordinator.commit: Coordinator.stand_commit,
+    Coordinator.join: Coordinator.stand_join,
+    Coordinator.sync: Coordinator.stand_sync,
 }
 
 
@@ -130,6 +132,8 @@ class Server:
     def _again(self, link: Link, call: Call) -> Reply | None:
         """The reply to what stands, as connections have it; None if it does not."""
         at, (standing, reply) = self._world.instant(), link.standing.get(_words(call), (None, None))
+        if isinstance(standing, StandingJoin | StandingSync):
+            return None  # that is for the node to ask, see `_anew`
         if isinstance(standing, StandingCommit):
             record = standing.commit(call.request.offsets, at)
             if record is not None:
@@ -138,8 +142,12 @@ class Server:
         return reply if standing is not None and standing.beat(at.now) else None
 
     def _anew(self, link: Link, call: Call, ticket: Ticket) -> Reply | None:
-        node_id, stand = NodeId(link.node_id), STAND.get(call.decide)
-        reply = self._runtime.decide(node_id, call.decide, call.request, ticket, self._world.instant())
+        node_id, stand, at = NodeId(link.node_id), STAND.get(call.decide), self._world.instant()
+        phase, _ = link.standing.get(_words(call), (None, None))
+        effects = phase.ask(_varying(call), ticket, at) if isinstance(phase, StandingJoin | StandingSync) else None
+        if effects is not None:
+            return self._runtime.take(effects, ticket, at)
+        reply = self._runtime.decide(node_id, call.decide, call.request, ticket, at)
         standing = self._runtime.standing(node_id, stand, call.request, reply) if stand else None
         link.standing[_words(call)] = (standing, reply)
         return reply
@@ -307,5 +315,18 @@ class Server:
 
 
 def _words(call: Call) -> object:
-    """What a connection knows a request by: all of it but the offsets of a commit."""
-    return call.request._replace(offsets=()) if isinstance(call.request, Commit) else repr(call.request)
+    """What a connection knows a request by: all of it but what varies."""
+    match call.request:
+        case Commit() as commit:
+            return commit._replace(offsets=())
+        case Join() as join:
+            return join._replace(protocols=tuple((name, len(said)) for name, said in join.protocols))  # type: ignore[misc]
+        case Sync() as sync:
+            return repr(sync._replace(generation=0))
+        case other:
+            return repr(other)
+
+
+def _varying(call: Call) -> Any:
+    request = call.request
+    return tuple(said for _, said in request.protocols) if isinstance(request, Join) else (request.generation,)

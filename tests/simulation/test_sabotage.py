@@ -12,11 +12,13 @@ from kcoord.groups.deadlines import Deadline, Deadlines
 from kcoord.groups.effects import NOTHING, Effects
 from kcoord.groups.fencing import fence_identity
 from kcoord.groups.group import Group
+from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
 from kcoord.groups.records import OffsetsStored, Record
-from kcoord.groups.standing import StandingHeartbeat
+from kcoord.groups.standing import StandingHeartbeat, StandingJoin
 from kcoord.groups.state import State
 from kcoord.server.group_runtime import GroupRuntime
+from kcoord.tickets import Ticket
 from tests.simulation.server import WatchedLog
 from tests.simulation.simulation import Simulation, SimulationFailed, run_all
 
@@ -135,6 +137,15 @@ def what_stands_outlives_its_generation(patch: Patch) -> None:
     patch.setattr(StandingHeartbeat, "beat", lambda standing, now: True)
 
 
+def a_standing_join_waits_for_ever(patch: Patch) -> None:
+    def ask(standing: StandingJoin, subscriptions: tuple[bytes, ...], ticket: Ticket, at: Instant) -> Effects | None:
+        effects = original(standing, subscriptions, ticket, at)
+        return NOTHING if effects is not None and len(effects.replies) > 1 else effects
+
+    original = StandingJoin.ask
+    patch.setattr(StandingJoin, "ask", ask)
+
+
 def what_stands_is_not_journalled(patch: Patch) -> None:
     patch.setattr(GroupRuntime, "keeping", lambda runtime, places: lambda record, at: None)
 
@@ -160,6 +171,7 @@ NOTICED: Final[dict[Callable[[Patch], None], str]] = {
     members_do_not_hear_of_a_rebalance: "not Stable with all members",
     the_leaders_plan_is_not_handed_out: "not Stable with all members",
     what_stands_outlives_its_generation: "who is no member is refused|another generation is refused",
+    a_standing_join_waits_for_ever: "who is not answered waits with a member",
     what_stands_is_not_journalled: "an acknowledged commit is kept|the log gives other offsets",
 }
 

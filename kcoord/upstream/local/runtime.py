@@ -51,6 +51,11 @@ class LocalRuntime(ClusterRuntime):
         self._make_journal = make_journal
         self._node_id = self.cluster.controller.node_id
 
+    @property
+    def lets_stand(self) -> bool:
+        """Answers are not to leave before their requests have been handed over (client_link)."""
+        return False
+
     def connect(self) -> Connection:
         return Connection(self, self._node_id, self._settings.socket_request_max_bytes)
 
