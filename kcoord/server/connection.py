@@ -140,7 +140,10 @@ class Connection(asyncio.Protocol):
         self._unread_bytes += len(chunk)
         frames = self._splitter.feed(chunk)
         self._frames += frames
-        self.asker.came(len(frames))
+        if len(frames) == 1:
+            self.asker.alone += 1
+        elif frames:
+            self.asker.came_together()
         if self._has_turn_coming:
             self._take_stock()
         elif len(chunk) > _LARGE_BYTES:
@@ -189,12 +192,14 @@ class Connection(asyncio.Protocol):
         """The answer to the request that was parked."""
         self.ticket = None
         self._parked_bytes = 0
+        pieces = answer.pieces
         if self._frames or self._is_full or self._splitter.is_amidst:
-            self._work_now(list(answer.pieces))
+            self._work_now(list(pieces))
             return
         self.last_active = self._owner.now().now
-        self._put_aside(answer.pieces, _size(answer.pieces))
-        self._hold(-self.held_bytes)
+        self._put_aside(pieces, len(pieces[0]) if len(pieces) == 1 else _size(pieces))
+        self._owner.held(-self.held_bytes)
+        self.held_bytes = 0
 
     def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
         """Hang up on the client once it has its answers, saying why in one line of the log."""

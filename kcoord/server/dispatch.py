@@ -124,7 +124,7 @@ class Dispatch:
         if request is None:
             return None
         outcome = self._coordinate(frame, by, request, asker, ticket, at)
-        if by.stand is not None and self.arrival is not None:
+        if self.arrival is not None and (not by.has_few_answers or asker.asks_one_by_one):
             self._let_stand(frame, repeated, request, asker, outcome)
         return outcome
 
@@ -141,7 +141,7 @@ class Dispatch:
             return
         assert type(outcome) is Answer
         reply, (whole,) = outcome.reply, outcome.pieces
-        standing = groups.standing(self._node.node_id, by.stand, request, reply) if asker.asks_one_by_one else None
+        standing = groups.standing(self._node.node_id, by.stand, request, reply)
         if standing is None:
             return
         if by.with_varying is None:

@@ -144,10 +144,9 @@ class Asker:
     """
 
     __slots__ = (
-        "_alone",
         "_answers",
         "_unknown",
-        "asks_one_by_one",
+        "alone",
         "host",
         "principal",
         "repeated",
@@ -160,20 +159,20 @@ class Asker:
         self.principal = ANONYMOUS  # until it has logged in
         self.repeated: dict[bytes, Repeated] = {}  # by the first bytes of a frame
         self.standing: dict[bytes, StandingFrame] = {}  # by the first bytes of a frame with its length
-        self.asks_one_by_one = False  # and waits for each answer, as far as can be seen
-        self._alone = 0  # requests in a row
+        self.alone = 0  # requests in a row that came each by itself
         self.tally = NO_TALLY  # the last reply of those that are given again
         self._answers: dict[Route, tuple[object, bytes, bytes]] = {}
         self._unknown: dict[Route, int] = {}
 
-    def came(self, requests: int) -> None:
-        """So many at once. Many are best worked on together: nothing stands then."""
-        if requests == 1:
-            self._alone += 1
-            self.asks_one_by_one = self._alone >= _ALONE_IN_A_ROW
-        elif self._alone:
-            self._alone = 0
-            self.asks_one_by_one = False
+    @property
+    def asks_one_by_one(self) -> bool:
+        """And waits for each answer, as far as can be seen."""
+        return self.alone >= _ALONE_IN_A_ROW
+
+    def came_together(self) -> None:
+        """Several requests at once are best worked on together: nothing stands then."""
+        if self.alone:
+            self.alone = 0
             self.standing.clear()
 
     def remember(self, frame: bytes, route: Route, request: Any) -> None:

@@ -222,11 +222,11 @@ class ClusterRuntime:
         """Answer the members whose group has decided; whether there were any. Some may have hung up meanwhile."""
         if not self.groups or not self.groups.outbox:
             return False
-        groups, parked = self.groups, self._parked
+        groups, parked, answer = self.groups, self._parked, self._answer
         while (decided := groups.next_reply()) is not None:
             ticket, reply = decided
             if ticket in parked:
-                self._answer(ticket, Dispatch.answer, reply)
+                answer(ticket, Dispatch.answer, reply)
         return True
 
     def _answer_fetches(self, tickets: Sequence[Ticket]) -> None:

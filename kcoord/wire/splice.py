@@ -13,12 +13,24 @@ from kcoord.wire.headers import write_response_header
 
 _START: Final = Struct(">ii")  # the length of the frame and the correlation id
 _WORTH_KEEPING: Final = 4096
+_SHORT: Final = 256
+_MOST_OWNS: Final = 10_000
 
 
 class Splice:
     """Writes the replies of one version of an API. A reply is a tuple of which the first field is its own."""
 
-    __slots__ = ("_after", "_before", "_header", "_shared", "_size", "_write_after", "_write_before", "_write_own")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_header",
+        "_owns",
+        "_shared",
+        "_size",
+        "_write_after",
+        "_write_before",
+        "_write_own",
+    )
 
     def __init__(self, served: Codec, own_field: str) -> None:
         self._write_before, self._write_own, self._write_after = served.write_response_around(own_field)
@@ -26,18 +38,28 @@ class Splice:
         self._shared: tuple[Any, ...] | None = None
         self._before = self._after = b""
         self._size = 0
+        self._owns: dict[str | bytes, bytes] = {}
 
     def frame(self, correlation_id: int, reply: Any) -> bytes:
         """The frame that answers, with its length."""
         if reply[1:] != self._shared:
             self._cut(reply)
-        own: list[bytes] = []
-        self._write_own(reply, own)
-        size = self._size + sum(map(len, own))
-        whole = b"".join((_START.pack(size, correlation_id), self._before, *own, self._after))
+        own = self._owns.get(reply[0]) or self._own(reply)
+        whole = b"".join((_START.pack(self._size + len(own), correlation_id), self._before, own, self._after))
         if self._size > _WORTH_KEEPING:
             self._forget()
         return whole
+
+    def _own(self, reply: Any) -> bytes:
+        """What is its own. Members come again with the same id, and often get the same assignment."""
+        written: list[bytes] = []
+        self._write_own(reply, written)
+        own = b"".join(written)
+        if len(own) <= _SHORT:
+            if len(self._owns) >= _MOST_OWNS:
+                self._owns.clear()
+            self._owns[reply[0]] = own
+        return own
 
     def _cut(self, reply: Any) -> None:
         before, after = [self._header], list[bytes]()

@@ -26,6 +26,7 @@ from tests.bench.machine import machine, table
 from tests.bench.servers import SCRIPT_FLAGS, SETTINGS, Kafka, Kcoord, Prepared, Running
 
 ROUNDS = 3
+REBALANCE_ROUNDS = 9  # of these, as each is over in a tenth of a second or two
 JIT_WARMUP = 30  # seconds of each load before anything is measured
 WARMUP, WINDOW = "2s", "5s"
 TOPICS = [f"bench-commits-{number}" for number in range(10)]
@@ -111,7 +112,7 @@ class Bench:
                 for name, server in self.servers.items():
                     # The first round is for the JIT compilers: some 20,000 joins.
                     warmup = 5 if number else max(5, 20_000 // (members * groups))
-                    run = self.load.rebalance(server, members=members, groups=groups, warmup_rounds=warmup, rounds=11)
+                    run = self.load.rebalance(server, members=members, groups=groups, warmup_rounds=warmup, rounds=21)
                     if number:
                         seen[members, groups, name].append(median(run.rounds))
         return seen
@@ -120,7 +121,7 @@ class Bench:
 def main(sections: Sequence[str] = SECTIONS) -> None:
     unknown = set(sections) - set(SECTIONS)
     assert not unknown, f"{', '.join(unknown)}: say any of {', '.join(SECTIONS)}"
-    print(f"groups: medians of {ROUNDS} rounds\n{machine()}\n")
+    print(f"groups: medians of {ROUNDS} rounds, of {REBALANCE_ROUNDS} for rebalances\n{machine()}\n")
     with ExitStack() as stack:
         load = stack.enter_context(Generator())
         servers = {name: stack.enter_context(Running(prepared)) for name, prepared in RIVALS.items()}
@@ -143,7 +144,7 @@ def _commits(bench: Bench) -> None:
 
 
 def _rebalances(bench: Bench) -> None:
-    _show_rebalances("rebalances of one group", REBALANCES, bench.rebalances(REBALANCES, ROUNDS))
+    _show_rebalances("rebalances of one group", REBALANCES, bench.rebalances(REBALANCES, REBALANCE_ROUNDS))
 
 
 def _growth(bench: Bench) -> None:
