@@ -112,9 +112,9 @@ def usual(member: Member, request: Commit, known: Topics) -> UsualCommit | None:
     return usual
 
 
-def keep_again(group: Group, usual: UsualCommit, offsets: tuple[int, ...], at: Instant) -> StoredAgain:
-    """The record of a commit to the usual places; the group has the offsets from now on."""
-    again = StoredAgain(group.group_id, usual.places, offsets, at.wall_ms)
+def keep_again(group: Group, places: UsualPlaces, offsets: tuple[int, ...], at: Instant) -> StoredAgain:
+    """The record of a commit to usual places; the group has the offsets from now on."""
+    again = StoredAgain(group.group_id, places, offsets, at.wall_ms)
     group.kept.keep_again(again)
     return again
 

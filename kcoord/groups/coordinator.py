@@ -130,7 +130,7 @@ class Coordinator(Registry):
         member = known.members.get(request.member_id) if known is not None else None
         if known is not None and member is not None and (usual := self._usual_commit(known, member, request)):
             known.renew_session(member, at.now)
-            return Effects(((ticket, usual.reply),), (committing.keep_again(known, usual, request.offsets, at),))
+            return Effects(((ticket, usual.reply),), (committing.keep_again(known, usual.places, request.offsets, at),))
         topics = committing.sort_out(request, self._topics)
         if not [topic for topic in topics if topic.partitions]:
             return answer(ticket, committing.reply(topics))

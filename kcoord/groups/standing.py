@@ -45,18 +45,19 @@ class StandingHeartbeat:
 
 
 class StandingCommit(StandingHeartbeat):
-    __slots__ = ("_topics", "usual")
+    __slots__ = ("_losses", "_topics", "places")
 
     def __init__(self, group: Group, member: Member, usual: UsualCommit, topics: Topics) -> None:
         super().__init__(group, member)
-        self.usual = usual
+        self.places = usual.places
+        self._losses = usual.losses
         self._topics = topics
 
     def commit(self, offsets: tuple[int, ...], at: Instant) -> StoredAgain | None:
         """What is to be recorded of a commit of these offsets; None if it is to be decided."""
-        if self.usual.losses != self._topics.losses or not self.beat(at.now):
+        if self._losses != self._topics.losses or not self.beat(at.now):
             return None
-        return keep_again(self._group, self.usual, offsets, at)
+        return keep_again(self._group, self.places, offsets, at)
 
 
 class StandingJoin:

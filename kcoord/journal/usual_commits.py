@@ -66,7 +66,8 @@ class _Line:
         self._line = line
 
     def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
-        last(batches, now_ms).add_offset(self._line, fact.offsets[0], fact.committed_at_ms, now_ms)
+        _, _, (offset,), at_ms = fact
+        last(batches, now_ms).add_offset(self._line, offset, at_ms, now_ms)
 
 
 class _Template:

@@ -148,8 +148,8 @@ class Dispatch:
             add(asker.standing, HeartbeatFrame(frame, whole, reply, standing))
         else:
             assert self.arrival is not None
-            keep = groups.keeping(standing.usual.places)
-            again = CommitFrame(frame, repeated.varying_in, whole, reply, standing, keep, self.arrival)
+            keeping = groups.keeping(standing.places)
+            again = CommitFrame(frame, repeated, whole, reply, standing, keeping, self.arrival)
             add(asker.standing, again)
 
     def _decide(self, header: RequestHeader, request: Any, asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:

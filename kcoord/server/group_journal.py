@@ -1,6 +1,6 @@
 """Where records of groups are kept, as the runtime of groups asks for it."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
 from kcoord.broker.cluster import NodeId
@@ -10,6 +10,10 @@ from kcoord.journal.decoding import Fact, FactReader
 
 class JournalLost(Exception):
     """While it was read: nothing of that counts, and whoever drives it says when it is ready again."""
+
+
+class Appending(Protocol):
+    def append(self, record: StoredAgain, now_ms: int) -> None: ...
 
 
 class Journal(Protocol):
@@ -35,7 +39,7 @@ class Journal(Protocol):
     def append(self, records: Sequence[Record], now_ms: int) -> None:
         """Have these kept with the next flush, in their order."""
 
-    def appending(self, places: UsualPlaces) -> Callable[[StoredAgain, int], None]:
+    def appending(self, places: UsualPlaces) -> Appending:
         """How to append commits to these places, as `append` does."""
 
     def flush(self, now_ms: int) -> dict[int, str]:

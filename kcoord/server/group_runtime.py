@@ -44,7 +44,7 @@ from kcoord.journal.group_log import GroupLog, Unsound
 from kcoord.metrics.counts import JournalCounts
 from kcoord.server.census import Census, census
 from kcoord.server.cluster_topics import ClusterTopics
-from kcoord.server.group_journal import Journal, JournalLost
+from kcoord.server.group_journal import Appending, Journal, JournalLost
 from kcoord.server.group_lines import log_events
 from kcoord.server.log_text import plain
 from kcoord.tickets import Ticket
@@ -137,18 +137,9 @@ class GroupRuntime:
         """How to ask the same again in fewer steps, of the kind that `stand` makes; None if it does not stand."""
         return stand(self._coordinators[node_id], request, reply)
 
-    def keeping(self, places: UsualPlaces) -> Callable[[StoredAgain, Instant], None]:
+    def keeping(self, places: UsualPlaces) -> "Keeping":
         """How to have kept what becomes of a standing commit to these places, as `decide` has what it decides."""
-        append = self._log.appending(places)
-
-        def keep(record: StoredAgain, at: Instant) -> None:
-            try:
-                append(record, at.wall_ms)
-            except Exception as bug:
-                self._could_not_append((record,), bug, at)
-                raise
-
-        return keep
+        return Keeping(self._log.appending(places), self._could_not_append)
 
     def next_reply(self) -> tuple[Ticket, Reply] | None:
         """The reply to a request that was parked, in the order in which they were decided.
@@ -400,6 +391,23 @@ class GroupRuntime:
             refusal=partial(self._refusal, node_id),
             list_refusal=lambda: self._list_refusal(node_id),
         )
+
+
+class Keeping:
+    """Of commits to the same places."""
+
+    __slots__ = ("_appending", "_could_not")
+
+    def __init__(self, appending: Appending, could_not: Callable[[Sequence[Record], Exception, Instant], None]) -> None:
+        self._appending = appending
+        self._could_not = could_not
+
+    def keep(self, record: StoredAgain, at: Instant) -> None:
+        try:
+            self._appending.append(record, at.wall_ms)
+        except Exception as bug:
+            self._could_not((record,), bug, at)
+            raise
 
 
 def _not_coordinator(replies: Iterable[tuple[Ticket, Reply]]) -> list[tuple[Ticket, Reply]]:

@@ -12,7 +12,7 @@ one was read. That of a commit leaves with its round, when its offsets are kept 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kcoord.groups.instant import Instant
 from kcoord.metrics.counts import NO_TALLY
@@ -21,13 +21,18 @@ from kcoord.wire.frames import LENGTH_BYTES, LENGTH_PREFIX
 if TYPE_CHECKING:
     from kcoord.groups.records import StoredAgain
     from kcoord.groups.standing import StandingCommit, StandingHeartbeat
+    from kcoord.server.routes import Repeated
 
 HEAD: Final = slice(0, 8)  # of a frame with its length: that, key and version
 _CORRELATION: Final = slice(8, 12)
 _REST: Final = slice(12, None)
 _MOST_FRAMES: Final = 8  # of one connection
 
-Keep = Callable[["StoredAgain", Instant], None]
+
+class Keeping(Protocol):
+    """Who has kept what becomes of commits to the same places."""
+
+    def keep(self, record: "StoredAgain", at: Instant) -> None: ...
 
 
 class StandingFrame:
@@ -49,49 +54,49 @@ class StandingFrame:
 
 
 class HeartbeatFrame(StandingFrame):
-    __slots__ = ("_beat", "_rest")
+    __slots__ = ("_rest", "_standing")
 
     def __init__(self, frame: bytes, answer: bytes, reply: object, standing: "StandingHeartbeat") -> None:
         super().__init__(frame, answer, reply)
         self._rest = frame[8:]
-        self._beat = standing.beat
+        self._standing = standing
 
     def answer(self, chunk: bytes, now: float) -> bytes | None:
-        if chunk[_REST] != self._rest or not self._beat(now):
+        if chunk[_REST] != self._rest or not self._standing.beat(now):
             return None
         return self._start + chunk[_CORRELATION] + self._end
 
 
 class CommitFrame(StandingFrame):
-    __slots__ = ("_arrival", "_commit", "_keep", "_offsets_in")
+    __slots__ = ("_arrival", "_keeping", "_repeated", "_standing")
 
     rests_on_records = True
 
     def __init__(
         self,
         frame: bytes,
-        offsets_in: Callable[[bytes, int], tuple[Any, ...] | None],
+        repeated: "Repeated",
         answer: bytes,
         reply: object,
         standing: "StandingCommit",
-        keep: Keep,
+        keeping: Keeping,
         arrival: Callable[[], Instant],
     ) -> None:
         super().__init__(frame, answer, reply)
-        self._offsets_in = offsets_in
-        self._commit = standing.commit
-        self._keep = keep
+        self._repeated = repeated
+        self._standing = standing
+        self._keeping = keeping
         self._arrival = arrival
 
     def answer(self, chunk: bytes, now: float) -> bytes | None:
-        offsets = self._offsets_in(chunk, LENGTH_BYTES)
+        offsets = self._repeated.varying_in(chunk, LENGTH_BYTES)
         if offsets is None:
             return None
         at = self._arrival()
-        record = self._commit(offsets, at)
+        record = self._standing.commit(offsets, at)
         if record is None:
             return None
-        self._keep(record, at)
+        self._keeping.keep(record, at)
         return self._start + chunk[_CORRELATION] + self._end
 
 

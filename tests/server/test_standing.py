@@ -10,6 +10,7 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.member import Member
+from kcoord.journal.group_log import Appending
 from kcoord.wire.client import Client
 from kcoord.wire.codec import decode_response, encode_request, request_type
 from kcoord.wire.headers import RequestHeader
@@ -275,33 +276,18 @@ def test_a_commit_that_cannot_be_kept_is_not_acknowledged(member: Asking, server
 
 
 def test_a_fault_of_ours_closes_the_connection_and_leaves_nothing_undecided_in_memory(
-    member: Asking, server: Server, caplog: pytest.LogCaptureFixture
+    member: Asking, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    def fail(appending: Appending, record: Any, now_ms: int) -> None:
+        raise KeyError("ours")
+
     member.stand()
-    (connection,) = server.runtime.connections
-    for standing in connection.asker.standing.values():
-        if standing.rests_on_records:
-            broken: Any = standing
-            broken._keep = server.on_loop(lambda: keeping_fails(server))
+    monkeypatch.setattr(Appending, "append", fail)
     member.client.send_bytes(member.a_commit(999))
     with pytest.raises(ConnectionError):
         member.client.receive_frame()
     assert "a request could not be answered" in caplog.text
     assert "unloaded partitions" in caplog.text
-
-
-def keeping_fails(server: Server) -> Any:
-    groups = server.runtime.groups
-    assert groups is not None
-    journal: Any = groups._log
-
-    def fail(record: Any, now_ms: int) -> None:
-        raise KeyError("ours")
-
-    original, journal.appending = journal.appending, lambda places: fail
-    keep = groups.keeping(Any)  # type: ignore[arg-type]
-    journal.appending = original
-    return keep
 
 
 def test_nothing_stands_where_rules_say_who_may_do_what(serve: Serve, stood: Stood, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from kcoord.groups.requests import Commit, DeleteGroups, Join, Sync
 from kcoord.groups.standing import StandingCommit, StandingJoin, StandingSync
 from kcoord.journal.compaction import Compacted, compact
 from kcoord.journal.decoding import FactReader, Unreadable
-from kcoord.journal.group_log import GroupLog
+from kcoord.journal.group_log import Appending, GroupLog
 from kcoord.server.cluster_topics import ClusterTopics
 from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
 from kcoord.settings import Settings
@@ -62,20 +62,25 @@ class WatchedLog(GroupLog):
         super().append(records, now_ms)
         self._waiting += records
 
-    def appending(self, places: UsualPlaces) -> Callable[[StoredAgain, int], None]:
-        append = super().appending(places)
+    def appending(self, places: UsualPlaces) -> Appending:
+        plain = super().appending(places)
+        return _Noted(self, plain._partition, plain._add)
 
-        def noted(record: StoredAgain, now_ms: int) -> None:
-            append(record, now_ms)
-            self._waiting.append(record)
-
-        return noted
+    def note(self, record: Record) -> None:
+        self._waiting.append(record)
 
     def flush(self, now_ms: int) -> dict[int, str]:
         waiting, self._waiting = self._waiting, []
         failed = super().flush(now_ms)
         self._ledger.keep([record for record in waiting if self.partition_of(record.group_id) not in failed])
         return failed
+
+
+class _Noted(Appending):
+    def append(self, record: StoredAgain, now_ms: int) -> None:
+        super().append(record, now_ms)
+        assert isinstance(self._log, WatchedLog)
+        self._log.note(record)
 
 
 class Server:
@@ -137,7 +142,7 @@ class Server:
         if isinstance(standing, StandingCommit):
             record = standing.commit(call.request.offsets, at)
             if record is not None:
-                self._runtime.keeping(record.places)(record, at)
+                self._runtime.keeping(record.places).keep(record, at)
             return None if record is None else reply
         return reply if standing is not None and standing.beat(at.now) else None
 

@@ -17,7 +17,7 @@ from kcoord.groups.member import Member
 from kcoord.groups.records import OffsetsStored, Record
 from kcoord.groups.standing import StandingHeartbeat, StandingJoin
 from kcoord.groups.state import State
-from kcoord.server.group_runtime import GroupRuntime
+from kcoord.server.group_runtime import GroupRuntime, Keeping
 from kcoord.tickets import Ticket
 from tests.simulation.server import WatchedLog
 from tests.simulation.simulation import Simulation, SimulationFailed, run_all
@@ -147,7 +147,7 @@ def a_standing_join_waits_for_ever(patch: Patch) -> None:
 
 
 def what_stands_is_not_journalled(patch: Patch) -> None:
-    patch.setattr(GroupRuntime, "keeping", lambda runtime, places: lambda record, at: None)
+    patch.setattr(Keeping, "keep", lambda keeping, record, at: None)
 
 
 NOTICED: Final[dict[Callable[[Patch], None], str]] = {

@@ -72,8 +72,8 @@ class KafkaLog:
             entries += [(partition, key, value) for key, value in key_values(record)]
         self._pending += entries
 
-    def appending(self, places: UsualPlaces) -> Callable[[StoredAgain, int], None]:
-        return lambda record, now_ms: self.append((record,), now_ms)
+    def appending(self, places: UsualPlaces) -> "_Appending":
+        return _Appending(self)
 
     def flush(self, now_ms: int) -> dict[int, str]:
         """Nothing fails here: the writer says later what is lost."""
@@ -139,3 +139,13 @@ def _batches(contents: Contents) -> Iterator[Batch]:
         pending.add(key, value, 0)
     if pending.count:
         yield pending.sealed()
+
+
+class _Appending:
+    """Commits to the same places, each as any other record."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        self._log = log
+
+    def append(self, record: StoredAgain, now_ms: int) -> None:
+        self._log.append((record,), now_ms)
