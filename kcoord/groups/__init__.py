@@ -8,7 +8,7 @@ protocols, fencing, verdicts            rules that several requests share
 rebalancing            the join phase: how it begins, who ends it
 joining, syncing, sessions, leaving     JoinGroup, SyncGroup, Heartbeat and expiry, LeaveGroup
 committing, offsets, retention          OffsetCommit, OffsetFetch and OffsetDelete, expiry of offsets
-standing               heartbeats and commits that come again, in fewer steps
+standing               heartbeats, commits, joins and syncs that come again, in fewer steps
 others                 groups of other kinds, from the log of a broker
 describing             ListGroups, DescribeGroups
 registry, coordinator  the groups that there are, and what is asked of them; start reading there

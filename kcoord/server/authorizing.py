@@ -13,11 +13,11 @@ from kcoord.api.table import SERVED
 from kcoord.broker.cluster import Asked
 from kcoord.groups.instant import Instant
 from kcoord.security.rules import Operation
-from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
+from kcoord.server.dispatch import Dispatch, Outcome, outcome_of
 from kcoord.server.permissions import Authorizer, Guard, Permissions
-from kcoord.server.routes import CORRELATION, Asker, Route
+from kcoord.server.routes import Asker, Route
 from kcoord.tickets import Ticket
-from kcoord.wire.headers import CORRELATION_ID, RequestHeader
+from kcoord.wire.headers import RequestHeader
 
 if TYPE_CHECKING:
     from kcoord.broker.fetching import Fetch
@@ -35,10 +35,7 @@ class AuthorizingDispatch(Dispatch):
             return self._groups.decide(self._node.node_id, by.decide, narrowed, ticket, at)
 
         reply = _guard_of(by.api.key)(request, self._permissions(asker), self._cluster, decide)
-        if by.has_few_answers and reply is not None:
-            return Answer(asker.answer(frame, by, reply), reply)
-        (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION.start)
-        return Park(by, correlation_id, ticket) if reply is None else Answer(by.answer(correlation_id, reply), reply)
+        return outcome_of(frame, by, reply, asker, ticket)
 
     def _reply(self, api_key: int, request: Any, asked: Asked, asker: Asker) -> Any:
         decide = partial(self._decided, api_key, asked, asker)

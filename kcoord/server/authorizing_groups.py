@@ -86,12 +86,13 @@ def commit(
 ) -> CommitReply:
     if not permissions.may_group(Operation.READ, request.group_id):
         return CommitReply(topics=_refused(request.topics, _NOT_THE_GROUP))
-    allowed, denied = parted(request.topics, lambda topic: _may_topic(permissions, cluster, topic, Operation.READ))
+    pairs = request.by_topic()
+    allowed, denied = parted(pairs, lambda pair: _may_topic(permissions, cluster, pair[0], Operation.READ))
     if not denied:  # the very request: what is remembered of such a commit holds
         return decide(request)
-    offsets = chain.from_iterable(of_topic for topic, of_topic in request.by_topic() if topic in allowed)
-    reply = decide(request._replace(topics=tuple(allowed), offsets=tuple(offsets)))
-    return reply._replace(topics=_merged(denied, _NOT_THE_TOPIC) + reply.topics)
+    topics, offsets = [topic for topic, _ in allowed], chain.from_iterable(committed for _, committed in allowed)
+    reply = decide(request._replace(topics=tuple(topics), offsets=tuple(offsets)))
+    return reply._replace(topics=_merged([topic for topic, _ in denied], _NOT_THE_TOPIC) + reply.topics)
 
 
 def fetch_offsets(

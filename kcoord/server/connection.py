@@ -197,9 +197,8 @@ class Connection(asyncio.Protocol):
             self._work_now(list(pieces))
             return
         self.last_active = self._owner.now().now
-        self._put_aside(pieces, len(pieces[0]) if len(pieces) == 1 else _size(pieces))
-        self._owner.held(-self.held_bytes)
-        self.held_bytes = 0
+        self._put_aside(pieces, _size(pieces))
+        self._hold(-self.held_bytes)
 
     def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
         """Hang up on the client once it has its answers, saying why in one line of the log."""

@@ -119,7 +119,7 @@ class Dispatch:
             return None
         by, phase = repeated.route, repeated.phase
         if phase is not None and (effects := phase.ask(varying, ticket, at)) is not None:
-            return _outcome(frame, by, self._groups.take(effects, ticket, at), asker, ticket)
+            return outcome_of(frame, by, self._groups.take(effects, ticket, at), asker, ticket)
         request = repeated.request_with(varying)
         if request is None:
             return None
@@ -129,7 +129,7 @@ class Dispatch:
         return outcome
 
     def _coordinate(self, frame: bytes, by: Route, request: Any, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
-        return _outcome(
+        return outcome_of(
             frame, by, self._groups.decide(self._node.node_id, by.decide, request, ticket, at), asker, ticket
         )
 
@@ -200,7 +200,7 @@ def _module(api_key: int) -> Any:
     return SERVED[api_key].module
 
 
-def _outcome(frame: bytes, by: Route, reply: Any, asker: Asker, ticket: Ticket) -> Outcome:
+def outcome_of(frame: bytes, by: Route, reply: Any, asker: Asker, ticket: Ticket) -> Outcome:
     """Of a request of a group; without a reply it is parked."""
     if by.has_few_answers and reply is not None:
         return Answer(asker.answer(frame, by, reply), reply)

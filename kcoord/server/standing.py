@@ -12,27 +12,21 @@ one was read. That of a commit leaves with its round, when its offsets are kept 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from kcoord.groups.instant import Instant
 from kcoord.metrics.counts import NO_TALLY
 from kcoord.wire.frames import LENGTH_BYTES, LENGTH_PREFIX
 
 if TYPE_CHECKING:
-    from kcoord.groups.records import StoredAgain
     from kcoord.groups.standing import StandingCommit, StandingHeartbeat
+    from kcoord.server.group_runtime import Keeping
     from kcoord.server.routes import Repeated
 
 HEAD: Final = slice(0, 8)  # of a frame with its length: that, key and version
 _CORRELATION: Final = slice(8, 12)
 _REST: Final = slice(12, None)
 _MOST_FRAMES: Final = 8  # of one connection
-
-
-class Keeping(Protocol):
-    """Who has kept what becomes of commits to the same places."""
-
-    def keep(self, record: "StoredAgain", at: Instant) -> None: ...
 
 
 class StandingFrame:
@@ -79,7 +73,7 @@ class CommitFrame(StandingFrame):
         answer: bytes,
         reply: object,
         standing: "StandingCommit",
-        keeping: Keeping,
+        keeping: "Keeping",
         arrival: Callable[[], Instant],
     ) -> None:
         super().__init__(frame, answer, reply)
