@@ -213,12 +213,11 @@ class KafkaWriter:
         while True:
             rounds, last = self._next_work()
             if rounds:
-                try:
-                    self._commit(producer, [entry for each in rounds for entry in each.entries], rounds[-1].at_ms)
-                except _NotKept as error:
-                    if error.error.code() not in _FENCED:
-                        self._lose(error.why)
-                    self._end_transaction(producer, error)
+                entries = [entry for each in rounds for entry in each.entries]
+                if failure := self._commit(producer, entries, rounds[-1].at_ms):
+                    if failure.error.code() not in _FENCED:
+                        self._lose(failure.why)
+                    self._end_transaction(producer, failure)
                     return
                 self._tell(Kept(rounds[-1].number))
             if isinstance(last, Reload):
@@ -242,8 +241,12 @@ class KafkaWriter:
 
     def _commit(
         self, producer: Producer, entries: Sequence[Entry], at_ms: int, delivered: Delivered | None = None
-    ) -> None:
-        """In one transaction. Raises _NotKept."""
+    ) -> "_Failure | None":
+        """In one transaction. None if it is kept.
+
+        Nothing is asked of librdkafka while an exception is handled: what it raises then is never freed by
+        confluent-kafka, nor is what that refers to, by way of the other's traceback the producer itself.
+        """
         is_committing = False
         try:
             producer.begin_transaction()
@@ -252,7 +255,8 @@ class KafkaWriter:
             is_committing = True
             producer.commit_transaction(_PATIENCE)
         except KafkaException as error:
-            raise _NotKept(error.args[0], self._words(error), is_committing=is_committing) from None
+            return _Failure(error.args[0], self._words(error), is_committing)
+        return None
 
     def _produce(self, producer: Producer, entry: Entry, at_ms: int, delivered: Delivered | None) -> None:
         partition, key, value = entry
@@ -267,7 +271,7 @@ class KafkaWriter:
             else:
                 return
 
-    def _end_transaction(self, producer: Producer, failure: "_NotKept") -> None:
+    def _end_transaction(self, producer: Producer, failure: "_Failure") -> None:
         """One way or the other: what came of it is read from the journal. Tried until the upstream can say."""
         error, commits = failure.error, failure.is_committing
         while not self._is_stopping.is_set():
@@ -299,11 +303,9 @@ class KafkaWriter:
                 offsets[partition] = offset
 
         partitions = range(self._topic.partitions)
-        try:
-            self._commit(producer, [(index, PROOF_KEY, None) for index in partitions], _NOW, delivered)
-        except _NotKept as error:
-            self._end_transaction(producer, error)
-            self._rest_after("it cannot be written now", error.why)
+        if failure := self._commit(producer, [(index, PROOF_KEY, None) for index in partitions], _NOW, delivered):
+            self._end_transaction(producer, failure)
+            self._rest_after("it cannot be written now", failure.why)
             return None
         if len(offsets) < len(partitions):  # as of one that was sent twice, and known already
             self._rest_after("it cannot be read now", "the upstream did not say where a proof is")
@@ -347,12 +349,12 @@ class _Proof(NamedTuple):
     at: float
 
 
-class _NotKept(Exception):
-    def __init__(self, error: KafkaError, why: str, *, is_committing: bool) -> None:
-        super().__init__(why)
-        self.error = error
-        self.why = why
-        self.is_committing = is_committing
+class _Failure(NamedTuple):
+    """Of a transaction, and whether that was while it was committed."""
+
+    error: KafkaError
+    why: str
+    is_committing: bool
 
 
 class _WasFenced(Exception):
