@@ -1,8 +1,10 @@
 """For all tests."""
 
+import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,6 +77,28 @@ def _group(file: str) -> str:
 def _place(file: str) -> int:
     group = _group(file).partition("/")[0]
     return _FIRST.index(group) if group in _FIRST else len(_FIRST)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """A file of tests leaves no client of librdkafka behind: it would tell the next ones, on their standard error, that
+    its broker is gone. What nothing but an exception's traceback refers to goes now."""
+    yield
+    if (nextitem is None or nextitem.path != item.path) and _librdkafka_clients():
+        if isinstance(item, pytest.Function):
+            item.funcargs.clear()
+        gc.collect()
+        left = _librdkafka_clients()
+        assert not left, f"the tests of {item.path.name} leave {len(left)} clients of librdkafka behind"
+
+
+def _librdkafka_clients() -> list[str]:
+    """Each has a thread of this name."""
+    names = []
+    for thread in Path("/proc/self/task").glob("*/comm"):
+        with suppress(OSError):  # it has ended meanwhile
+            names.append(thread.read_text().strip())
+    return [name for name in names if name == "rdk:main"]
 
 
 @pytest.fixture(scope="session")

@@ -135,6 +135,8 @@ def test_producers_of_a_read_only_proxy_fail_for_good(read_only: ProxyProcess, t
         idempotent.poll(WAIT)
     error = fatal.value.args[0]
     assert (error.code(), error.fatal()) == (KafkaError.CLUSTER_AUTHORIZATION_FAILED, True)
+    for each in (producer, idempotent):
+        each.close()
 
 
 def test_a_producer_that_wants_no_answer_is_hung_up_on_and_others_are_not(read_only: ProxyProcess, topic: str) -> None:

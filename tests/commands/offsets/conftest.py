@@ -1,4 +1,4 @@
-"""One embedded cluster for all tests of `kcoord offsets`, a group for each, and a folder that it runs in."""
+"""An embedded cluster for each file of tests of `kcoord offsets`, a group for each, and a folder that it runs in."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from tests.commands.offsets.telling import BEFORE, MINUTE, START
 from tests.integration.offsets_scene import OffsetsScene
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def scene(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[OffsetsScene]:
     """orders: 0 is from 0 to 100, 1 from 10 to 100, 2 is empty; a record every minute."""
     with kcoord_cluster_factory() as cluster:
