@@ -41,7 +41,9 @@ class InitialDelay:
 class Group:
     __slots__ = (
         "_census",
+        "_name_bytes",
         "_subscribed_topics",
+        "_subscription_bytes",
         "_subscriptions",
         "awaiting_sync",
         "deadlines",
@@ -79,6 +81,8 @@ class Group:
         self.parked_joins = 0
         self.supporters: dict[str, int] = {}  # of each protocol: how many members
         self.awaiting_sync: set[str] = set()
+        self._name_bytes = 0  # of members, in a record
+        self._subscription_bytes = 0  # of the members that a generation began with, in its record
         self._subscriptions: list[bytes] | None = None  # of a generation, as long as its topics are not asked for
         self._subscribed_topics: set[str] | None = None
         self.initial_delay: InitialDelay | None = None
@@ -120,7 +124,9 @@ class Group:
     def note_subscriptions(self) -> None:
         """The topics of this generation are these, whatever members bring to the next one."""
         is_read = self.protocol_type == protocols.CONSUMER
-        self._subscriptions = [m.subscription(self.protocol) for m in self.members.values()] if is_read else None
+        subscriptions = [member.subscription(self.protocol) for member in self.members.values()]
+        self._subscription_bytes = sum(map(len, subscriptions))
+        self._subscriptions = subscriptions if is_read else None
         self._subscribed_topics = None
 
     @property
@@ -163,6 +169,7 @@ class Group:
             assert member.instance_id not in self.member_ids_by_instance, "a known instance is replaced, not added"
             self.member_ids_by_instance[member.instance_id] = member.member_id
         self.members[member.member_id] = member
+        self._name_bytes += _name_bytes(member)
         self._census.members += 1
         self.forget_pending(member.member_id)
         self._count(member.protocols, 1)
@@ -171,6 +178,7 @@ class Group:
     def remove(self, member: Member) -> None:
         """Take it out. Its tickets are the caller's to answer."""
         del self.members[member.member_id]
+        self._name_bytes -= _name_bytes(member)
         self._census.members -= 1
         self._count(member.protocols, -1)
         self.parked_joins -= member.join_ticket is not None
@@ -202,6 +210,7 @@ class Group:
             new.member_id if known is old else known_id: new if known is old else known
             for known_id, known in self.members.items()
         }
+        self._name_bytes += _name_bytes(new) - _name_bytes(old)
         self.member_ids_by_instance[old.instance_id] = member_id
         self.awaiting_sync.discard(old.member_id)
         if self.is_leader(old.member_id):
@@ -300,12 +309,21 @@ class Group:
 
     def record_size(self, plan: Mapping[str, bytes]) -> int:
         """The bytes of its record with these assignments, key and value."""
-        names = [self.group_id, self.protocol_type or "", self.protocol or "", self.leader_id or ""]
-        size = _GROUP_BYTES + _MEMBER_BYTES * len(self.members)
+        size = self._bytes_beside()
         for member_id, member in self.members.items():
-            names += (member_id, member.instance_id or "", member.client_id, member.client_host)
             size += len(member.subscription(self.protocol)) + len(plan.get(member_id, b""))
-        return size + len("".join(names).encode())
+        return size
+
+    def can_keep(self, plan: Mapping[str, bytes], most: int) -> bool:
+        """Whether the record of a plan that was waited for has at most so many bytes. Unless it is close, that is clear
+        without a look at each member."""
+        no_more_than = self._bytes_beside() + self._subscription_bytes + sum(map(len, plan.values()))
+        return no_more_than <= most or self.record_size(plan) <= most
+
+    def _bytes_beside(self) -> int:
+        """In its record, beside subscriptions and assignments."""
+        names = (self.group_id, self.protocol_type or "", self.protocol or "", self.leader_id or "")
+        return _GROUP_BYTES + len("".join(names).encode()) + self._name_bytes
 
     def _count(self, offered: Protocols, change: int) -> None:
         for name in set(protocols.names(offered)):
@@ -314,6 +332,12 @@ class Group:
                 self.supporters[name] = count
             else:
                 del self.supporters[name]
+
+
+def _name_bytes(member: Member) -> int:
+    """In a record, with what else is said of each: the lengths and times."""
+    names = (member.member_id, member.instance_id or "", member.client_id, member.client_host)
+    return _MEMBER_BYTES + len("".join(names).encode())
 
 
 def _stored(member: Member, protocol: str | None) -> StoredMember:

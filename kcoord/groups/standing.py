@@ -7,16 +7,16 @@ done here. When its group is rebalanced, all members join and sync with the same
 when the phase is under way, where nothing is left to decide but who waits. As soon as any of that does not hold, the
 request is decided as any other.
 
-Nothing needs to be told when a group can no longer be asked for: who closes it lets go of it first, and it is Dead.
+Nothing needs to be told when a group can no longer be asked for: who closes it lets go of it first, and it is Dead. Of
+a member that is gone the session has no end.
 """
 
 from kcoord.groups.committing import UsualCommit, keep_again
-from kcoord.groups.effects import Effects
+from kcoord.groups.effects import NOTHING, Effects
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
-from kcoord.groups.member import Member
+from kcoord.groups.member import Member, Protocols
 from kcoord.groups.protocols import are_named_alike, names
-from kcoord.groups.rebalancing import complete_if_all_joined
 from kcoord.groups.records import StoredAgain
 from kcoord.groups.requests import Join, Sync
 from kcoord.groups.state import State
@@ -36,7 +36,7 @@ class StandingHeartbeat:
         self._timeout = member.session_timeout
 
     def beat(self, now: float) -> bool:
-        """Whether all is well with the member; its session is renewed then. Of one that is gone it has no end."""
+        """Whether all is well with the member; its session is renewed then."""
         group = self._group
         if group.state is not State.STABLE or group.generation != self._generation or self._session.at is None:
             return False
@@ -66,28 +66,30 @@ class StandingJoin:
     How much it says is the same, too: what the settings allow of that was seen before.
     """
 
-    __slots__ = ("_group", "_max_size", "_member", "_names", "_timeouts")
+    __slots__ = ("_group", "_max_size", "_member", "_names", "_offered", "_timeouts")
 
     def __init__(self, group: Group, member: Member, request: Join, max_size: int) -> None:
         self._group = group
         self._member = member
         self._max_size = max_size
         self._names = names(request.protocols)
+        self._offered: Protocols = ()  # the last time
         self._timeouts = (request.session_timeout, request.rebalance_timeout)
 
-    def ask(self, subscriptions: tuple[bytes, ...], ticket: Ticket, at: Instant) -> Effects | None:
-        """None if the join is to be decided."""
+    def ask(self, subscriptions: tuple[bytes, ...], ticket: Ticket) -> Effects | None:
+        """The member waits for others; None if the join is to be decided, as that of the last one is."""
         group, member = self._group, self._member
-        is_plain = group.state is State.PREPARING_REBALANCE and member.join_ticket is None
-        if not is_plain or group.members.get(member.member_id) is not member or group.parked_joins >= self._max_size:
+        if group.state is not State.PREPARING_REBALANCE or member.join_ticket is not None or member.session.at is None:
+            return None
+        if group.parked_joins + 1 >= len(group.members) or group.parked_joins >= self._max_size:
             return None
         offered = tuple(zip(self._names, subscriptions, strict=True))
-        if not are_named_alike(offered, member.protocols):
+        if member.protocols is not self._offered and not are_named_alike(offered, member.protocols):
             return None
-        member.protocols = offered
+        member.protocols = self._offered = offered
         member.session_timeout, member.rebalance_timeout = self._timeouts
         group.park_join(member, ticket)
-        return complete_if_all_joined(group, at)
+        return NOTHING
 
 
 class StandingSync:
@@ -101,17 +103,17 @@ class StandingSync:
         self._protocol = request.protocol
         self._protocol_type = request.protocol_type
 
-    def ask(self, generation: tuple[int], ticket: Ticket, at: Instant) -> Effects | None:
-        """None if the sync is to be decided."""
+    def ask(self, generation: tuple[int], ticket: Ticket) -> Effects | None:
+        """The member waits for the plan, or has its part of it; None if the sync is to be decided."""
         group, member = self._group, self._member
-        if generation[0] != group.generation or group.members.get(member.member_id) is not member:
+        if generation[0] != group.generation or member.session.at is None:
             return None
-        may_plan = group.state is not State.STABLE and group.leader_id == member.member_id
-        if may_plan or group.state not in _TAKING_PART:
+        if group.state is State.COMPLETING_REBALANCE:
+            may_plan_or_supersede = group.leader_id == member.member_id or member.sync_ticket is not None
+            if may_plan_or_supersede:
+                return None
+        elif group.state is not State.STABLE:
             return None
         if self._protocol != group.protocol or self._protocol_type != group.protocol_type:
             return None
         return take_part(group, member, ticket)
-
-
-_TAKING_PART = frozenset({State.COMPLETING_REBALANCE, State.STABLE})

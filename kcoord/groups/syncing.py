@@ -30,7 +30,7 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Set
     if group.state is State.PREPARING_REBALANCE:
         return refuse(ticket, ErrorCode.rebalance_in_progress)
     is_plan = group.state is State.COMPLETING_REBALANCE and group.is_leader(request.member_id)
-    is_too_large = is_plan and group.record_size(request.plan) > settings.message_max_bytes
+    is_too_large = is_plan and not group.can_keep(request.plan, settings.message_max_bytes)
     if is_plan and not is_too_large and _has_large_assignment(request.plan, settings.kcoord_member_max_bytes):
         return refuse(ticket, ErrorCode.policy_violation)
     effects = take_part(group, group.members[request.member_id], ticket)

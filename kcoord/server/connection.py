@@ -18,7 +18,7 @@ from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
 from kcoord.server.dispatch import Answer, HangUp, Outcome, Park, Unserved
 from kcoord.server.routes import Asker
-from kcoord.server.standing import HEAD, StandingFrame
+from kcoord.server.standing import HEAD, AnsweredFrame, PhaseFrame, StandingFrame
 from kcoord.server.turns import Turn
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
@@ -35,7 +35,7 @@ _LARGE_BYTES = 1 << 13
 class Owner(Protocol):
     """What a connection asks of the runtime."""
 
-    stood: Callable[[StandingFrame, bytes, bytes], None] | None
+    stood: Callable[[AnsweredFrame, bytes, bytes], None] | None
     """Who wants to know of frames that stood, with their lengths, and of their answers."""
 
     def admit(self, connection: "Connection") -> str | None:
@@ -44,6 +44,9 @@ class Owner(Protocol):
     def decide(self, connection: "Connection", frame: bytes, at: Instant) -> Outcome: ...
 
     def park(self, connection: "Connection", park: Park) -> None: ...
+
+    def ask_again(self, connection: "Connection", standing: PhaseFrame, chunk: bytes) -> Answer | Park | None:
+        """What becomes of what stands so, which is parked then; None if it is to be decided."""
 
     def settle(self) -> None:
         """Answer the requests of others that can now be answered."""
@@ -133,7 +136,7 @@ class Connection(asyncio.Protocol):
         standing = self._standing
         if standing is None or not chunk.startswith(standing.head):
             standing = self._standing = self.asker.standing.get(chunk[HEAD])
-        if standing is not None and self._answer_again(standing, chunk):
+        if standing is not None and self._ask_again(standing, chunk):
             return
         if self._is_closed or self._splitter.broken:
             return
@@ -146,27 +149,51 @@ class Connection(asyncio.Protocol):
             self.asker.came_together()
         if self._has_turn_coming:
             self._take_stock()
-        elif len(chunk) > _LARGE_BYTES:
+        elif len(chunk) > _LARGE_BYTES or type(standing) is PhaseFrame:
             self._work_now([])
         else:
             self._has_turn_coming = True
             self._owner.soon(self._take_turn)
 
-    def _answer_again(self, standing: StandingFrame, chunk: bytes) -> bool:
-        """Whether this is a frame that stands, with nothing before it that waits: then it has its answer."""
+    def _ask_again(self, standing: StandingFrame, chunk: bytes) -> bool:
+        """Whether this is a frame that stands, with nothing before it that waits: then it has its answer, or waits."""
         if self._has_turn_coming or self.ticket is not None or self._is_full or self._is_closed:
             return False
-        if self._splitter.is_amidst or (self._outgoing and not standing.rests_on_records):
+        if self._splitter.is_amidst:
             return False
-        now = monotonic()
         try:
-            answer = standing.answer(chunk, now)
+            if type(standing) is PhaseFrame:
+                stands = self._take_part(standing, chunk)
+            else:
+                assert isinstance(standing, AnsweredFrame)
+                stands = self._answer_again(standing, chunk)
         except Exception as error:
             fault = self._fault(error)
             self.refuse(fault.reason, closing=fault.closing)
             return True
-        if answer is None:
+        if not stands:
             self._standing = None
+        return stands
+
+    def _take_part(self, standing: PhaseFrame, chunk: bytes) -> bool:
+        outcome = self._owner.ask_again(self, standing, chunk)
+        if outcome is None:
+            return False
+        self.last_active = monotonic()
+        if isinstance(outcome, Answer):
+            self._put_aside(outcome.pieces, 0)
+        else:
+            self.ticket = outcome.ticket
+            self._parked_bytes = len(chunk) - LENGTH_BYTES
+            self._hold(self._parked_bytes)
+        return True
+
+    def _answer_again(self, standing: AnsweredFrame, chunk: bytes) -> bool:
+        if self._outgoing and not standing.rests_on_records:
+            return False
+        now = monotonic()
+        answer = standing.answer(chunk, now)
+        if answer is None:
             return False
         self.last_active = now
         if self._stood is not None:
@@ -188,15 +215,14 @@ class Connection(asyncio.Protocol):
         self._is_full = False
         self._work_now([])
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, pieces: list[bytes], now: float) -> None:
         """The answer to the request that was parked."""
         self.ticket = None
         self._parked_bytes = 0
-        pieces = answer.pieces
         if self._frames or self._is_full or self._splitter.is_amidst:
             self._work_now(list(pieces))
             return
-        self.last_active = self._owner.now().now
+        self.last_active = now
         self._put_aside(pieces, _size(pieces))
         self._hold(-self.held_bytes)
 

@@ -16,7 +16,7 @@ from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
 from kcoord.server.routes import CORRELATION, START, Asker, Repeated, Route, route
-from kcoord.server.standing import CommitFrame, HeartbeatFrame, add
+from kcoord.server.standing import CommitFrame, HeartbeatFrame, PhaseFrame, add
 from kcoord.tickets import Ticket
 from kcoord.wire.headers import CORRELATION_ID, RequestHeader, read_request_start
 
@@ -90,15 +90,10 @@ class Dispatch:
         asked = Asked(node=self._node, now_ms=at.wall_ms)
         return self._decide(header, found.module.to_request(entity), asked, asker, ticket)
 
-    def finish(self, park: Park, now_ms: int) -> Answer:
-        """The answer to a Fetch that was parked."""
+    def finish(self, park: Park, now_ms: int) -> object:
+        """The reply to a Fetch that was parked."""
         asked = Asked(node=self._node, now_ms=now_ms)
-        reply = park.route.module.finish(self._cluster, park.waiting, asked)
-        return Answer(park.route.answer(park.correlation_id, reply), reply)
-
-    def answer(self, park: Park, reply: object) -> Answer:
-        """The answer to a request of a group that was parked, now that there is a reply."""
-        return Answer(park.route.answer(park.correlation_id, reply), reply)
+        return park.route.module.finish(self._cluster, park.waiting, asked)
 
     def _find_route(self, frame: bytes) -> Route | Answer:
         start = read_request_start(frame)
@@ -117,9 +112,7 @@ class Dispatch:
         varying = repeated.varying_in(frame)
         if varying is None:
             return None
-        by, phase = repeated.route, repeated.phase
-        if phase is not None and (effects := phase.ask(varying, ticket, at)) is not None:
-            return outcome_of(frame, by, self._groups.take(effects, ticket, at), asker, ticket)
+        by = repeated.route
         request = repeated.request_with(varying)
         if request is None:
             return None
@@ -134,16 +127,17 @@ class Dispatch:
         )
 
     def _let_stand(self, frame: bytes, repeated: Repeated, request: Any, asker: Asker, outcome: Outcome) -> None:
-        """Have the next frame that is like this one answered where it is read, or decided in fewer steps."""
+        """Have the next frame that is like this one answered where it is read, or parked there."""
         by, groups = repeated.route, self._groups
-        if not by.has_few_answers:
-            repeated.phase = groups.standing(self._node.node_id, by.stand, request, None)
-            return
-        assert type(outcome) is Answer
-        reply, (whole,) = outcome.reply, outcome.pieces
+        reply = outcome.reply if type(outcome) is Answer else None
         standing = groups.standing(self._node.node_id, by.stand, request, reply)
         if standing is None:
             return
+        if not by.has_few_answers:
+            add(asker.standing, PhaseFrame(frame, repeated, standing))
+            return
+        assert type(outcome) is Answer
+        (whole,) = outcome.pieces
         if by.with_varying is None:
             add(asker.standing, HeartbeatFrame(frame, whole, reply, standing))
         else:

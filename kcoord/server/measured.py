@@ -8,8 +8,8 @@ somebody asks.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kcoord.api.table import SERVED
 from kcoord.broker.cluster import OFFSETS_TOPIC, Partition
@@ -22,11 +22,11 @@ from kcoord.metrics.counts import NO_TALLY, Histogram, RequestCounts, Requests, 
 from kcoord.metrics.reasons import Closing
 from kcoord.security.refusals import Refusal
 from kcoord.server.connection import Connection
-from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
+from kcoord.server.dispatch import Answer, Outcome, Park
 from kcoord.server.reply_errors import first_error
 from kcoord.server.routes import Asker
 from kcoord.server.runtime import ClusterRuntime, Runtime
-from kcoord.server.standing import StandingFrame
+from kcoord.server.standing import AnsweredFrame, PhaseFrame
 from kcoord.tickets import Ticket
 from kcoord.wire.frames import LENGTH_BYTES
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 _ERROR_NAMES: Final = {error: error.name.upper() for error in ErrorCode}  # as Kafka writes them
 _REPEATED: Final = frozenset({HeartbeatReply, CommitReply})  # of which the very same object is given again
-
-T = TypeVar("T")
 
 
 class _Waiting(NamedTuple):
@@ -105,7 +103,7 @@ class Measured(ClusterRuntime):
             self._waiting[outcome.ticket] = _Waiting(since, LENGTH_BYTES + len(frame))
         return outcome
 
-    def stood(self, standing: StandingFrame, chunk: bytes, answer: bytes) -> None:
+    def stood(self, standing: AnsweredFrame, chunk: bytes, answer: bytes) -> None:
         """A request that was answered without being decided."""
         tally = standing.tally
         if tally is NO_TALLY:
@@ -115,6 +113,17 @@ class Measured(ClusterRuntime):
         if not fresh:
             self.requests.fresh.append(tally)
             self._since = self._turns.arrival().now
+
+    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Park | None:
+        outcome = super().ask_again(connection, standing, chunk)
+        if type(outcome) is Answer:
+            tally = self._new_tally(chunk[LENGTH_BYTES:], outcome.pieces, outcome.reply)
+            tally.fresh = 1
+            self.requests.fresh.append(tally)
+            self._since = self._turns.arrival().now
+        elif type(outcome) is Park:
+            self._waiting[outcome.ticket] = _Waiting(self._turns.arrival().now, len(chunk))
+        return outcome
 
     def keep(self) -> None:
         super().keep()
@@ -146,16 +155,13 @@ class Measured(ClusterRuntime):
     def _requests_of(self, api: str, reply: object) -> Requests:
         return self.requests.of(api, _ERROR_NAMES[first_error(reply)])
 
-    def _answer(self, ticket: Ticket, finish: Callable[[Dispatch, Park, T], Answer], by: T) -> None:
-        waiting = self._waiting.pop(ticket)
-
-        def finish_and_count(dispatch: Dispatch, park: Park, by: T) -> Answer:
-            answer = finish(dispatch, park, by)
-            requests = self._requests_of(park.route.api.name, answer.reply)
-            self._finished.append((requests, waiting, sum(map(len, answer.pieces))))
-            return answer
-
-        super()._answer(ticket, finish_and_count, by)
+    def _answer(self, ticket: Ticket, reply: object, now: float) -> list[bytes]:
+        (_, park), waiting = self._parked[ticket], self._waiting.pop(ticket)
+        pieces = super()._answer(ticket, reply, now)
+        if pieces:
+            requests = self._requests_of(park.route.api.name, reply)
+            self._finished.append((requests, waiting, sum(map(len, pieces))))
+        return pieces
 
     # What happens elsewhere.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Self, cast
 from uuid import uuid4
 
 from kcoord.api.table import SERVED
@@ -28,11 +28,11 @@ from kcoord.server.connection_limits import ConnectionLimits
 from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
 from kcoord.server.routes import Asker
 from kcoord.server.setup import Setup, address, bind, close_all, fresh_session_id, make_cluster
-from kcoord.server.standing import StandingFrame
+from kcoord.server.standing import CORRELATION_AT, AnsweredFrame, PhaseFrame
 from kcoord.server.turns import Act, Turn, Turns
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
-from kcoord.wire.headers import read_request_start
+from kcoord.wire.headers import CORRELATION_ID, read_request_start
 
 if TYPE_CHECKING:
     from kcoord.server.entrance import Entrance
@@ -44,13 +44,11 @@ log = logging.getLogger("kcoord.server")
 
 _BACKLOG: Final = 4096
 
-T = TypeVar("T")
-
 
 class ClusterRuntime:
     """A cluster at work for connections that somebody else makes, as long as `async with` lasts."""
 
-    stood: Callable[[StandingFrame, bytes, bytes], None] | None = None  # see connection.Owner
+    stood: Callable[[AnsweredFrame, bytes, bytes], None] | None = None  # see connection.Owner
 
     def __init__(self, cluster: Cluster, *, authorizer: "Authorizer | None" = None) -> None:
         """Without an authorizer everybody may do everything."""
@@ -169,6 +167,19 @@ class ClusterRuntime:
             deadline = time.monotonic() + waiting.request.max_wait
             self._long_polls.park(park.ticket, waiting.watched, waiting.missing_bytes, deadline)
 
+    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Park | None:
+        ticket = next(self._tickets)
+        effects = standing.ask(chunk, ticket)
+        if effects is None:
+            return None
+        (correlation_id,) = CORRELATION_ID.unpack_from(chunk, CORRELATION_AT)
+        if effects.replies:
+            ((_, reply),) = effects.replies
+            return Answer(standing.route.answer(correlation_id, reply), reply)
+        park = Park(standing.route, correlation_id, ticket)
+        self._parked[ticket] = (connection, park)
+        return park
+
     def settle(self) -> None:
         if self._is_settling:  # an answer lets a connection go on, which settles again: once is enough
             return
@@ -220,28 +231,42 @@ class ClusterRuntime:
 
     def _answer_members(self) -> bool:
         """Answer the members whose group has decided; whether there were any. Some may have hung up meanwhile."""
-        if not self.groups or not self.groups.outbox:
+        groups, parked = self.groups, self._parked
+        if groups is None or not groups.outbox:
             return False
-        groups, parked, answer = self.groups, self._parked, self._answer
+        now = self.now().now
         while (decided := groups.next_reply()) is not None:
             ticket, reply = decided
             if ticket in parked:
-                answer(ticket, Dispatch.answer, reply)
+                self._answer(ticket, reply, now)
         return True
 
     def _answer_fetches(self, tickets: Sequence[Ticket]) -> None:
         for ticket in tickets:
-            self._answer(ticket, Dispatch.finish, now_ms())
+            connection, park = self._parked[ticket]
+            try:
+                reply = self._dispatches[connection.node_id].finish(park, now_ms())
+            except Exception:
+                self._could_not_answer(ticket)
+            else:
+                self._answer(ticket, reply, time.monotonic())
 
-    def _answer(self, ticket: Ticket, finish: Callable[[Dispatch, Park, T], Answer], by: T) -> None:
-        connection, park = self._parked.pop(ticket)
+    def _answer(self, ticket: Ticket, reply: object, now: float) -> list[bytes]:
+        """The pieces of the answer to a request that was parked, which leave soon."""
+        connection, park = self._parked[ticket]
         try:
-            answer = finish(self._dispatches[connection.node_id], park, by)
+            pieces = park.route.answer(park.correlation_id, reply)
         except Exception:
-            log.exception("bug peer=%s: a parked request could not be answered", connection.peer)
-            connection.close("a fault of the server", closing=Closing.FAULT)
-        else:
-            connection.answer(answer)
+            self._could_not_answer(ticket)
+            return []
+        del self._parked[ticket]
+        connection.answer(pieces, now)
+        return pieces
+
+    def _could_not_answer(self, ticket: Ticket) -> None:
+        connection, _ = self._parked.pop(ticket)
+        log.exception("bug peer=%s: a parked request could not be answered", connection.peer)
+        connection.close("a fault of the server", closing=Closing.FAULT)
 
     # Time.
 

@@ -1,4 +1,4 @@
-"""Frames that are answered where they are read: what members ask again and again, and what stands (groups/standing).
+"""Frames that need not be decided: what members ask again and again, and what stands (groups/standing).
 
 Theory of operation. Most of what a coordinator is asked are heartbeats and small commits, each the same as the one
 before but for its correlation id and its offsets. Once such a frame was read, decided and answered, its connection
@@ -8,7 +8,8 @@ waits, it takes a few comparisons to see that it is the same and that nothing ha
     bytes ─ the same frame? ─ does it stand? ─ the same answer, with the new correlation id
 
 Otherwise it goes the way of every frame. A heartbeat's answer may leave at once: what it rests on was kept before this
-one was read. That of a commit leaves with its round, when its offsets are kept (turns.py).
+one was read. That of a commit leaves with its round, when its offsets are kept (turns.py). When a large group is
+rebalanced, all its members but one wait for others, twice: their joins and syncs are parked where they are read.
 """
 
 from collections.abc import Callable
@@ -16,28 +17,58 @@ from typing import TYPE_CHECKING, Final
 
 from kcoord.groups.instant import Instant
 from kcoord.metrics.counts import NO_TALLY
+from kcoord.tickets import Ticket
 from kcoord.wire.frames import LENGTH_BYTES, LENGTH_PREFIX
 
 if TYPE_CHECKING:
-    from kcoord.groups.standing import StandingCommit, StandingHeartbeat
+    from kcoord.groups.effects import Effects
+    from kcoord.groups.standing import StandingCommit, StandingHeartbeat, StandingJoin, StandingSync
     from kcoord.server.group_runtime import Keeping
     from kcoord.server.routes import Repeated
 
 HEAD: Final = slice(0, 8)  # of a frame with its length: that, key and version
+CORRELATION_AT: Final = 8  # where the correlation id is in it
 _CORRELATION: Final = slice(8, 12)
 _REST: Final = slice(12, None)
 _MOST_FRAMES: Final = 8  # of one connection
 
 
 class StandingFrame:
-    """A frame, without its length, and its answer, with it."""
+    """What is like one that was decided."""
 
-    __slots__ = ("_end", "_start", "head", "reply", "tally")
+    __slots__ = ("head",)
+
+    def __init__(self, frame: bytes) -> None:
+        """Of a frame without its length."""
+        self.head = LENGTH_PREFIX.pack(len(frame)) + frame[: HEAD.stop - LENGTH_BYTES]
+
+
+class PhaseFrame(StandingFrame):
+    """A join or a sync: its member takes part in the rebalance that is under way."""
+
+    __slots__ = ("_repeated", "_standing", "route")
+
+    def __init__(self, frame: bytes, repeated: "Repeated", standing: "StandingJoin | StandingSync") -> None:
+        super().__init__(frame)
+        self.route = repeated.route
+        self._repeated = repeated
+        self._standing = standing
+
+    def ask(self, chunk: bytes, ticket: Ticket) -> "Effects | None":
+        """What becomes of a chunk that has the same head, its own reply or nothing yet; None if it is to be decided."""
+        varying = self._repeated.varying_in(chunk, LENGTH_BYTES)
+        return None if varying is None else self._standing.ask(varying, ticket)
+
+
+class AnsweredFrame(StandingFrame):
+    """With the answer, which has its length before it."""
+
+    __slots__ = ("_end", "_start", "reply", "tally")
 
     rests_on_records = False  # whether its answer is to leave when they are kept, not before
 
     def __init__(self, frame: bytes, answer: bytes, reply: object) -> None:
-        self.head = LENGTH_PREFIX.pack(len(frame)) + frame[: HEAD.stop - LENGTH_BYTES]
+        super().__init__(frame)
         self.reply = reply
         self.tally = NO_TALLY
         self._start, self._end = answer[:4], answer[8:]
@@ -47,7 +78,7 @@ class StandingFrame:
         raise NotImplementedError
 
 
-class HeartbeatFrame(StandingFrame):
+class HeartbeatFrame(AnsweredFrame):
     __slots__ = ("_rest", "_standing")
 
     def __init__(self, frame: bytes, answer: bytes, reply: object, standing: "StandingHeartbeat") -> None:
@@ -61,7 +92,7 @@ class HeartbeatFrame(StandingFrame):
         return self._start + chunk[_CORRELATION] + self._end
 
 
-class CommitFrame(StandingFrame):
+class CommitFrame(AnsweredFrame):
     __slots__ = ("_arrival", "_keeping", "_repeated", "_standing")
 
     rests_on_records = True

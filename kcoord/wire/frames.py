@@ -27,6 +27,8 @@ class FrameSplitter:
     all that came in has come out again.
     """
 
+    __slots__ = ("_held", "_max_frame_bytes", "_needed", "broken", "is_amidst")
+
     def __init__(self, max_frame_bytes: int) -> None:
         self.broken: BadFrame | None = None
         self.is_amidst = False

@@ -6,7 +6,7 @@ from math import inf
 
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.deadlines import Deadline
-from kcoord.groups.group import Group
+from kcoord.groups.group import _MEMBER_BYTES, Group
 from kcoord.groups.member import Member
 from kcoord.groups.state import State
 from kcoord.tickets import Ticket
@@ -28,9 +28,20 @@ def check_group(group: Group) -> None:
     assert not group.members.keys() & group.pending.keys(), "an id is pending or a member, never both"
     assert group.awaiting_sync <= group.members.keys(), "who is gone is waited for"
     assert all(deadline.at is not None for deadline in group.pending.values()), "an id is pending for ever"
+    _check_sizes(group)
     _check_phases(group)
     for member in members:
         _check_member(group, member)
+
+
+def _check_sizes(group: Group) -> None:
+    names = [name for each in group.members.values() for name in (each.member_id, each.client_id, each.client_host)]
+    instances = [each.instance_id or "" for each in group.members.values()]
+    size = sum(len(name.encode()) for name in [*names, *instances]) + _MEMBER_BYTES * len(group.members)
+    assert group._name_bytes == size, "the names of members are measured wrong"
+    if group.state is State.COMPLETING_REBALANCE:
+        subscriptions = sum(len(each.subscription(group.protocol)) for each in group.members.values())
+        assert group._subscription_bytes >= subscriptions, "a plan would be kept that no record has room for"
 
 
 def _check_phases(group: Group) -> None:

@@ -165,6 +165,13 @@ def test_a_static_member_that_comes_back_with_more_than_a_record_holds_begins_a_
     assert len(scene.records) == records
 
 
+def test_what_a_plan_has_for_others_than_members_is_not_counted() -> None:
+    scene = Scene()
+    leader = scene.join().reply
+    group, plan = scene.coordinator.groups["g"], {leader.member_id: bytes(300)}
+    assert group.can_keep({**plan, "nobody": bytes(1000)}, group.record_size(plan))
+
+
 @pytest.mark.parametrize("group_id", ["g", "größe" * 100])
 def test_a_plan_is_measured_as_its_record_is_written(group_id: str) -> None:
     scene = Scene()
@@ -173,6 +180,8 @@ def test_a_plan_is_measured_as_its_record_is_written(group_id: str) -> None:
     leader = scene.join(first.member_id, group_id=group_id).reply
     group, plan = scene.coordinator.groups[group_id], {leader.member_id: bytes(300)}
     size = group.record_size(plan)
+    assert group.can_keep(plan, size)
+    assert not group.can_keep(plan, size - 1)
 
     scene.sync(leader.member_id, leader.generation_id, plan, group_id=group_id)
 

@@ -11,7 +11,7 @@ from kcoord.groups.instant import Instant
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer, HangUp, Outcome, Park
 from kcoord.server.routes import route
-from kcoord.server.standing import StandingFrame
+from kcoord.server.standing import AnsweredFrame, PhaseFrame
 from kcoord.server.turns import Turn
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
@@ -54,7 +54,7 @@ class Link(asyncio.Transport):
 class Script:
     """An owner that answers `x` with `X`, parks `park`, and hangs up on `bye`."""
 
-    stood: Callable[[StandingFrame, bytes, bytes], None] | None = None
+    stood: Callable[[AnsweredFrame, bytes, bytes], None] | None = None
 
     def __init__(self) -> None:
         self.decided: list[bytes] = []
@@ -86,6 +86,9 @@ class Script:
 
     def park(self, connection: Connection, park: Park) -> None:
         self.parked.append(connection)
+
+    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Park | None:
+        raise AssertionError("nothing stands here")
 
     def settle(self) -> None:
         self.settled += 1
@@ -172,7 +175,7 @@ def test_the_answer_to_a_parked_request_and_those_behind_it_leave_in_one_write(
     send: Send, connection: Connection, script: Script, link: Link
 ) -> None:
     send(b"park", b"b", b"c")
-    connection.answer(Answer(pieces=[b"parked "]))
+    connection.answer([b"parked "], 0.0)
     script.take_turns()
     assert link.writes == [b"parked BC"]
 
@@ -181,10 +184,10 @@ def test_a_second_parked_request_holds_the_rest_again(
     send: Send, connection: Connection, script: Script, link: Link
 ) -> None:
     send(b"park", b"b", b"park", b"c")
-    connection.answer(Answer(pieces=[b"1"]))
+    connection.answer([b"1"], 0.0)
     script.take_turns()
     assert link.writes == [b"1B"]
-    connection.answer(Answer(pieces=[b"2"]))
+    connection.answer([b"2"], 0.0)
     script.take_turns()
     assert link.writes == [b"1B", b"2C"]
 
@@ -203,7 +206,7 @@ def test_a_client_that_does_not_read_is_not_worked_for(
 def test_a_client_far_ahead_of_its_answers_is_not_read_from(send: Send, connection: Connection, link: Link) -> None:
     send(b"park", *([b"x" * 1000] * 70))
     assert not link.is_reading_now
-    connection.answer(Answer(pieces=[]))
+    connection.answer([], 0.0)
     assert link.is_reading_now
 
 
@@ -213,7 +216,7 @@ def test_what_waits_is_counted_and_given_back(
     send(b"park", b"x" * 100)
     receive(b"\0\0\0\x09abc")
     assert script.held_bytes == connection.held_bytes == 4 + (4 + 100) + 7
-    connection.answer(Answer(pieces=[]))
+    connection.answer([], 0.0)
     assert script.held_bytes == 7
     connection.connection_lost(None)
     assert script.held_bytes == 0
@@ -225,7 +228,7 @@ def test_a_connection_is_not_idle_when_what_it_waited_for_has_come(
 ) -> None:
     send(b"park", *behind)
     script.seconds = 600.0
-    connection.answer(Answer(pieces=[b"parked"]))
+    connection.answer([b"parked"], script.seconds)
     assert connection.last_active == 600.0
     assert script.held_bytes == connection.held_bytes == 0
 
@@ -263,8 +266,8 @@ def test_small_requests_and_answers_wait_for_the_others(connection: Connection, 
 
 
 def test_large_requests_and_answers_do_not_wait(connection: Connection, script: Script, link: Link) -> None:
-    connection.answer(Answer(pieces=[b"small "]))
-    connection.answer(Answer(pieces=[b"x" * 10_000]))
+    connection.answer([b"small "], 0.0)
+    connection.answer([b"x" * 10_000], 0.0)
     assert link.writes == [b"small " + b"x" * 10_000], "and take with them what was before them"
     connection.data_received(framed([b"y" * 1000]) * 10)
     assert len(script.decided) == 10
@@ -288,7 +291,7 @@ def test_what_came_before_a_bad_length_is_answered_first(
 ) -> None:
     receive(framed([b"a"]) + framed([b"park"]) + b"\xff\xff\xff\xff")
     assert (link.writes, link.is_closed) == ([b"A"], False)
-    connection.answer(Answer(pieces=[b"parked"]))
+    connection.answer([b"parked"], 0.0)
     assert (link.writes, link.is_closed) == ([b"A", b"parked"], True)
 
 
@@ -372,5 +375,5 @@ def test_what_comes_after_a_bad_length_is_not_held(receive: Callable[[bytes], No
 def test_a_parked_request_is_counted_until_it_is_answered(send: Send, connection: Connection, script: Script) -> None:
     send(b"park")
     assert script.held_bytes == 4
-    connection.answer(Answer(pieces=[]))
+    connection.answer([], 0.0)
     assert script.held_bytes == 0

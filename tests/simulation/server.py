@@ -149,7 +149,7 @@ class Server:
     def _anew(self, link: Link, call: Call, ticket: Ticket) -> Reply | None:
         node_id, stand, at = NodeId(link.node_id), STAND.get(call.decide), self._world.instant()
         phase, _ = link.standing.get(_words(call), (None, None))
-        effects = phase.ask(_varying(call), ticket, at) if isinstance(phase, StandingJoin | StandingSync) else None
+        effects = phase.ask(_varying(call), ticket) if isinstance(phase, StandingJoin | StandingSync) else None
         if effects is not None:
             return self._runtime.take(effects, ticket, at)
         reply = self._runtime.decide(node_id, call.decide, call.request, ticket, at)

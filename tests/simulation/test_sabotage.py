@@ -12,7 +12,6 @@ from kcoord.groups.deadlines import Deadline, Deadlines
 from kcoord.groups.effects import NOTHING, Effects
 from kcoord.groups.fencing import fence_identity
 from kcoord.groups.group import Group
-from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
 from kcoord.groups.records import OffsetsStored, Record
 from kcoord.groups.standing import StandingHeartbeat, StandingJoin
@@ -138,9 +137,11 @@ def what_stands_outlives_its_generation(patch: Patch) -> None:
 
 
 def a_standing_join_waits_for_ever(patch: Patch) -> None:
-    def ask(standing: StandingJoin, subscriptions: tuple[bytes, ...], ticket: Ticket, at: Instant) -> Effects | None:
-        effects = original(standing, subscriptions, ticket, at)
-        return NOTHING if effects is not None and len(effects.replies) > 1 else effects
+    def ask(standing: StandingJoin, subscriptions: tuple[bytes, ...], ticket: Ticket) -> Effects | None:
+        effects = original(standing, subscriptions, ticket)
+        if effects is not None:
+            standing._group.take_join(standing._member)
+        return effects
 
     original = StandingJoin.ask
     patch.setattr(StandingJoin, "ask", ask)
