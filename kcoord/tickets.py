@@ -1,5 +1,15 @@
 """The name of a request that waits for its answer (D3)."""
 
-from typing import NewType
+from enum import Enum
+from typing import Final, NewType
 
 Ticket = NewType("Ticket", int)
+
+
+class Waits(Enum):
+    """Instead of a reply: it comes later, under its ticket."""
+
+    WAITS = "waits"
+
+
+WAITS: Final = Waits.WAITS

@@ -259,6 +259,12 @@ class Group:
         self.parked_joins = 0
         return waiting
 
+    def has_synced(self, member: Member) -> None:
+        """It is not waited for any more; when nobody is, the sync phase is over."""
+        self.awaiting_sync.discard(member.member_id)
+        if not self.awaiting_sync:
+            self.end_sync_phase()
+
     @property
     def offsets(self) -> Mapping[str, Mapping[int, Kept]]:
         """The last that was committed, by topic and partition."""

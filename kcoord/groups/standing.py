@@ -11,18 +11,20 @@ Nothing needs to be told when a group can no longer be asked for: who closes it 
 a member that is gone the session has no end.
 """
 
+from sys import intern
+
 from kcoord.groups.committing import UsualCommit, keep_again
-from kcoord.groups.effects import NOTHING, Effects
 from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member, Protocols
 from kcoord.groups.protocols import are_named_alike, names
 from kcoord.groups.records import StoredAgain
+from kcoord.groups.replies import SyncReply
 from kcoord.groups.requests import Join, Sync
 from kcoord.groups.state import State
-from kcoord.groups.syncing import take_part
+from kcoord.groups.syncing import assigned
 from kcoord.groups.topics import Topics
-from kcoord.tickets import Ticket
+from kcoord.tickets import WAITS, Ticket, Waits
 
 
 class StandingHeartbeat:
@@ -72,11 +74,11 @@ class StandingJoin:
         self._group = group
         self._member = member
         self._max_size = max_size
-        self._names = names(request.protocols)
-        self._offered: Protocols = ()  # the last time
+        self._names = list(map(intern, names(request.protocols)))
+        self._offered: Protocols | None = None  # the last time
         self._timeouts = (request.session_timeout, request.rebalance_timeout)
 
-    def ask(self, subscriptions: tuple[bytes, ...], ticket: Ticket) -> Effects | None:
+    def ask(self, subscriptions: tuple[bytes, ...], ticket: Ticket) -> Waits | None:
         """The member waits for others; None if the join is to be decided, as that of the last one is."""
         group, member = self._group, self._member
         if group.state is not State.PREPARING_REBALANCE or member.join_ticket is not None or member.session.at is None:
@@ -84,12 +86,13 @@ class StandingJoin:
         if group.parked_joins + 1 >= len(group.members) or group.parked_joins >= self._max_size:
             return None
         offered = tuple(zip(self._names, subscriptions, strict=True))
-        if member.protocols is not self._offered and not are_named_alike(offered, member.protocols):
-            return None
+        if member.protocols is not self._offered:  # it did not join so the last time
+            if not are_named_alike(offered, member.protocols):
+                return None
+            member.session_timeout, member.rebalance_timeout = self._timeouts
         member.protocols = self._offered = offered
-        member.session_timeout, member.rebalance_timeout = self._timeouts
         group.park_join(member, ticket)
-        return NOTHING
+        return WAITS
 
 
 class StandingSync:
@@ -100,20 +103,22 @@ class StandingSync:
     def __init__(self, group: Group, member: Member, request: Sync) -> None:
         self._group = group
         self._member = member
-        self._protocol = request.protocol
-        self._protocol_type = request.protocol_type
+        self._protocol = request.protocol and intern(request.protocol)
+        self._protocol_type = request.protocol_type and intern(request.protocol_type)
 
-    def ask(self, generation: tuple[int], ticket: Ticket) -> Effects | None:
+    def ask(self, generation: tuple[int], ticket: Ticket) -> SyncReply | Waits | None:
         """The member waits for the plan, or has its part of it; None if the sync is to be decided."""
         group, member = self._group, self._member
         if generation[0] != group.generation or member.session.at is None:
             return None
-        if group.state is State.COMPLETING_REBALANCE:
-            may_plan_or_supersede = group.leader_id == member.member_id or member.sync_ticket is not None
-            if may_plan_or_supersede:
-                return None
-        elif group.state is not State.STABLE:
-            return None
         if self._protocol != group.protocol or self._protocol_type != group.protocol_type:
             return None
-        return take_part(group, member, ticket)
+        if group.state is State.STABLE:
+            group.has_synced(member)
+            return assigned(group, member)
+        is_plan = group.leader_id == member.member_id
+        if group.state is not State.COMPLETING_REBALANCE or is_plan or member.sync_ticket is not None:
+            return None
+        group.has_synced(member)
+        member.sync_ticket = ticket
+        return WAITS

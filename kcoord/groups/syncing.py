@@ -33,7 +33,7 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Set
     is_too_large = is_plan and not group.can_keep(request.plan, settings.message_max_bytes)
     if is_plan and not is_too_large and _has_large_assignment(request.plan, settings.kcoord_member_max_bytes):
         return refuse(ticket, ErrorCode.policy_violation)
-    effects = take_part(group, group.members[request.member_id], ticket)
+    effects = _take_part(group, group.members[request.member_id], ticket)
     if not is_plan:
         return effects
     if is_too_large:
@@ -41,13 +41,15 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Set
     return effects + _hand_out(group, request.plan, at)
 
 
-def take_part(group: Group, member: Member, ticket: Ticket) -> Effects:
+def assigned(group: Group, member: Member) -> SyncReply:
+    return SyncReply(member.assignment, ErrorCode.none, group.protocol_type, group.protocol)
+
+
+def _take_part(group: Group, member: Member, ticket: Ticket) -> Effects:
     """Give a member its assignment, or have it wait for the plan."""
-    group.awaiting_sync.discard(member.member_id)
-    if not group.awaiting_sync:
-        group.end_sync_phase()
+    group.has_synced(member)
     if group.state is State.STABLE:
-        return answer(ticket, _assigned(group, member))
+        return answer(ticket, assigned(group, member))
     superseded = NOTHING if member.sync_ticket is None else take_sync_ticket(member, _SUPERSEDED)
     member.sync_ticket = ticket
     return superseded
@@ -95,7 +97,7 @@ def _hand_out(group: Group, plan: dict[str, bytes], at: Instant) -> Effects:
     replies = []
     for member in group.members.values():
         if member.sync_ticket is not None:
-            replies.append((member.sync_ticket, _assigned(group, member)))
+            replies.append((member.sync_ticket, assigned(group, member)))
             member.sync_ticket = None
             group.renew_session(member, at.now)
     stable = Event(what=Happening.STABLE, group_id=group.group_id, generation=group.generation)
@@ -111,7 +113,3 @@ def _plan_anew(group: Group, at: Instant, initial_delay: float) -> Effects:
     return refused + prepare(
         group, Reason(Cause.PLAN_TOO_LARGE, "a plan larger than message.max.bytes"), at, initial_delay
     )
-
-
-def _assigned(group: Group, member: Member) -> SyncReply:
-    return SyncReply(member.assignment, ErrorCode.none, group.protocol_type, group.protocol)

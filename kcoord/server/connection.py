@@ -45,8 +45,8 @@ class Owner(Protocol):
 
     def park(self, connection: "Connection", park: Park) -> None: ...
 
-    def ask_again(self, connection: "Connection", standing: PhaseFrame, chunk: bytes) -> Answer | Park | None:
-        """What becomes of what stands so, which is parked then; None if it is to be decided."""
+    def ask_again(self, connection: "Connection", standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
+        """The answer to what stands so, or the ticket under which it is parked; None if it is to be decided."""
 
     def settle(self) -> None:
         """Answer the requests of others that can now be answered."""
@@ -72,6 +72,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_frames",
         "_has_turn_coming",
+        "_is_amidst",
         "_is_closed",
         "_is_full",
         "_is_paused",
@@ -110,6 +111,7 @@ class Connection(asyncio.Protocol):
         self._outgoing: list[bytes] = []
         self._unread_bytes = 0  # that came in and were not worked on: requests with their lengths, the last in part
         self._parked_bytes = 0
+        self._is_amidst = False  # the last frame came in part so far
         self._is_full = False
         self._is_paused = False
         self._has_turn_coming = False
@@ -142,6 +144,7 @@ class Connection(asyncio.Protocol):
             return
         self._unread_bytes += len(chunk)
         frames = self._splitter.feed(chunk)
+        self._is_amidst = self._splitter.is_amidst
         self._frames += frames
         if len(frames) == 1:
             self.asker.alone += 1
@@ -157,9 +160,7 @@ class Connection(asyncio.Protocol):
 
     def _ask_again(self, standing: StandingFrame, chunk: bytes) -> bool:
         """Whether this is a frame that stands, with nothing before it that waits: then it has its answer, or waits."""
-        if self._has_turn_coming or self.ticket is not None or self._is_full or self._is_closed:
-            return False
-        if self._splitter.is_amidst:
+        if self._has_turn_coming or self.ticket is not None or self._is_amidst or self._is_full or self._is_closed:
             return False
         try:
             if type(standing) is PhaseFrame:
@@ -183,7 +184,7 @@ class Connection(asyncio.Protocol):
         if isinstance(outcome, Answer):
             self._put_aside(outcome.pieces, 0)
         else:
-            self.ticket = outcome.ticket
+            self.ticket = outcome
             self._parked_bytes = len(chunk) - LENGTH_BYTES
             self._hold(self._parked_bytes)
         return True
@@ -219,11 +220,11 @@ class Connection(asyncio.Protocol):
         """The answer to the request that was parked."""
         self.ticket = None
         self._parked_bytes = 0
-        if self._frames or self._is_full or self._splitter.is_amidst:
+        if self._frames or self._is_full or self._is_amidst:
             self._work_now(list(pieces))
             return
         self.last_active = now
-        self._put_aside(pieces, _size(pieces))
+        self._put_aside(pieces, len(pieces[0]) if len(pieces) == 1 else _size(pieces))
         self._hold(-self.held_bytes)
 
     def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
@@ -303,7 +304,7 @@ class Connection(asyncio.Protocol):
                 self.refuse(outcome.reason, closing=outcome.closing)
         if pieces:
             self._put_aside(pieces, size)
-        if frames or self._splitter.is_amidst or self.held_bytes or self._is_full:
+        if frames or self._is_amidst or self.held_bytes or self._is_full:
             self._take_stock()
         elif self.ticket is not None:
             self._hold(self._parked_bytes)
@@ -336,7 +337,10 @@ class Connection(asyncio.Protocol):
     def _put_aside(self, pieces: list[bytes], size: int) -> None:
         """Answers leave when all have had their turn; large ones at once, together with those before them."""
         is_first = not self._outgoing
-        self._outgoing += pieces
+        if is_first:
+            self._outgoing = pieces
+        else:
+            self._outgoing += pieces
         if size > _LARGE_BYTES:
             self._owner.keep()
             self._send()

@@ -90,10 +90,9 @@ class Dispatch:
         asked = Asked(node=self._node, now_ms=at.wall_ms)
         return self._decide(header, found.module.to_request(entity), asked, asker, ticket)
 
-    def finish(self, park: Park, now_ms: int) -> object:
+    def finish(self, waiting: "Waiting", now_ms: int) -> object:
         """The reply to a Fetch that was parked."""
-        asked = Asked(node=self._node, now_ms=now_ms)
-        return park.route.module.finish(self._cluster, park.waiting, asked)
+        return _module(FETCH).finish(self._cluster, waiting, Asked(node=self._node, now_ms=now_ms))
 
     def _find_route(self, frame: bytes) -> Route | Answer:
         start = read_request_start(frame)

@@ -24,7 +24,7 @@ from uuid import UUID
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.effects import NOTHING, Effects, Event
+from kcoord.groups.effects import Effects, Event
 from kcoord.groups.instant import Instant
 from kcoord.groups.records import OffsetsStored, Record, StoredAgain, UsualPlaces
 from kcoord.groups.replies import JoinReply, Reply, SyncReply
@@ -84,14 +84,9 @@ class GroupRuntime:
     def decide(self, node_id: NodeId, decide: Decide, request: object, ticket: Ticket, at: Instant) -> Reply | None:
         """The reply to this request; None if it is parked. Replies to others wait in the outbox."""
         effects = decide(self._coordinators[node_id], request, ticket, at)
-        return self.take(effects, ticket, at) if isinstance(effects, Effects) else effects
-
-    def take(self, effects: Effects, ticket: Ticket, at: Instant) -> Reply | None:
-        """The reply to this request among what came of it, as `decide` gives it."""
-        if effects is NOTHING:  # as most often when a group is rebalanced
-            return None
-        if effects.records or effects.events:
-            self.keep(effects, at)
+        if not isinstance(effects, Effects):
+            return effects
+        self.keep(effects, at)
         own = None
         for to, reply in effects.replies:
             if to == ticket:

@@ -25,7 +25,7 @@ from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer, Outcome, Park
 from kcoord.server.reply_errors import first_error
 from kcoord.server.routes import Asker
-from kcoord.server.runtime import ClusterRuntime, Runtime
+from kcoord.server.runtime import ClusterRuntime, Parked, Runtime
 from kcoord.server.standing import AnsweredFrame, PhaseFrame
 from kcoord.tickets import Ticket
 from kcoord.wire.frames import LENGTH_BYTES
@@ -67,7 +67,7 @@ class Measured(ClusterRuntime):
 
     def parked(self) -> Mapping[str, int]:
         """How many requests of each API wait."""
-        return Counter(park.route.api.name for _, park in self._parked.values())
+        return Counter(by.api.name for _, by, _, _ in self._parked.values())
 
     # What connections ask of their owner.
 
@@ -114,15 +114,15 @@ class Measured(ClusterRuntime):
             self.requests.fresh.append(tally)
             self._since = self._turns.arrival().now
 
-    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Park | None:
+    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
         outcome = super().ask_again(connection, standing, chunk)
-        if type(outcome) is Answer:
+        if isinstance(outcome, Answer):
             tally = self._new_tally(chunk[LENGTH_BYTES:], outcome.pieces, outcome.reply)
             tally.fresh = 1
             self.requests.fresh.append(tally)
             self._since = self._turns.arrival().now
-        elif type(outcome) is Park:
-            self._waiting[outcome.ticket] = _Waiting(self._turns.arrival().now, len(chunk))
+        elif outcome is not None:
+            self._waiting[outcome] = _Waiting(self._turns.arrival().now, len(chunk))
         return outcome
 
     def keep(self) -> None:
@@ -155,11 +155,11 @@ class Measured(ClusterRuntime):
     def _requests_of(self, api: str, reply: object) -> Requests:
         return self.requests.of(api, _ERROR_NAMES[first_error(reply)])
 
-    def _answer(self, ticket: Ticket, reply: object, now: float) -> list[bytes]:
-        (_, park), waiting = self._parked[ticket], self._waiting.pop(ticket)
-        pieces = super()._answer(ticket, reply, now)
+    def _answer(self, ticket: Ticket, parked: Parked, reply: object, now: float) -> list[bytes]:
+        waiting = self._waiting.pop(ticket)
+        pieces = super()._answer(ticket, parked, reply, now)
         if pieces:
-            requests = self._requests_of(park.route.api.name, reply)
+            requests = self._requests_of(parked[1].api.name, reply)
             self._finished.append((requests, waiting, sum(map(len, pieces))))
         return pieces
 

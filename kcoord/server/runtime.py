@@ -26,15 +26,16 @@ from kcoord.server.clock import instant, now_ms
 from kcoord.server.connection import Connection
 from kcoord.server.connection_limits import ConnectionLimits
 from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
-from kcoord.server.routes import Asker
+from kcoord.server.routes import Asker, Route
 from kcoord.server.setup import Setup, address, bind, close_all, fresh_session_id, make_cluster
 from kcoord.server.standing import CORRELATION_AT, AnsweredFrame, PhaseFrame
 from kcoord.server.turns import Act, Turn, Turns
-from kcoord.tickets import Ticket
+from kcoord.tickets import WAITS, Ticket
 from kcoord.wire.check import BadBody
 from kcoord.wire.headers import CORRELATION_ID, read_request_start
 
 if TYPE_CHECKING:
+    from kcoord.broker.fetching import Waiting
     from kcoord.server.entrance import Entrance
     from kcoord.server.gate import Gate
     from kcoord.server.group_runtime import GroupRuntime
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcoord.server")
 
 _BACKLOG: Final = 4096
+
+Parked = tuple[Connection, Route, int, "Waiting | None"]
+"""Who asked, how it is answered, the correlation id; and what a Fetch waits for."""
 
 
 class ClusterRuntime:
@@ -62,7 +66,7 @@ class ClusterRuntime:
         }
         self._long_polls = LongPolls()
         self.groups: GroupRuntime | None = None  # until the first request of a group
-        self._parked: dict[Ticket, tuple[Connection, Park]] = {}
+        self._parked: dict[Ticket, Parked] = {}
         self._tickets = cast("Iterator[Ticket]", count(1))
         self._connections: set[Connection] = set()
         self._limits = ConnectionLimits(self._settings)
@@ -162,23 +166,21 @@ class ClusterRuntime:
         return self._dispatches[connection.node_id].decide(frame, connection.asker, next(self._tickets), at)
 
     def park(self, connection: Connection, park: Park) -> None:
-        self._parked[park.ticket] = (connection, park)
+        self._parked[park.ticket] = (connection, park.route, park.correlation_id, park.waiting)
         if waiting := park.waiting:
             deadline = time.monotonic() + waiting.request.max_wait
             self._long_polls.park(park.ticket, waiting.watched, waiting.missing_bytes, deadline)
 
-    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Park | None:
+    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
         ticket = next(self._tickets)
-        effects = standing.ask(chunk, ticket)
-        if effects is None:
+        reply = standing.ask(chunk, ticket)
+        if reply is None:
             return None
         (correlation_id,) = CORRELATION_ID.unpack_from(chunk, CORRELATION_AT)
-        if effects.replies:
-            ((_, reply),) = effects.replies
+        if reply is not WAITS:
             return Answer(standing.route.answer(correlation_id, reply), reply)
-        park = Park(standing.route, correlation_id, ticket)
-        self._parked[ticket] = (connection, park)
-        return park
+        self._parked[ticket] = (connection, standing.route, correlation_id, None)
+        return ticket
 
     def settle(self) -> None:
         if self._is_settling:  # an answer lets a connection go on, which settles again: once is enough
@@ -231,42 +233,39 @@ class ClusterRuntime:
 
     def _answer_members(self) -> bool:
         """Answer the members whose group has decided; whether there were any. Some may have hung up meanwhile."""
-        groups, parked = self.groups, self._parked
+        groups = self.groups
         if groups is None or not groups.outbox:
             return False
         now = self.now().now
         while (decided := groups.next_reply()) is not None:
             ticket, reply = decided
-            if ticket in parked:
-                self._answer(ticket, reply, now)
+            parked = self._parked.pop(ticket, None)
+            if parked is not None:
+                self._answer(ticket, parked, reply, now)
         return True
 
     def _answer_fetches(self, tickets: Sequence[Ticket]) -> None:
         for ticket in tickets:
-            connection, park = self._parked[ticket]
+            parked = self._parked.pop(ticket)
+            connection, _, _, waiting = parked
+            assert waiting is not None
             try:
-                reply = self._dispatches[connection.node_id].finish(park, now_ms())
+                reply = self._dispatches[connection.node_id].finish(waiting, now_ms())
             except Exception:
-                self._could_not_answer(ticket)
+                _could_not_answer(connection)
             else:
-                self._answer(ticket, reply, time.monotonic())
+                self._answer(ticket, parked, reply, time.monotonic())
 
-    def _answer(self, ticket: Ticket, reply: object, now: float) -> list[bytes]:
-        """The pieces of the answer to a request that was parked, which leave soon."""
-        connection, park = self._parked[ticket]
+    def _answer(self, ticket: Ticket, parked: Parked, reply: object, now: float) -> list[bytes]:
+        """The pieces of the answer to a request that was parked, which leave soon; none if it cannot be answered."""
+        connection, by, correlation_id, _ = parked
         try:
-            pieces = park.route.answer(park.correlation_id, reply)
+            pieces = by.answer(correlation_id, reply)
         except Exception:
-            self._could_not_answer(ticket)
+            _could_not_answer(connection)
             return []
-        del self._parked[ticket]
         connection.answer(pieces, now)
         return pieces
-
-    def _could_not_answer(self, ticket: Ticket) -> None:
-        connection, _ = self._parked.pop(ticket)
-        log.exception("bug peer=%s: a parked request could not be answered", connection.peer)
-        connection.close("a fault of the server", closing=Closing.FAULT)
 
     # Time.
 
@@ -384,6 +383,11 @@ def _authorizer_by(rules: Path) -> "Authorizer":
     from kcoord.server.permissions import Authorizer
 
     return Authorizer(RulesFile(rules))
+
+
+def _could_not_answer(connection: Connection) -> None:
+    log.exception("bug peer=%s: a parked request could not be answered", connection.peer)
+    connection.close("a fault of the server", closing=Closing.FAULT)
 
 
 def _log_request(connection: Connection, frame: bytes) -> None:

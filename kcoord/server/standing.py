@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 from kcoord.groups.instant import Instant
 from kcoord.metrics.counts import NO_TALLY
-from kcoord.tickets import Ticket
+from kcoord.tickets import Ticket, Waits
 from kcoord.wire.frames import LENGTH_BYTES, LENGTH_PREFIX
 
 if TYPE_CHECKING:
-    from kcoord.groups.effects import Effects
+    from kcoord.groups.replies import SyncReply
     from kcoord.groups.standing import StandingCommit, StandingHeartbeat, StandingJoin, StandingSync
     from kcoord.server.group_runtime import Keeping
     from kcoord.server.routes import Repeated
@@ -46,17 +46,17 @@ class StandingFrame:
 class PhaseFrame(StandingFrame):
     """A join or a sync: its member takes part in the rebalance that is under way."""
 
-    __slots__ = ("_repeated", "_standing", "route")
+    __slots__ = ("_standing", "_varying_in", "route")
 
     def __init__(self, frame: bytes, repeated: "Repeated", standing: "StandingJoin | StandingSync") -> None:
         super().__init__(frame)
         self.route = repeated.route
-        self._repeated = repeated
+        self._varying_in = repeated.varying_in
         self._standing = standing
 
-    def ask(self, chunk: bytes, ticket: Ticket) -> "Effects | None":
-        """What becomes of a chunk that has the same head, its own reply or nothing yet; None if it is to be decided."""
-        varying = self._repeated.varying_in(chunk, LENGTH_BYTES)
+    def ask(self, chunk: bytes, ticket: Ticket) -> "SyncReply | Waits | None":
+        """The reply to a chunk that has the same head, unless it waits; None if it is to be decided."""
+        varying = self._varying_in(chunk, LENGTH_BYTES)
         return None if varying is None else self._standing.ask(varying, ticket)
 
 

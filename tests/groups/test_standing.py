@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.effects import Effects, answer
+from kcoord.groups.effects import NOTHING, Effects, answer
 from kcoord.groups.records import StoredAgain
 from kcoord.groups.requests import Heartbeat, Join, Sync
 from kcoord.groups.standing import StandingCommit, StandingHeartbeat
 from kcoord.groups.state import State
-from kcoord.tickets import Ticket
+from kcoord.tickets import WAITS, Ticket
 from tests.groups.commits import Line, commit_of
 from tests.groups.scene import Scene
 
@@ -124,7 +124,8 @@ class Life:
         elif isinstance(standing, StandingHeartbeat):
             effects = answer(ticket, reply) if standing.beat(at.now) else None
         elif standing is not None:
-            effects = standing.ask(varying, ticket)
+            told = standing.ask(varying, ticket)
+            effects = told and (NOTHING if told is WAITS else answer(ticket, told))
         if effects is not None:
             self.stood[words[0]] += 1
             self.scene.take(effects)

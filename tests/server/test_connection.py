@@ -87,7 +87,7 @@ class Script:
     def park(self, connection: Connection, park: Park) -> None:
         self.parked.append(connection)
 
-    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Park | None:
+    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
         raise AssertionError("nothing stands here")
 
     def settle(self) -> None:

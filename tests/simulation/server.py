@@ -22,7 +22,7 @@ from kcoord.journal.group_log import Appending, GroupLog
 from kcoord.server.cluster_topics import ClusterTopics
 from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
 from kcoord.settings import Settings
-from kcoord.tickets import Ticket
+from kcoord.tickets import WAITS, Ticket
 from tests.simulation.ledger import Ledger
 from tests.simulation.link import Call, Link
 from tests.simulation.world import World
@@ -149,9 +149,9 @@ class Server:
     def _anew(self, link: Link, call: Call, ticket: Ticket) -> Reply | None:
         node_id, stand, at = NodeId(link.node_id), STAND.get(call.decide), self._world.instant()
         phase, _ = link.standing.get(_words(call), (None, None))
-        effects = phase.ask(_varying(call), ticket) if isinstance(phase, StandingJoin | StandingSync) else None
-        if effects is not None:
-            return self._runtime.take(effects, ticket, at)
+        told = phase.ask(_varying(call), ticket) if isinstance(phase, StandingJoin | StandingSync) else None
+        if told is not None:
+            return None if told is WAITS else told
         reply = self._runtime.decide(node_id, call.decide, call.request, ticket, at)
         standing = self._runtime.standing(node_id, stand, call.request, reply) if stand else None
         link.standing[_words(call)] = (standing, reply)

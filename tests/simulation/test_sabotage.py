@@ -17,7 +17,7 @@ from kcoord.groups.records import OffsetsStored, Record
 from kcoord.groups.standing import StandingHeartbeat, StandingJoin
 from kcoord.groups.state import State
 from kcoord.server.group_runtime import GroupRuntime, Keeping
-from kcoord.tickets import Ticket
+from kcoord.tickets import Ticket, Waits
 from tests.simulation.server import WatchedLog
 from tests.simulation.simulation import Simulation, SimulationFailed, run_all
 
@@ -137,11 +137,11 @@ def what_stands_outlives_its_generation(patch: Patch) -> None:
 
 
 def a_standing_join_waits_for_ever(patch: Patch) -> None:
-    def ask(standing: StandingJoin, subscriptions: tuple[bytes, ...], ticket: Ticket) -> Effects | None:
-        effects = original(standing, subscriptions, ticket)
-        if effects is not None:
+    def ask(standing: StandingJoin, subscriptions: tuple[bytes, ...], ticket: Ticket) -> Waits | None:
+        told = original(standing, subscriptions, ticket)
+        if told is not None:
             standing._group.take_join(standing._member)
-        return effects
+        return told
 
     original = StandingJoin.ask
     patch.setattr(StandingJoin, "ask", ask)
