@@ -36,9 +36,16 @@ async def _serve(setup: Setup, ready: Callable[[Runtime], None], metrics: socket
     async with _serving(setup, metrics) as runtime:
         log.info("serving bootstrap=%s cluster=%s", runtime.bootstrap, runtime.cluster.cluster_id)
         ready(runtime)
-        asyncio.get_running_loop().call_later(1, settle_memory)
+        asyncio.get_running_loop().call_later(1, _settle)
         await stopped.wait()
         log.info("stopping connections=%s", len(runtime.connections))
+
+
+def _settle() -> None:
+    from kcoord.server.memory import keep_what_is_free  # ctypes takes its time
+
+    settle_memory()
+    keep_what_is_free()
 
 
 def _serving(setup: Setup, metrics: socket.socket | None) -> AbstractAsyncContextManager[Runtime]:
