@@ -12,6 +12,7 @@ a member that is gone the session has no end.
 """
 
 from sys import intern
+from typing import Any, Final
 
 from kcoord.groups.committing import UsualCommit, keep_again
 from kcoord.groups.group import Group
@@ -22,9 +23,11 @@ from kcoord.groups.records import StoredAgain
 from kcoord.groups.replies import SyncReply
 from kcoord.groups.requests import Join, Sync
 from kcoord.groups.state import State
-from kcoord.groups.syncing import assigned
+from kcoord.groups.syncing import assigned, differs
 from kcoord.groups.topics import Topics
 from kcoord.tickets import WAITS, Ticket, Waits
+
+_MANY: Final = 32  # members
 
 
 class StandingHeartbeat:
@@ -62,17 +65,35 @@ class StandingCommit(StandingHeartbeat):
         return keep_again(self._group, self.places, offsets, at)
 
 
-class StandingJoin:
+class StandingPhase:
+    """What a member says when its group is rebalanced."""
+
+    __slots__ = ("_group", "_member")
+
+    def __init__(self, group: Group, member: Member) -> None:
+        self._group = group
+        self._member = member
+
+    @property
+    def is_of_many(self) -> bool:
+        """Whether most who say it wait for others."""
+        return len(self._group.members) >= _MANY
+
+    def ask(self, varying: tuple[Any, ...], ticket: Ticket) -> SyncReply | Waits | None:
+        """The reply, unless it waits; None if it is to be decided."""
+        raise NotImplementedError
+
+
+class StandingJoin(StandingPhase):
     """A known member joins while its group is rebalanced, with the protocols that it had, but for what it says in them.
 
     How much it says is the same, too: what the settings allow of that was seen before.
     """
 
-    __slots__ = ("_group", "_max_size", "_member", "_names", "_offered", "_timeouts")
+    __slots__ = ("_max_size", "_names", "_offered", "_timeouts")
 
     def __init__(self, group: Group, member: Member, request: Join, max_size: int) -> None:
-        self._group = group
-        self._member = member
+        super().__init__(group, member)
         self._max_size = max_size
         self._names = list(map(intern, names(request.protocols)))
         self._offered: Protocols | None = None  # the last time
@@ -95,14 +116,13 @@ class StandingJoin:
         return WAITS
 
 
-class StandingSync:
+class StandingSync(StandingPhase):
     """A member without a plan of its own takes part in the generation that its group is in."""
 
-    __slots__ = ("_group", "_member", "_protocol", "_protocol_type")
+    __slots__ = ("_protocol", "_protocol_type")
 
     def __init__(self, group: Group, member: Member, request: Sync) -> None:
-        self._group = group
-        self._member = member
+        super().__init__(group, member)
         self._protocol = request.protocol and intern(request.protocol)
         self._protocol_type = request.protocol_type and intern(request.protocol_type)
 
@@ -111,7 +131,7 @@ class StandingSync:
         group, member = self._group, self._member
         if generation[0] != group.generation or member.session.at is None:
             return None
-        if self._protocol != group.protocol or self._protocol_type != group.protocol_type:
+        if differs(self._protocol, group.protocol) or differs(self._protocol_type, group.protocol_type):
             return None
         if group.state is State.STABLE:
             group.has_synced(member)

@@ -25,7 +25,7 @@ def refuse(ticket: Ticket, error: ErrorCode) -> Effects:
 def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Settings) -> Effects:
     if error := fence(group, request.member_id, request.instance_id, request.generation):
         return refuse(ticket, error)
-    if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol, group.protocol):
+    if differs(request.protocol_type, group.protocol_type) or differs(request.protocol, group.protocol):
         return refuse(ticket, ErrorCode.inconsistent_group_protocol)
     if group.state is State.PREPARING_REBALANCE:
         return refuse(ticket, ErrorCode.rebalance_in_progress)
@@ -39,6 +39,11 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Set
     if is_too_large:
         return effects + _plan_anew(group, at, settings.group_initial_rebalance_delay_ms / 1000)
     return effects + _hand_out(group, request.plan, at)
+
+
+def differs(asked: str | None, actual: str | None) -> bool:
+    """Clients before version 5 do not say."""
+    return asked is not None and asked != actual
 
 
 def assigned(group: Group, member: Member) -> SyncReply:
@@ -76,11 +81,6 @@ def drop_silent(group: Group, at: Instant, initial_delay: float) -> Effects:
     )
     why = Reason(Cause.NOT_SYNCED, f"{len(silent)} members did not sync in time")
     return dropped + prepare(group, why, at, initial_delay)
-
-
-def _differs(asked: str | None, actual: str | None) -> bool:
-    """Clients before version 5 do not say."""
-    return asked is not None and asked != actual
 
 
 def _has_large_assignment(plan: dict[str, bytes], most: int) -> bool:

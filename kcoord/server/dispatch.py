@@ -17,7 +17,7 @@ from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
 from kcoord.server.routes import CORRELATION, START, Asker, Repeated, Route, route
 from kcoord.server.standing import CommitFrame, HeartbeatFrame, PhaseFrame, add
-from kcoord.tickets import Ticket
+from kcoord.tickets import WAITS, Ticket
 from kcoord.wire.headers import CORRELATION_ID, RequestHeader, read_request_start
 
 if TYPE_CHECKING:
@@ -111,7 +111,9 @@ class Dispatch:
         varying = repeated.varying_in(frame)
         if varying is None:
             return None
-        by = repeated.route
+        by, phase = repeated.route, repeated.phase
+        if phase is not None and (told := phase.ask(varying, ticket)) is not None:
+            return outcome_of(frame, by, None if told is WAITS else told, asker, ticket)
         request = repeated.request_with(varying)
         if request is None:
             return None
@@ -126,14 +128,17 @@ class Dispatch:
         )
 
     def _let_stand(self, frame: bytes, repeated: Repeated, request: Any, asker: Asker, outcome: Outcome) -> None:
-        """Have the next frame that is like this one answered where it is read, or parked there."""
+        """Have the next frame that is like this one answered or parked where it is read, or decided in fewer steps."""
         by, groups = repeated.route, self._groups
         reply = outcome.reply if type(outcome) is Answer else None
         standing = groups.standing(self._node.node_id, by.stand, request, reply)
+        if not by.has_few_answers:
+            repeated.phase = standing
         if standing is None:
             return
         if not by.has_few_answers:
-            add(asker.standing, PhaseFrame(frame, repeated, standing))
+            if standing.is_of_many:
+                add(asker.standing, PhaseFrame(frame, repeated, standing))
             return
         assert type(outcome) is Answer
         (whole,) = outcome.pieces

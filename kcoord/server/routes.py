@@ -27,6 +27,7 @@ from kcoord.wire.headers import RequestHeader, read_request_header
 from kcoord.wire.splice import Splice
 
 if TYPE_CHECKING:
+    from kcoord.groups.standing import StandingPhase
     from kcoord.server.standing import StandingFrame
 
 START: Final = slice(0, 4)  # of a request: key and version
@@ -104,11 +105,12 @@ def route(api_key: int, api_version: int) -> Route:
 class Repeated:
     """A request that a client may send again, the same but for its correlation id and some values."""
 
-    __slots__ = ("_rest", "_same", "_size", "_taken_apart", "_with_varying", "request", "route")
+    __slots__ = ("_rest", "_same", "_size", "_taken_apart", "_with_varying", "phase", "request", "route")
 
     def __init__(self, frame: bytes, route: Route, request: Any) -> None:
         self.route = route
         self.request = request
+        self.phase: StandingPhase | None = None  # how it is asked while its group is rebalanced
         varying = tuple(route.varying_in(frame))
         self._rest = None if varying else frame[REST]
         self._size = len(frame)

@@ -9,7 +9,8 @@ waits, it takes a few comparisons to see that it is the same and that nothing ha
 
 Otherwise it goes the way of every frame. A heartbeat's answer may leave at once: what it rests on was kept before this
 one was read. That of a commit leaves with its round, when its offsets are kept (turns.py). When a large group is
-rebalanced, all its members but one wait for others, twice: their joins and syncs are parked where they are read.
+rebalanced, all its members but one wait for others, twice: their joins and syncs are parked where they are read. One
+that is to be decided is decided at once then, as it is what the others wait for.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from kcoord.wire.frames import LENGTH_BYTES, LENGTH_PREFIX
 
 if TYPE_CHECKING:
     from kcoord.groups.replies import SyncReply
-    from kcoord.groups.standing import StandingCommit, StandingHeartbeat, StandingJoin, StandingSync
+    from kcoord.groups.standing import StandingCommit, StandingHeartbeat, StandingPhase
     from kcoord.server.group_runtime import Keeping
     from kcoord.server.routes import Repeated
 
@@ -48,7 +49,7 @@ class PhaseFrame(StandingFrame):
 
     __slots__ = ("_standing", "_varying_in", "route")
 
-    def __init__(self, frame: bytes, repeated: "Repeated", standing: "StandingJoin | StandingSync") -> None:
+    def __init__(self, frame: bytes, repeated: "Repeated", standing: "StandingPhase") -> None:
         super().__init__(frame)
         self.route = repeated.route
         self._varying_in = repeated.varying_in

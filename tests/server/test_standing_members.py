@@ -1,0 +1,152 @@
+"""Joins and syncs of a large group: parked where they are read, and answered as any other."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from kcoord.server.connection import Connection
+from kcoord.server.dispatch import Answer
+from kcoord.server.runtime import ClusterRuntime
+from kcoord.server.standing import PhaseFrame
+from kcoord.tickets import Ticket
+from kcoord.wire.client import Client
+from tests.server.conftest import Serve, Server
+from tests.server.test_metrics import counting
+from tests.server.test_repeated_members import Rebalancing
+from tests.server.test_serving_groups import DESCRIBE_GROUPS, HEARTBEAT, quick
+from tests.server.test_standing import wait_until
+
+MEMBERS = 40  # of 32 on they are many
+JOIN, SYNC = "JoinGroup", "SyncGroup"
+
+
+class Crowd:
+    """The members of one group, which all join with new subscriptions each time. The first one leads."""
+
+    def __init__(self, clients: list[Client], onlooker: Client) -> None:
+        self.members = [Rebalancing(client) for client in clients]
+        self.clients = clients
+        self.rounds = 0
+        self._onlooker = onlooker
+        leader, *others = self.members
+        leader.join(b"alone")
+        leader.joined()
+        for each in others:
+            each.join(b"round 0")
+        while len(self.described().members) < len(self.members):
+            pass
+        leader.join(b"round 0")
+        self.all_are_in()
+        self.sync()
+
+    def described(self) -> Any:
+        return self._onlooker.ask(DESCRIBE_GROUPS, 0, groups=["g"]).groups[0]
+
+    def rebalance(self) -> None:
+        for each in self.members:
+            each.join(b"round %d" % self.rounds)
+        self.all_are_in()
+        self.sync()
+
+    def all_are_in(self) -> None:
+        told = [each.joined() for each in self.members]
+        assert len({each.generation_id for each in told}) == 1
+        assert {each.metadata for each in told[0].members} == {each.subscription for each in self.members}
+        assert [len(each.members) for each in told] == [len(self.members), *[0] * (len(self.members) - 1)]
+
+    def sync(self) -> None:
+        self.rounds += 1
+        leader, *others = self.members
+        plan = {each.member_id: b"%s in %d" % (each.member_id.encode(), self.rounds) for each in self.members}
+        for each in others[: len(others) // 2]:
+            each.sync({})
+        leader.sync(plan)
+        for each in others[len(others) // 2 :]:  # of whom some come after the plan
+            each.sync({})
+        assert {each.member_id: each.assignment() for each in self.members} == plan
+
+
+@pytest.fixture
+def server(serve: Serve) -> Server:
+    return quick(serve)
+
+
+@pytest.fixture
+def stood(monkeypatch: pytest.MonkeyPatch) -> "Counter[tuple[str, str]]":
+    """How many of each API waited or were answered where they were read, and how many were decided."""
+    counts: Counter[tuple[str, str]] = Counter()
+    ask_again = ClusterRuntime.ask_again
+
+    def counted(
+        runtime: ClusterRuntime, connection: Connection, standing: PhaseFrame, chunk: bytes
+    ) -> Answer | Ticket | None:
+        outcome = ask_again(runtime, connection, standing, chunk)
+        what = "answered" if isinstance(outcome, Answer) else "decided" if outcome is None else "parked"
+        counts[standing.route.api.name, what] += 1
+        return outcome
+
+    monkeypatch.setattr(ClusterRuntime, "ask_again", counted)
+    return counts
+
+
+@pytest.fixture
+def crowd(server: Server, stood: Any) -> Iterator[Crowd]:
+    with ExitStack() as stack:
+        clients = [stack.enter_context(server.client()) for _ in range(MEMBERS)]
+        yield Crowd(clients, stack.enter_context(server.client()))
+
+
+def test_all_get_their_own_answers_and_most_wait_where_they_are_read(
+    crowd: Crowd, server: Server, stood: "Counter[tuple[str, str]]"
+) -> None:
+    for _ in range(3):
+        crowd.rebalance()  # after which all have joined and synced twice with the same words
+    stood.clear()
+    for _ in range(3):
+        crowd.rebalance()
+    assert stood[JOIN, "parked"] == 3 * (MEMBERS - 2), "one begins, one is the last"
+    assert stood[SYNC, "parked"] + stood[SYNC, "answered"] >= 3 * (MEMBERS - 1)
+    assert server.on_loop(lambda: (len(server.runtime._parked), server.runtime._held_bytes)) == (0, 0)
+
+
+def test_who_hangs_up_while_it_waits_holds_up_nobody(crowd: Crowd, server: Server) -> None:
+    for _ in range(3):
+        crowd.rebalance()
+    *stay, goes = crowd.members
+    for each in (*stay[1:], goes):
+        each.join(b"at last")
+    wait_until(server, lambda: len(server.runtime._parked) == MEMBERS - 1)
+    crowd.clients.pop().close()
+    wait_until(server, lambda: len(server.runtime._parked) == MEMBERS - 2)
+    stay[0].join(b"at last")
+    assert len({each.joined().generation_id for each in stay}) == 1
+    assert server.on_loop(lambda: (len(server.runtime._parked), server.runtime._held_bytes)) == (0, 0)
+
+
+def test_what_is_sent_behind_a_join_that_waits_is_answered_after_it(crowd: Crowd, server: Server) -> None:
+    for _ in range(3):
+        crowd.rebalance()
+    leader, *others = crowd.members
+    for each in others:
+        each.join(b"at last")
+    wait_until(server, lambda: len(server.runtime._parked) == MEMBERS - 1)
+    who = {"group_id": "g", "generation_id": -1, "member_id": others[-1].member_id}
+    crowd.clients[-1].send(HEARTBEAT, 3, **who)
+    leader.join(b"at last")
+    others[-1].joined()
+    assert crowd.clients[-1].receive(HEARTBEAT, 3).error_code.name == "illegal_generation"
+
+
+def test_they_are_counted_as_any_other() -> None:
+    with counting() as cluster:
+        crowd = Crowd([cluster.client() for _ in range(MEMBERS)], cluster.client())
+        for _ in range(5):
+            crowd.rebalance()
+        scrape = cluster.scrape()
+        joins = scrape("kcoord_requests_total", api=JOIN, error="NONE")
+        syncs = scrape("kcoord_requests_total", api=SYNC, error="NONE")
+        assert (joins, syncs) == (1 + 6 * MEMBERS, 6 * MEMBERS)
+        assert JOIN not in scrape.by("kcoord_requests_parked", "api")
