@@ -27,8 +27,10 @@ What comes out takes the place of what went in all at once, or from the first ba
 it deleted must have gone before.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from struct import Struct
 from typing import Final
 
@@ -106,9 +108,9 @@ class LastRecords:
             self._aborted.setdefault(batch.header.producer_id, []).append(aborted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Compaction:
-    """The second pass."""
+    """The second pass. Most batches of a log that was written to for a while hold no last record: they are not read."""
 
     now_ms: int
     delete_retention_ms: int
@@ -124,10 +126,12 @@ class Compaction:
         header = batch.header
         if header.is_control or header.last_offset >= self.stable_end:
             return batch.data
+        if not self._holds_last_records(header) or self._is_aborted(header):
+            return _emptied(header, is_last=is_last)
         plain = plain_records(batch)
-        kept, has_tombstones = ([], False) if self._is_aborted(header) else self._kept_records(header, plain)
+        kept, has_tombstones = self._kept_records(header, plain)
         if not kept:
-            return assemble(without_records(header), b"") if is_last else b""
+            return _emptied(header, is_last=is_last)
         if has_tombstones and header.delete_horizon is None:
             return _rebuilt(with_delete_horizon(header, self.now_ms + self.delete_retention_ms), header, plain, kept)
         if len(kept) == header.record_count:
@@ -147,9 +151,22 @@ class Compaction:
             has_tombstones |= not has_value
         return kept, has_tombstones
 
+    @cached_property
+    def _in_order(self) -> list[int]:
+        return sorted(self.offsets.values())
+
+    def _holds_last_records(self, header: BatchHeader) -> bool:
+        """Of any key."""
+        place = bisect_left(self._in_order, header.base_offset)
+        return place < len(self._in_order) and self._in_order[place] <= header.last_offset
+
     def _is_aborted(self, header: BatchHeader) -> bool:
         aborted = self.aborted.get(header.producer_id, ()) if header.is_transactional else ()
         return any(header.base_offset in offsets for offsets in aborted)
+
+
+def _emptied(header: BatchHeader, *, is_last: bool) -> bytes:
+    return assemble(without_records(header), b"") if is_last else b""
 
 
 def _marker_kind(batch: Batch) -> int | None:
