@@ -32,8 +32,10 @@ from kcoord.groups.replies import (
     DescribeGroupsReply,
     FetchOffsetsReply,
     HeartbeatReply,
+    JoinReply,
     ListGroupsReply,
     OffsetGroup,
+    SyncReply,
 )
 from kcoord.groups.requests import (
     AskedGroup,
@@ -169,13 +171,19 @@ class Coordinator(Registry):
 
     # What stands: how it may be asked again, in fewer steps; None if it may not. `reply` is what it was just answered.
 
-    def stand_join(self, request: Join, reply: object) -> StandingJoin | None:
+    def stand_join(self, request: Join, reply: JoinReply | None) -> StandingJoin | None:
+        """Without a reply it waits. What was refused is not let pass the next time."""
         group, member = self._known_member(request.group_id, request.member_id)
         if group is None or member is None or member.instance_id != request.instance_id:
             return None
+        if reply is not None and reply.error_code is not ErrorCode.none:
+            return None
         return StandingJoin(group, member, request, self._settings.group_max_size)
 
-    def stand_sync(self, request: Sync, reply: object) -> StandingSync | None:
+    def stand_sync(self, request: Sync, reply: SyncReply | None) -> StandingSync | None:
+        """As a join."""
+        if reply is not None and reply.error_code is not ErrorCode.none:
+            return None
         group, member = self._known_member(request.group_id, request.member_id)
         if group is None or member is None or request.instance_id not in (None, member.instance_id):
             return None

@@ -11,7 +11,6 @@ Nothing needs to be told when a group can no longer be asked for: who closes it 
 a member that is gone the session has no end.
 """
 
-from sys import intern
 from typing import Any, Final
 
 from kcoord.groups.committing import UsualCommit, keep_again
@@ -87,7 +86,7 @@ class StandingPhase:
 class StandingJoin(StandingPhase):
     """A known member joins while its group is rebalanced, with the protocols that it had, but for what it says in them.
 
-    How much it says is the same, too: what the settings allow of that was seen before.
+    How much it says is the same, too: the settings allowed it before.
     """
 
     __slots__ = ("_max_size", "_names", "_offered", "_timeouts")
@@ -95,7 +94,8 @@ class StandingJoin(StandingPhase):
     def __init__(self, group: Group, member: Member, request: Join, max_size: int) -> None:
         super().__init__(group, member)
         self._max_size = max_size
-        self._names = list(map(intern, names(request.protocols)))
+        shared = {name: name for name in group.supporters}  # the same objects for all members
+        self._names = [shared.get(name, name) for name in names(request.protocols)]
         self._offered: Protocols | None = None  # the last time
         self._timeouts = (request.session_timeout, request.rebalance_timeout)
 
@@ -123,8 +123,9 @@ class StandingSync(StandingPhase):
 
     def __init__(self, group: Group, member: Member, request: Sync) -> None:
         super().__init__(group, member)
-        self._protocol = request.protocol and intern(request.protocol)
-        self._protocol_type = request.protocol_type and intern(request.protocol_type)
+        self._protocol = group.protocol if request.protocol == group.protocol else request.protocol
+        is_usual = request.protocol_type == group.protocol_type
+        self._protocol_type = group.protocol_type if is_usual else request.protocol_type
 
     def ask(self, generation: tuple[int], ticket: Ticket) -> SyncReply | Waits | None:
         """The member waits for the plan, or has its part of it; None if the sync is to be decided."""
@@ -136,8 +137,8 @@ class StandingSync(StandingPhase):
         if group.state is State.STABLE:
             group.has_synced(member)
             return assigned(group, member)
-        is_plan = group.leader_id == member.member_id
-        if group.state is not State.COMPLETING_REBALANCE or is_plan or member.sync_ticket is not None:
+        is_leader = group.leader_id == member.member_id
+        if group.state is not State.COMPLETING_REBALANCE or is_leader or member.sync_ticket is not None:
             return None
         group.has_synced(member)
         member.sync_ticket = ticket

@@ -27,10 +27,8 @@ What comes out takes the place of what went in all at once, or from the first ba
 it deleted must have gone before.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from functools import cached_property
 from struct import Struct
 from typing import Final
 
@@ -52,6 +50,7 @@ _MARKER_KEY: Final = Struct(">hh")
 _ABORT: Final = 0
 _COMMIT: Final = 1
 _NEVER: Final = 2**63 - 1
+_PLACE_BITS: Final = 8
 
 
 @dataclass(slots=True)
@@ -80,7 +79,10 @@ class LastRecords:
             begun = _OpenTransaction(batch.header.base_offset)
             offsets = self._open.setdefault(batch.header.producer_id, begun).offsets
         base_offset = batch.header.base_offset
+        largest_delta = batch.header.last_offset - base_offset
         for _, _, delta, key, _ in _steps(plain_records(batch), batch.header.record_count):
+            if delta > largest_delta:
+                raise BadBatch(ErrorCode.invalid_record, "A record has an offset behind the last of its batch")
             if key is not None:
                 offsets[key] = base_offset + delta
 
@@ -90,6 +92,7 @@ class LastRecords:
             now_ms=now_ms,
             delete_retention_ms=delete_retention_ms,
             offsets=self._offsets,
+            places={offset >> _PLACE_BITS for offset in self._offsets.values()},
             aborted=self._aborted,
             stable_end=min((begun.first_offset for begun in self._open.values()), default=_NEVER),
         )
@@ -108,14 +111,17 @@ class LastRecords:
             self._aborted.setdefault(batch.header.producer_id, []).append(aborted)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """The second pass. Most batches of a log that was written to for a while hold no last record: they are not read."""
+    """The second pass. Most batches of a log that was written to for a while hold no last record: their records are not
+    looked at."""
 
     now_ms: int
     delete_retention_ms: int
     offsets: Mapping[bytes, int]
     """Of the last record of each key."""
+    places: Set[int]
+    """Where these are, in so many offsets at a time."""
     aborted: Mapping[int, list[range]]
     """The offsets of transactions that were aborted, by producer id."""
     stable_end: int
@@ -126,7 +132,7 @@ class Compaction:
         header = batch.header
         if header.is_control or header.last_offset >= self.stable_end:
             return batch.data
-        if not self._holds_last_records(header) or self._is_aborted(header):
+        if not self._may_hold_last_records(header) or self._is_aborted(header):
             return _emptied(header, is_last=is_last)
         plain = plain_records(batch)
         kept, has_tombstones = self._kept_records(header, plain)
@@ -151,18 +157,16 @@ class Compaction:
             has_tombstones |= not has_value
         return kept, has_tombstones
 
-    @cached_property
-    def _in_order(self) -> list[int]:
-        return sorted(self.offsets.values())
-
-    def _holds_last_records(self, header: BatchHeader) -> bool:
-        """Of any key."""
-        place = bisect_left(self._in_order, header.base_offset)
-        return place < len(self._in_order) and self._in_order[place] <= header.last_offset
+    def _may_hold_last_records(self, header: BatchHeader) -> bool:
+        return not self.places.isdisjoint(range(_place(header.base_offset), _place(header.last_offset) + 1))
 
     def _is_aborted(self, header: BatchHeader) -> bool:
         aborted = self.aborted.get(header.producer_id, ()) if header.is_transactional else ()
         return any(header.base_offset in offsets for offsets in aborted)
+
+
+def _place(offset: int) -> int:
+    return offset >> _PLACE_BITS
 
 
 def _emptied(header: BatchHeader, *, is_last: bool) -> bytes:

@@ -4,7 +4,8 @@ As a broker does, a connection works on one request at a time: the next is not l
 answered, so answers keep the order of requests and a client that asks faster than it is answered fills its own socket.
 What is decided in one turn leaves in one write. A turn ends after so many requests or bytes of answers, so that a
 client with a lot to ask neither holds up the others nor fills memory with answers that it does not read. Small requests
-and answers of many connections are worked on together (turns.py); large ones at once, as they take memory.
+and answers of many connections are worked on together (turns.py); large ones at once, as they take memory. What stands
+(standing.py) needs no turn.
 """
 
 import asyncio
@@ -182,7 +183,7 @@ class Connection(asyncio.Protocol):
             return False
         self.last_active = monotonic()
         if isinstance(outcome, Answer):
-            self._put_aside(outcome.pieces, 0)
+            self._put_aside(outcome.pieces, _size(outcome.pieces))
         else:
             self.ticket = outcome
             self._parked_bytes = len(chunk) - LENGTH_BYTES

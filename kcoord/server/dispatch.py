@@ -134,11 +134,10 @@ class Dispatch:
         standing = groups.standing(self._node.node_id, by.stand, request, reply)
         if not by.has_few_answers:
             repeated.phase = standing
-        if standing is None:
-            return
-        if not by.has_few_answers:
-            if standing.is_of_many:
+            if standing is not None and standing.is_of_many:
                 add(asker.standing, PhaseFrame(frame, repeated, standing))
+            return
+        if standing is None:
             return
         assert type(outcome) is Answer
         (whole,) = outcome.pieces

@@ -155,12 +155,11 @@ class Measured(ClusterRuntime):
     def _requests_of(self, api: str, reply: object) -> Requests:
         return self.requests.of(api, _ERROR_NAMES[first_error(reply)])
 
-    def _answer(self, ticket: Ticket, parked: Parked, reply: object, now: float) -> list[bytes]:
+    def _written(self, ticket: Ticket, parked: Parked, reply: object) -> list[bytes]:
         waiting = self._waiting.pop(ticket)
-        pieces = super()._answer(ticket, parked, reply, now)
-        if pieces:
-            requests = self._requests_of(parked[1].api.name, reply)
-            self._finished.append((requests, waiting, sum(map(len, pieces))))
+        pieces = super()._written(ticket, parked, reply)
+        requests = self._requests_of(parked[1].api.name, reply)
+        self._finished.append((requests, waiting, sum(map(len, pieces))))
         return pieces
 
     # What happens elsewhere.

@@ -170,7 +170,7 @@ class Asker:
         return self.alone >= _ALONE_IN_A_ROW
 
     def came_together(self) -> None:
-        """Several requests at once are best worked on together: nothing stands then."""
+        """Several requests at once are best worked on together: heartbeats and commits do not stand then."""
         if self.alone:
             self.alone = 0
             self.standing.clear()

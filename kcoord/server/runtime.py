@@ -256,16 +256,19 @@ class ClusterRuntime:
             else:
                 self._answer(ticket, parked, reply, time.monotonic())
 
-    def _answer(self, ticket: Ticket, parked: Parked, reply: object, now: float) -> list[bytes]:
-        """The pieces of the answer to a request that was parked, which leave soon; none if it cannot be answered."""
-        connection, by, correlation_id, _ = parked
+    def _answer(self, ticket: Ticket, parked: Parked, reply: object, now: float) -> None:
+        connection = parked[0]
         try:
-            pieces = by.answer(correlation_id, reply)
+            pieces = self._written(ticket, parked, reply)
         except Exception:
             _could_not_answer(connection)
-            return []
-        connection.answer(pieces, now)
-        return pieces
+        else:
+            connection.answer(pieces, now)
+
+    def _written(self, ticket: Ticket, parked: Parked, reply: object) -> list[bytes]:
+        """The pieces of the answer to a request that was parked."""
+        _, by, correlation_id, _ = parked
+        return by.answer(correlation_id, reply)
 
     # Time.
 

@@ -13,6 +13,7 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import NOTHING, Effects, answer
 from kcoord.groups.records import StoredAgain
+from kcoord.groups.replies import JoinReply
 from kcoord.groups.requests import Heartbeat, Join, Sync
 from kcoord.groups.standing import StandingCommit, StandingHeartbeat
 from kcoord.groups.state import State
@@ -248,6 +249,31 @@ def test_what_another_connection_said_in_between_counts(life: Life) -> None:
     life.join(1, b"b", 1, False)
     assert life.stood["join"] == before
     assert life.scene.coordinator.groups["g"].supporters == {"range": 3, "sticky": 1}
+
+
+@pytest.mark.parametrize(
+    "said", [{"session_timeout": 86_400.0}, {"protocol_type": "connect"}, {"protocols": (("other", b"a"),)}]
+)
+def test_what_was_refused_does_not_stand(life: Life, said: dict[str, Any]) -> None:
+    coordinator, member_id = life.scene.coordinator, life.ids[1]
+    member = coordinator.groups["g"].members[member_id]
+    refused = Join(
+        group_id="g",
+        member_id=member_id,
+        instance_id=None,
+        client_id="c1",
+        client_host="/h",
+        session_timeout=10.0,
+        rebalance_timeout=60.0,
+        protocol_type="consumer",
+        protocols=member.protocols,
+        needs_known_id=False,
+    )._replace(**said)
+    effects = coordinator.join(refused, Ticket(10_000), life.scene.at())
+    ((_, reply),) = effects.replies
+    assert isinstance(reply, JoinReply)
+    assert reply.error_code is not ErrorCode.none
+    assert coordinator.stand_join(refused, reply) is None
 
 
 def test_a_static_member_that_was_replaced_does_not_stand_any_more() -> None:

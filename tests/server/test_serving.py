@@ -232,10 +232,10 @@ def test_a_fault_in_one_parked_request_does_not_keep_the_others_from_their_answe
     faults = [RuntimeError("injected")]
     finish = Dispatch.finish
 
-    def finish_or_fail(self: Dispatch, park: Any, now_ms: int) -> Any:
+    def finish_or_fail(self: Dispatch, waiting: Any, now_ms: int) -> Any:
         if faults:
             raise faults.pop()
-        return finish(self, park, now_ms)
+        return finish(self, waiting, now_ms)
 
     monkeypatch.setattr(Dispatch, "finish", finish_or_fail)
     clients = [server.client() for _ in range(3)]

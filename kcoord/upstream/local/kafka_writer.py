@@ -244,7 +244,7 @@ class KafkaWriter:
     ) -> "_Failure | None":
         """In one transaction. None if it is kept.
 
-        Nothing is asked of librdkafka while an exception is handled: what it raises then is never freed by
+        Nothing is asked of librdkafka while one of its exceptions is handled: what it raises then is never freed by
         confluent-kafka, nor is what that refers to, by way of the other's traceback the producer itself.
         """
         is_committing = False
