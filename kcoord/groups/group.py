@@ -122,7 +122,7 @@ class Group:
         return protocols.chosen(self.members.values(), self.supporters)
 
     def note_subscriptions(self) -> None:
-        """The topics of this generation are these, whatever members bring to the next one."""
+        """What members bring to this generation, whatever they bring to the next one."""
         is_read = self.protocol_type == protocols.CONSUMER
         subscriptions = [member.subscription(self.protocol) for member in self.members.values()]
         self._subscription_bytes = sum(map(len, subscriptions))

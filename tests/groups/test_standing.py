@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import NOTHING, Effects, answer
+from kcoord.groups.member import Protocols
 from kcoord.groups.records import StoredAgain
 from kcoord.groups.replies import JoinReply
 from kcoord.groups.requests import Heartbeat, Join, Sync
@@ -42,7 +43,13 @@ class Life:
         """With the id that it has, once it has one."""
         self.learn(number)
         offered = tuple((name, said) for name in ("range", "sticky")[:protocols])
-        request = Join(
+        request = self.a_join(number, offered, instance=instance)
+        words = ("join", number, request._replace(protocols=tuple((name, b"") for name, _ in offered)), len(said))
+        varying = tuple(subscription for _, subscription in offered)
+        self.joins[number] = self.ask(words, request, varying, Coordinator.join, Coordinator.stand_join)
+
+    def a_join(self, number: int, offered: Protocols, *, instance: bool) -> Join:
+        return Join(
             group_id="g",
             member_id=self.ids.get(number, ""),
             instance_id=f"i{number}" if instance else None,
@@ -54,9 +61,6 @@ class Life:
             protocols=offered,
             needs_known_id=False,
         )
-        words = ("join", number, request._replace(protocols=tuple((name, b"") for name, _ in offered)), len(said))
-        varying = tuple(subscription for _, subscription in offered)
-        self.joins[number] = self.ask(words, request, varying, Coordinator.join, Coordinator.stand_join)
 
     def learn(self, number: int) -> None:
         """The id that a join was answered with."""
@@ -255,20 +259,9 @@ def test_what_another_connection_said_in_between_counts(life: Life) -> None:
     "said", [{"session_timeout": 86_400.0}, {"protocol_type": "connect"}, {"protocols": (("other", b"a"),)}]
 )
 def test_what_was_refused_does_not_stand(life: Life, said: dict[str, Any]) -> None:
-    coordinator, member_id = life.scene.coordinator, life.ids[1]
-    member = coordinator.groups["g"].members[member_id]
-    refused = Join(
-        group_id="g",
-        member_id=member_id,
-        instance_id=None,
-        client_id="c1",
-        client_host="/h",
-        session_timeout=10.0,
-        rebalance_timeout=60.0,
-        protocol_type="consumer",
-        protocols=member.protocols,
-        needs_known_id=False,
-    )._replace(**said)
+    coordinator = life.scene.coordinator
+    protocols = coordinator.groups["g"].members[life.ids[1]].protocols
+    refused = life.a_join(1, protocols, instance=False)._replace(**said)
     effects = coordinator.join(refused, Ticket(10_000), life.scene.at())
     ((_, reply),) = effects.replies
     assert isinstance(reply, JoinReply)
