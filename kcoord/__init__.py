@@ -38,18 +38,19 @@ and through the proxy, where most of it is passed on as it is:
                broker_metadata), a log's own folder (log_folder, checkpoints, producer_snapshot), where a log ends
                (recovery); files with names (segment_files, by way of system) and without (file_store). Groups: their
                records in `__consumer_offsets`, all that there are as data (layouts, layout_codec), what we write
-               (encoding) and read (decoding, offset_runs), the journal itself (group_log), its compaction (compacting
-               decides, compaction does it); segments told (dump)
+               (encoding, in batches: pending, usual_commits) and read (decoding, offset_runs), the journal itself
+               (group_log), its compaction (overtaken knows what need not be read, compacting decides, compaction does
+               it); segments told (dump)
     api/       the table of what is served, and one file per Kafka API: entity to request
     metrics/   what is counted, and how it is told: a catalogue of all there is, counts that cost next to nothing, an
                HTTP server for Prometheus and for health
     server/    asyncio, sockets, clocks, limits: what a cluster starts with (setup), listener and alarms
                (runtime), who comes in (entrance, gate) and may do what (permissions, authorizing), what is done now and
-               then (chores), connection, whose turn it is (turns), dispatch by routes that are made once and remember
-               what is asked again and again (routes; what stands is answered where it is read: standing), the
-               coordinators at work (group_runtime, on a group_journal, that group_reading reads), compaction
-               in the background (compactor), what is counted (measured, census, metrics_source), the clock, memory
-               that is kept and given back, process (main)
+               then (chores), connection and what it asks of its owner, whose turn it is (turns), dispatch by routes
+               that are made once and remember what is asked again and again (routes; what stands is not decided:
+               standing), the coordinators at work (group_runtime, on a group_journal, that group_reading reads),
+               compaction in the background (compactor), what is counted (measured, census, metrics_source), the clock,
+               memory that is kept and given back, process (main)
     assignors/ who gets which partitions, as consumers plan it: range, and the sticky one. Pure
     admin/     groups and offsets of live clusters: what is told of them (model; offsets in columns: commits) and can be
                asked (live), over our own connections (wire/) or through librdkafka (librdkafka/), and again if it was

@@ -17,7 +17,8 @@ from kcoord.broker.partition_log import Refused
 from kcoord.broker.segment import Damaged
 from kcoord.groups.records import Record, StoredAgain, UsualPlaces
 from kcoord.journal.decoding import Fact, FactReader
-from kcoord.journal.encoding import Pending, add_fact
+from kcoord.journal.overtaken import Overtaken
+from kcoord.journal.pending import Pending, add_fact
 from kcoord.journal.usual_commits import UsualCommits, Way
 from kcoord.wire.batches import BadBatch, Batch, has_valid_crc, split
 
@@ -42,6 +43,7 @@ class GroupLog:
         self._count = len(self._partitions)
         self._pending: dict[int, Pending] = {}
         self._usual = UsualCommits()
+        self._overtaken = [Overtaken() for _ in self._partitions]
         self.flushed: Collection[int] = ()  # the partitions that the last flush wrote to
 
     @property
@@ -70,29 +72,24 @@ class GroupLog:
         for record in records:
             pending = self._pending_of(record.group_id)
             if isinstance(record, StoredAgain):
-                self._usual.way(record.places)(pending, record, now_ms)
+                self._usual.way(record.places).add(pending, record, now_ms)
             else:
                 add_fact(pending, record, now_ms)
 
     def appending(self, places: UsualPlaces) -> "Appending":
         """How to append commits to these places, as `append` does, in fewer steps."""
-        return Appending(self, offsets_partition(places.group_id, self._count), self._usual.way(places))
+        return Appending(self._pending, offsets_partition(places.group_id, self._count), self._usual.way(places))
 
     def _pending_of(self, group_id: str) -> Pending:
-        return self.pending_in(offsets_partition(group_id, self._count))
-
-    def pending_in(self, partition: int) -> Pending:
-        pending = self._pending.get(partition)
-        if pending is None:
-            pending = self._pending[partition] = []
-        return pending
+        return self._pending.setdefault(offsets_partition(group_id, self._count), [])
 
     def flush(self, now_ms: int) -> dict[int, str]:
         """Keep all that waits, and say why not of the partitions of which something is not kept."""
         if not self._pending:
             self.flushed = ()
             return {}
-        pending, self._pending = self._pending, {}
+        pending = self._pending.copy()
+        self._pending.clear()
         self.flushed = pending.keys()
         failed = {}
         for index, batches in pending.items():
@@ -103,6 +100,10 @@ class GroupLog:
                 log.exception("bug partition=%s: what waits cannot be written", index)
                 failed[index] = repr(bug)
         return failed
+
+    def overtaken_in(self, index: int) -> Overtaken:
+        """What compaction of the partition need not read."""
+        return self._overtaken[index]
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
         """What the partition holds, some at a time. Raises Unsound, or OSError where the disk fails."""
@@ -126,10 +127,11 @@ class GroupLog:
     def _write(self, partition: Partition, pending: Pending, now_ms: int) -> Refused | None:
         """In one write, or in few where there is much: a part of it may be kept if another is refused."""
         for start in range(0, len(pending), _BATCHES_AT_ONCE):
-            sealed = [batch.sealed() for batch in pending[start : start + _BATCHES_AT_ONCE]]
-            outcome = partition.log.append_own(sealed, now_ms)
+            batches, base_offset = pending[start : start + _BATCHES_AT_ONCE], partition.log.end_offset
+            outcome = partition.log.append_own([batch.sealed() for batch in batches], now_ms)
             if isinstance(outcome, Refused):
                 return outcome
+            self._overtaken[partition.index].wrote(batches, base_offset)
             self._cluster.appended(partition, outcome)
         return None
 
@@ -137,15 +139,18 @@ class GroupLog:
 class Appending:
     """Commits to the same places."""
 
-    __slots__ = ("_add", "_log", "_partition")
+    __slots__ = ("_partition", "_pending", "_way")
 
-    def __init__(self, log: GroupLog, partition: int, add: Way) -> None:
-        self._log = log
+    def __init__(self, pending: dict[int, Pending], partition: int, way: Way) -> None:
+        self._pending = pending
         self._partition = partition
-        self._add = add
+        self._way = way
 
     def append(self, record: StoredAgain, now_ms: int) -> None:
-        self._add(self._log.pending_in(self._partition), record, now_ms)
+        batches = self._pending.get(self._partition)
+        if batches is None:
+            batches = self._pending[self._partition] = []
+        self._way.add(batches, record, now_ms)
 
 
 def _sound_batches(content: bytes) -> Iterator[Batch]:

@@ -7,21 +7,22 @@ the times only, if nothing else is in it. So a batch is made of it alone, and wh
     … partition, value start | offset | epoch, "" | time | topic id, next record … | offset | epoch, "" | time | …
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import chain
 from struct import Struct
 from typing import Any, Final
 
 from kcoord.groups.records import OffsetsStored, StoredAgain, UsualPlaces
-from kcoord.journal.encoding import (
+from kcoord.journal.overtaken import Trail
+from kcoord.journal.pending import (
     MOST_RECORDS,
-    OffsetLine,
+    OneOffset,
     Pending,
     PendingBatch,
     SealedBatch,
     add_fact,
     last,
-    offset_line,
     offset_parts,
 )
 
@@ -30,7 +31,15 @@ _MOST_WAYS: Final = 500
 _FIELDS: Final = 4  # of each record: what is before its offset, the offset, what is between, the time
 _OFFSET, _TIME = 1, 3
 
-Way = Callable[[Pending, StoredAgain, int], None]
+
+class Way(Trail, ABC):
+    """How the commits to some places are written."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
+        """Put such a commit behind those that wait, as `add_fact` would."""
 
 
 class UsualCommits:
@@ -40,7 +49,6 @@ class UsualCommits:
         self._ways: dict[UsualPlaces, Way] = {}
 
     def way(self, places: UsualPlaces) -> Way:
-        """How to put such a commit behind those that wait, as `add_fact` would."""
         way = self._ways.get(places)
         if way is None:
             if len(self._ways) >= _MOST_WAYS:
@@ -50,30 +58,42 @@ class UsualCommits:
 
 
 def _way(places: UsualPlaces) -> Way:
-    if places.has_texts:
-        return add_fact
+    if places.has_texts or places.count > MOST_RECORDS:
+        return _Plain(places.count)
     if places.count == 1:
-        return _Line(offset_line(places.stored[0])).add
-    return _Template(places.stored).add if _LEAST_OFFSETS <= places.count <= MOST_RECORDS else add_fact
+        return _Line(places.stored[0])
+    return _Template(places.stored) if places.count >= _LEAST_OFFSETS else _Plain(places.count)
 
 
-class _Line:
-    """Of commits that share a batch with others: of one offset."""
+class _Plain(Way):
+    """As any fact: of a few offsets, of more than a batch may have, or with texts."""
 
-    __slots__ = ("_line",)
-
-    def __init__(self, line: OffsetLine) -> None:
-        self._line = line
+    __slots__ = ()
 
     def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
-        _, _, (offset,), at_ms = fact
-        last(batches, now_ms).add_offset(self._line, offset, at_ms, now_ms)
+        before = batches[-1] if batches else None
+        count_before = before.count if before else 0
+        add_fact(batches, fact, now_ms)
+        newest = batches[-1]
+        added = newest.count - (count_before if newest is before else 0)
+        if isinstance(newest, PendingBatch) and added == self.count:
+            newest.follow(self)
 
 
-class _Template:
+class _Line(OneOffset, Way):
+    """Of one offset: they share a batch with others."""
+
+    __slots__ = ()
+
+    def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
+        if not batches or not batches[-1].add_again(self, fact, now_ms):
+            last(batches, now_ms).add_again(self, fact, now_ms)
+
+
+class _Template(Way):
     """Of commits that are a batch each."""
 
-    __slots__ = ("_count", "_pack", "_parts")
+    __slots__ = ("_pack", "_parts")
 
     def __init__(self, stored: Sequence[OffsetsStored]) -> None:
         pending = PendingBatch(0)
@@ -81,14 +101,14 @@ class _Template:
             start = 0
             while start < len(each.partitions):
                 start = pending.add_offsets(each, start, 0)
-        self._count = pending.count
-        self._parts, self._pack = _taken_apart(pending.plain, stored)
+        super().__init__(pending.count)
+        self._parts, self._pack = _taken_apart(pending.plain(), stored)
 
     def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
         parts = self._parts.copy()
         parts[_OFFSET::_FIELDS] = fact.offsets
-        parts[_TIME::_FIELDS] = (fact.committed_at_ms,) * self._count
-        batches.append(SealedBatch(self._pack(*parts), self._count, now_ms))
+        parts[_TIME::_FIELDS] = (fact.committed_at_ms,) * self.count
+        batches.append(SealedBatch(self._pack(*parts), self, now_ms))
 
 
 def _taken_apart(plain: Sequence[bytes], facts: Sequence[OffsetsStored]) -> tuple[list[Any], Callable[..., bytes]]:

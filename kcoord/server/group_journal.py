@@ -6,6 +6,7 @@ from typing import Protocol
 from kcoord.broker.cluster import NodeId
 from kcoord.groups.records import Record, StoredAgain, UsualPlaces
 from kcoord.journal.decoding import Fact, FactReader
+from kcoord.journal.overtaken import Overtaken
 
 
 class JournalLost(Exception):
@@ -44,6 +45,9 @@ class Journal(Protocol):
 
     def flush(self, now_ms: int) -> dict[int, str]:
         """Keep all that waits, and say why not of the partitions of which something is not kept."""
+
+    def overtaken_in(self, index: int) -> Overtaken:
+        """What compaction of the partition need not read."""
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
         """What the partition holds, some at a time. Raises Unsound, OSError where it may be otherwise later, or

@@ -30,6 +30,7 @@ from kcoord.groups.records import OffsetsStored, Record, StoredAgain, UsualPlace
 from kcoord.groups.replies import JoinReply, Reply, SyncReply
 from kcoord.groups.topics import Heir, Topics
 from kcoord.journal.group_log import GroupLog
+from kcoord.journal.overtaken import Overtaken
 from kcoord.metrics.counts import JournalCounts
 from kcoord.server.census import Census, census
 from kcoord.server.cluster_topics import ClusterTopics
@@ -214,6 +215,10 @@ class GroupRuntime:
     def read(self, now: Callable[[], Instant]) -> Iterator[None]:
         """Read the partitions that are to be read by now, a step at a time; others are served in between."""
         return self._reading.read(now)
+
+    def overtaken_in(self, index: int) -> Overtaken:
+        """What compaction of this partition need not read."""
+        return self._log.overtaken_in(index)
 
     def coordinator_of(self, index: int) -> Coordinator:
         return self._coordinators[self._leaders[index]]

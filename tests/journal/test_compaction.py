@@ -103,7 +103,7 @@ Finish = Callable[[], Compacted]
 
 
 def steps(journal: Journal, now_ms: int = NOW_MS) -> Iterator[None]:
-    return compact(journal.log, now_ms=now_ms, delete_retention_ms=DAY_MS)
+    return compact(journal.log, journal.groups.overtaken_in(0), now_ms=now_ms, delete_retention_ms=DAY_MS)
 
 
 def run(journal: Journal, now_ms: int = NOW_MS) -> Compacted:

@@ -18,8 +18,9 @@ from kcoord.groups.records import (
     StoredMember,
 )
 from kcoord.journal.decoding import Fact, FactReader
-from kcoord.journal.encoding import MOST_RECORDS, Pending, add_fact, key_values
+from kcoord.journal.encoding import key_values
 from kcoord.journal.layout_codec import write_key, write_value
+from kcoord.journal.pending import MOST_RECORDS, Pending, add_fact
 from kcoord.wire import records as wire
 from kcoord.wire.batches import has_valid_crc
 

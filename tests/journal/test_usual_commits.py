@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcoord.groups.records import OffsetsStored, StoredAgain, UsualPlaces
-from kcoord.journal.encoding import Pending, key_values
+from kcoord.journal.encoding import key_values
+from kcoord.journal.pending import Pending
 from kcoord.journal.usual_commits import UsualCommits
 from kcoord.wire.records import read_records
 from tests.journal.test_encoding import NOW_MS, read_back, single, written
@@ -32,7 +33,7 @@ def stored(
 def added(usual: UsualCommits, *facts: StoredAgain, now_ms: int = NOW_MS) -> Pending:
     pending: Pending = []
     for fact in facts:
-        usual.way(fact.places)(pending, fact, now_ms)
+        usual.way(fact.places).add(pending, fact, now_ms)
     return pending
 
 
@@ -84,8 +85,9 @@ def test_offsets_that_come_one_by_one_fill_batches(usual: UsualCommits) -> None:
     facts = [StoredAgain("g", place, (number,), NOW_MS + number % 50) for number in range(2500)]
     pending: Pending = []
     for number, fact in enumerate(facts):
-        usual.way(place)(pending, fact, NOW_MS + number % 50)
+        usual.way(place).add(pending, fact, NOW_MS + number % 50)
     assert [batch.count for batch in pending] == [1000, 1000, 500]
+    assert {batch.sealed().header.max_timestamp for batch in pending} == {NOW_MS + 49}
     assert single(read_back(pending)) == [each for fact in facts for each in fact.spread()]
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, OffsetsStored, StoredMember
 from kcoord.groups.records import Record as Fact
-from kcoord.journal.encoding import Pending, add_fact
 from kcoord.journal.layout_codec import write_key, write_value, write_versioned
 from kcoord.journal.layouts import CONSUMER_SUBSCRIPTION, RECORD_TYPES
+from kcoord.journal.pending import Pending, add_fact
 from kcoord.pipeline.decoding.decode import decode_records
 from kcoord.pipeline.decoding.records import Source, of_messages
 from kcoord.pipeline.schemas import COMMITS

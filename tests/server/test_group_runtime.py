@@ -19,6 +19,7 @@ from kcoord.groups.instant import Instant
 from kcoord.groups.records import GroupDeleted
 from kcoord.groups.requests import AskedGroup, FetchOffsets, Heartbeat, Join, ListGroups, Sync
 from kcoord.journal import encoding
+from kcoord.journal.pending import PendingBatch
 from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
@@ -450,6 +451,6 @@ def test_a_topic_that_is_deleted_while_a_partition_cannot_be_read_takes_its_offs
 
 
 def batch_of(key: bytes, value: bytes | None) -> Batch:
-    pending = encoding.PendingBatch(AT.wall_ms)
+    pending = PendingBatch(AT.wall_ms)
     pending.add(key, value, AT.wall_ms)
     return pending.sealed()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, Final
+from unittest.mock import patch
 from uuid import UUID
 
 from kcoord.broker import cluster as embedded
@@ -16,6 +17,7 @@ from kcoord.groups.records import Record, StoredAgain, UsualPlaces
 from kcoord.groups.replies import Reply
 from kcoord.groups.requests import Commit, DeleteGroups, Join, Sync
 from kcoord.groups.standing import StandingCommit, StandingJoin, StandingSync
+from kcoord.journal import compaction
 from kcoord.journal.compaction import Compacted, compact
 from kcoord.journal.decoding import FactReader, Unreadable
 from kcoord.journal.group_log import Appending, GroupLog
@@ -64,7 +66,7 @@ class WatchedLog(GroupLog):
 
     def appending(self, places: UsualPlaces) -> Appending:
         plain = super().appending(places)
-        return _Noted(self, plain._partition, plain._add)
+        return _Noted(self, plain)
 
     def note(self, record: Record) -> None:
         self._waiting.append(record)
@@ -77,9 +79,12 @@ class WatchedLog(GroupLog):
 
 
 class _Noted(Appending):
+    def __init__(self, log: WatchedLog, plain: Appending) -> None:
+        super().__init__(plain._pending, plain._partition, plain._way)
+        self._log = log
+
     def append(self, record: StoredAgain, now_ms: int) -> None:
         super().append(record, now_ms)
-        assert isinstance(self._log, WatchedLog)
         self._log.note(record)
 
 
@@ -192,13 +197,15 @@ class Server:
 
     def begin_compaction(self) -> None:
         """Of some log, a step now and then; the coordinators go on meanwhile."""
-        logs = [partition.log for partition in self.cluster.topics[OFFSETS_TOPIC].partitions if partition.log.size]
-        if logs and self._compaction is None:
+        partitions = [partition for partition in self.cluster.topics[OFFSETS_TOPIC].partitions if partition.log.size]
+        if partitions and self._compaction is None:
             retention_ms = self._world.rng.choice([0, 60_000])
             at = self._world.instant()
-            compacted = self._world.rng.choice(logs)
-            self._compaction = compact(compacted, now_ms=at.wall_ms, delete_retention_ms=retention_ms)
-            self._go_on_compacting()
+            compacted = self._world.rng.choice(partitions)
+            overtaken = self._runtime.overtaken_in(compacted.index)
+            self._compaction = compact(compacted.log, overtaken, now_ms=at.wall_ms, delete_retention_ms=retention_ms)
+            with patch.object(compaction, "_LOOK_BYTES", self._world.rng.choice([1, 1 << 14])):  # logs are small here
+                self._go_on_compacting()
 
     def _go_on_compacting(self) -> None:
         if self._compaction is None:

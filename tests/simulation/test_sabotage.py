@@ -16,6 +16,7 @@ from kcoord.groups.member import Member
 from kcoord.groups.records import OffsetsStored, Record
 from kcoord.groups.standing import StandingHeartbeat, StandingJoin
 from kcoord.groups.state import State
+from kcoord.journal.overtaken import Overtaken, ToRead
 from kcoord.server.group_runtime import GroupRuntime, Keeping
 from kcoord.tickets import Ticket, Waits
 from tests.simulation.server import WatchedLog
@@ -151,6 +152,10 @@ def what_stands_is_not_journalled(patch: Patch) -> None:
     patch.setattr(Keeping, "keep", lambda keeping, record, at: None)
 
 
+def the_last_commit_counts_as_overtaken(patch: Patch) -> None:
+    patch.setattr(Overtaken, "to_read", lambda overtaken, end_offset: ToRead(all_before=0, base_offsets=()))
+
+
 NOTICED: Final[dict[Callable[[Patch], None], str]] = {
     sessions_are_not_renewed: "a member would stay though it is silent",
     silent_members_are_not_removed: "a member would stay though it is silent",
@@ -173,6 +178,7 @@ NOTICED: Final[dict[Callable[[Patch], None], str]] = {
     the_leaders_plan_is_not_handed_out: "not Stable with all members",
     what_stands_outlives_its_generation: "who is no member is refused|another generation is refused",
     a_standing_join_waits_for_ever: "who is not answered waits with a member",
+    the_last_commit_counts_as_overtaken: "the log gives",
     what_stands_is_not_journalled: "an acknowledged commit is kept|the log gives other offsets",
 }
 

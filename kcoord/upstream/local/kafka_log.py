@@ -18,7 +18,9 @@ from kcoord.broker.cluster import NodeId
 from kcoord.broker.describing import offsets_partition
 from kcoord.groups.records import Record, StoredAgain, UsualPlaces
 from kcoord.journal.decoding import Fact, FactReader
-from kcoord.journal.encoding import PendingBatch, key_values
+from kcoord.journal.encoding import key_values
+from kcoord.journal.overtaken import Overtaken
+from kcoord.journal.pending import PendingBatch
 from kcoord.metrics.counts import JournalCounts
 from kcoord.server.group_journal import JournalLost
 from kcoord.upstream.local.kafka_reader import Contents
@@ -87,6 +89,10 @@ class KafkaLog:
             self._under_way[self.begun] = _UnderWay(begun_at=now, size=size)
             self._submit(Round(self.begun, self._epoch, entries, now_ms))
         return {}
+
+    def overtaken_in(self, index: int) -> Overtaken:
+        """Nothing that is known here: its broker compacts it."""
+        return Overtaken()
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
         """What was loaded of the partition, some at a time. Raises JournalLost."""
