@@ -22,6 +22,7 @@ from kcoord.groups.state import State
 from kcoord.groups.topics import Topics
 from kcoord.groups.verdicts import Verdicts, in_order, same_for
 
+_new = tuple.__new__  # without the call that a NamedTuple makes of it
 _USUAL_PARTITIONS: Final = 1000
 """The most that a commit may have to be remembered: what is kept of a member is to be little, whatever it sends."""
 
@@ -114,7 +115,7 @@ def usual(member: Member, request: Commit, known: Topics) -> UsualCommit | None:
 
 def keep_again(group: Group, places: UsualPlaces, offsets: tuple[int, ...], at: Instant) -> StoredAgain:
     """The record of a commit to usual places; the group has the offsets from now on."""
-    again = StoredAgain(group.group_id, places, offsets, at.wall_ms)
+    again = _new(StoredAgain, (group.group_id, places, offsets, at.wall_ms))
     group.kept.keep_again(again)
     return again
 

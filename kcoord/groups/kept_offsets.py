@@ -47,10 +47,10 @@ class KeptOffsets:
         partitions.update(zip(record.partitions, kept, strict=False))
 
     def keep_again(self, record: StoredAgain) -> None:
-        aside = self._aside
-        if aside.pop(record.places, None) is None:
-            self._count_aside += record.places.count
-        aside[record.places] = record
+        aside, places = self._aside, record.places
+        if aside.pop(places, None) is None:
+            self._count_aside += places.count
+        aside[places] = record
         if self._count_aside > _MOST_ASIDE:
             self._settle()
 

@@ -27,6 +27,10 @@ from kcoord.groups.topics import Topics
 from kcoord.tickets import WAITS, Ticket, Waits
 
 _MANY: Final = 32  # members
+# To look up the member of an enum takes as long as all else that is looked at.
+_STABLE: Final = State.STABLE
+_PREPARING: Final = State.PREPARING_REBALANCE
+_COMPLETING: Final = State.COMPLETING_REBALANCE
 
 
 class StandingHeartbeat:
@@ -42,7 +46,7 @@ class StandingHeartbeat:
     def beat(self, now: float) -> bool:
         """Whether all is well with the member; its session is renewed then."""
         group = self._group
-        if group.state is not State.STABLE or group.generation != self._generation or self._session.at is None:
+        if group.state is not _STABLE or group.generation != self._generation or self._session.at is None:
             return False
         self._deadlines.set(self._session, now + self._timeout)
         return True
@@ -102,7 +106,7 @@ class StandingJoin(StandingPhase):
     def ask(self, subscriptions: tuple[bytes, ...], ticket: Ticket) -> Waits | None:
         """The member waits for others; None if the join is to be decided, as that of the last one is."""
         group, member = self._group, self._member
-        if group.state is not State.PREPARING_REBALANCE or member.join_ticket is not None or member.session.at is None:
+        if group.state is not _PREPARING or member.join_ticket is not None or member.session.at is None:
             return None
         if group.parked_joins + 1 >= len(group.members) or group.parked_joins >= self._max_size:
             return None
@@ -134,11 +138,11 @@ class StandingSync(StandingPhase):
             return None
         if differs(self._protocol, group.protocol) or differs(self._protocol_type, group.protocol_type):
             return None
-        if group.state is State.STABLE:
+        if group.state is _STABLE:
             group.has_synced(member)
             return assigned(group, member)
         is_leader = group.leader_id == member.member_id
-        if group.state is not State.COMPLETING_REBALANCE or is_leader or member.sync_ticket is not None:
+        if group.state is not _COMPLETING or is_leader or member.sync_ticket is not None:
             return None
         group.has_synced(member)
         member.sync_ticket = ticket

@@ -5,22 +5,21 @@ answered, so answers keep the order of requests and a client that asks faster th
 What is decided in one turn leaves in one write. A turn ends after so many requests or bytes of answers, so that a
 client with a lot to ask neither holds up the others nor fills memory with answers that it does not read. Small requests
 and answers of many connections are worked on together (turns.py); large ones at once, as they take memory. What stands
-(standing.py) needs no turn.
+(standing.py) is not decided, and but for commits needs no turn.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from time import monotonic
-from typing import Protocol, cast
+from typing import cast
 
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
-from kcoord.server.dispatch import Answer, HangUp, Outcome, Park, Unserved
+from kcoord.server.dispatch import Answer, HangUp, Park, Unserved
+from kcoord.server.owner import Owner
 from kcoord.server.routes import Asker
-from kcoord.server.standing import HEAD, AnsweredFrame, PhaseFrame, StandingFrame
-from kcoord.server.turns import Turn
+from kcoord.server.standing import HEAD, CommitFrame, HeartbeatFrame, PhaseFrame, StandingFrame
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
 from kcoord.wire.frames import LENGTH_BYTES, FrameSplitter
@@ -31,42 +30,6 @@ _READ_AHEAD_BYTES = 1 << 16
 _TURN_REQUESTS = 100
 _TURN_BYTES = 1 << 16
 _LARGE_BYTES = 1 << 13
-
-
-class Owner(Protocol):
-    """What a connection asks of the runtime."""
-
-    stood: Callable[[AnsweredFrame, bytes, bytes], None] | None
-    """Who wants to know of frames that stood, with their lengths, and of their answers."""
-
-    def admit(self, connection: "Connection") -> str | None:
-        """Why the connection is refused; None if it is welcome."""
-
-    def decide(self, connection: "Connection", frame: bytes, at: Instant) -> Outcome: ...
-
-    def park(self, connection: "Connection", park: Park) -> None: ...
-
-    def ask_again(self, connection: "Connection", standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
-        """The answer to what stands so, or the ticket under which it is parked; None if it is to be decided."""
-
-    def settle(self) -> None:
-        """Answer the requests of others that can now be answered."""
-
-    def held(self, change: int) -> None:
-        """So many bytes more, or fewer, wait in this connection."""
-
-    def gone(self, connection: "Connection") -> None: ...
-
-    def soon(self, turn: Turn) -> None:
-        """Have this called when the others have been read from, or had their turn; `settle` follows."""
-
-    def keep(self) -> None:
-        """Make safe what was decided: answers may leave then, but of connections that are closed instead."""
-
-    def leave(self, send: Callable[[], None]) -> None:
-        """Have this called when the others have had their turn, for answers to leave together."""
-
-    def now(self) -> Instant: ...
 
 
 class Connection(asyncio.Protocol):
@@ -80,6 +43,7 @@ class Connection(asyncio.Protocol):
         "_outgoing",
         "_owner",
         "_parked_bytes",
+        "_put_by",
         "_splitter",
         "_standing",
         "_stood",
@@ -107,6 +71,7 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._splitter = FrameSplitter(max_frame_bytes)
         self._standing: StandingFrame | None = None  # that came last
+        self._put_by = b""  # a commit that may stand, until its turn
         self._stood = owner.stood
         self._frames: deque[bytes] = deque()
         self._outgoing: list[bytes] = []
@@ -131,6 +96,7 @@ class Connection(asyncio.Protocol):
         self._is_closed = True
         self._frames.clear()
         self._outgoing.clear()
+        self._put_by = b""
         self._unread_bytes = self._parked_bytes = 0
         self._hold(-self.held_bytes)
         self._owner.gone(self)
@@ -143,14 +109,7 @@ class Connection(asyncio.Protocol):
             return
         if self._is_closed or self._splitter.broken:
             return
-        self._unread_bytes += len(chunk)
-        frames = self._splitter.feed(chunk)
-        self._is_amidst = self._splitter.is_amidst
-        self._frames += frames
-        if len(frames) == 1:
-            self.asker.alone += 1
-        elif frames:
-            self.asker.came_together()
+        self._take_in(chunk)
         if self._has_turn_coming:
             self._take_stock()
         elif len(chunk) > _LARGE_BYTES or type(standing) is PhaseFrame:
@@ -160,22 +119,42 @@ class Connection(asyncio.Protocol):
             self._owner.soon(self._take_turn)
 
     def _ask_again(self, standing: StandingFrame, chunk: bytes) -> bool:
-        """Whether this is a frame that stands, with nothing before it that waits: then it has its answer, or waits."""
+        """Whether this is a frame that stands, with nothing before it that waits: then it has its answer, or waits. Of
+        a commit that is seen at its turn."""
         if self._has_turn_coming or self.ticket is not None or self._is_amidst or self._is_full or self._is_closed:
             return False
+        if type(standing) is CommitFrame:
+            if len(chunk) != standing.size:
+                return False
+            self._put_by = chunk
+            self._has_turn_coming = True
+            self._owner.soon(self._take_turn)
+            return True
         try:
             if type(standing) is PhaseFrame:
                 stands = self._take_part(standing, chunk)
             else:
-                assert isinstance(standing, AnsweredFrame)
-                stands = self._answer_again(standing, chunk)
+                assert type(standing) is HeartbeatFrame
+                stands = self._beat_again(standing, chunk)
         except Exception as error:
-            fault = self._fault(error)
-            self.refuse(fault.reason, closing=fault.closing)
+            self._refuse_fault(error)
             return True
         if not stands:
             self._standing = None
         return stands
+
+    def _take_in(self, chunk: bytes) -> None:
+        """Cut frames out of what came, and of what was put by before it."""
+        if self._put_by:
+            chunk, self._put_by = self._put_by + chunk, b""
+        self._unread_bytes += len(chunk)
+        frames = self._splitter.feed(chunk)
+        self._is_amidst = self._splitter.is_amidst
+        self._frames += frames
+        if len(frames) == 1:
+            self.asker.alone += 1
+        elif frames:
+            self.asker.came_together()
 
     def _take_part(self, standing: PhaseFrame, chunk: bytes) -> bool:
         outcome = self._owner.ask_again(self, standing, chunk)
@@ -190,23 +169,37 @@ class Connection(asyncio.Protocol):
             self._hold(self._parked_bytes)
         return True
 
-    def _answer_again(self, standing: AnsweredFrame, chunk: bytes) -> bool:
-        if self._outgoing and not standing.rests_on_records:
-            return False
+    def _beat_again(self, standing: HeartbeatFrame, chunk: bytes) -> bool:
         now = monotonic()
-        answer = standing.answer(chunk, now)
-        if answer is None:
+        if self._outgoing or (answer := standing.answer(chunk, now)) is None:
             return False
         self.last_active = now
         if self._stood is not None:
             self._stood(standing, chunk, answer)
-        if standing.rests_on_records:
-            if not self._outgoing:
-                self._owner.leave(self._send)
-            self._outgoing.append(answer)
-        else:
-            assert self._transport is not None
-            self._transport.write(answer)
+        assert self._transport is not None
+        self._transport.write(answer)
+        return True
+
+    def _commit_again(self, at: Instant) -> bool:
+        """Whether the commit that was put by stands: then it has its answer."""
+        chunk, standing = self._put_by, self._standing
+        assert type(standing) is CommitFrame
+        try:
+            answer = standing.answer(chunk, at)
+            if answer is not None and self._stood is not None:
+                self._stood(standing, chunk, answer)
+        except Exception as error:
+            self._refuse_fault(error)
+            return True
+        if answer is None:
+            self._standing = None
+            self._take_in(b"")
+            return False
+        self._put_by = b""
+        self.last_active = at.now
+        if not self._outgoing:
+            self._owner.leave(self._send)
+        self._outgoing.append(answer)
         return True
 
     def pause_writing(self) -> None:
@@ -260,7 +253,7 @@ class Connection(asyncio.Protocol):
 
     def _take_turn(self, at: Instant) -> None:
         self._has_turn_coming = False
-        if not self._is_closed:
+        if not self._is_closed and not (self._put_by and self._commit_again(at)):
             self._work([], at)
 
     def _work_now(self, pieces: list[bytes]) -> None:
@@ -334,6 +327,10 @@ class Connection(asyncio.Protocol):
             return HangUp(reason=str(error), closing=Closing.UNSERVED)
         log.error("bug peer=%s node=%s: a request could not be answered", self.peer, self.node_id, exc_info=error)
         return HangUp(reason="a fault of the server", closing=Closing.FAULT)
+
+    def _refuse_fault(self, error: Exception) -> None:
+        fault = self._fault(error)
+        self.refuse(fault.reason, closing=fault.closing)
 
     def _put_aside(self, pieces: list[bytes], size: int) -> None:
         """Answers leave when all have had their turn; large ones at once, together with those before them."""

@@ -64,8 +64,8 @@ class Dispatch:
     def __init__(
         self, cluster: Cluster, node: Node, fresh_session_id: Callable[[], int], groups: Callable[[], "GroupRuntime"]
     ) -> None:
-        self.arrival: Callable[[], Instant] | None = None
-        """When what is being read came. Without it nothing stands (standing.py): each request is decided here."""
+        self.lets_stand = False
+        """Whether what stands need not be decided here (standing.py)."""
         self._cluster = cluster
         self._node = node
         self._fresh_session_id = fresh_session_id
@@ -118,7 +118,7 @@ class Dispatch:
         if request is None:
             return None
         outcome = self._coordinate(frame, by, request, asker, ticket, at)
-        if self.arrival is not None and (not by.has_few_answers or asker.asks_one_by_one):
+        if self.lets_stand and (not by.has_few_answers or asker.asks_one_by_one):
             self._let_stand(frame, repeated, request, asker, outcome)
         return outcome
 
@@ -128,7 +128,7 @@ class Dispatch:
         )
 
     def _let_stand(self, frame: bytes, repeated: Repeated, request: Any, asker: Asker, outcome: Outcome) -> None:
-        """Have the next frame that is like this one answered or parked where it is read, or decided in fewer steps."""
+        """Have the next frame that is like this one answered or parked without being decided, or in fewer steps."""
         by, groups = repeated.route, self._groups
         reply = outcome.reply if type(outcome) is Answer else None
         standing = groups.standing(self._node.node_id, by.stand, request, reply)
@@ -144,10 +144,8 @@ class Dispatch:
         if by.with_varying is None:
             add(asker.standing, HeartbeatFrame(frame, whole, reply, standing))
         else:
-            assert self.arrival is not None
             keeping = groups.keeping(standing.places)
-            again = CommitFrame(frame, repeated, whole, reply, standing, keeping, self.arrival)
-            add(asker.standing, again)
+            add(asker.standing, CommitFrame(frame, repeated, whole, reply, standing, keeping))
 
     def _decide(self, header: RequestHeader, request: Any, asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:
         if header.api_key == PRODUCE:

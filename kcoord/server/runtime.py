@@ -52,7 +52,7 @@ Parked = tuple[Connection, Route, int, "Waiting | None"]
 class ClusterRuntime:
     """A cluster at work for connections that somebody else makes, as long as `async with` lasts."""
 
-    stood: Callable[[AnsweredFrame, bytes, bytes], None] | None = None  # see connection.Owner
+    stood: Callable[[AnsweredFrame, bytes, bytes], None] | None = None  # see owner.Owner
 
     def __init__(self, cluster: Cluster, *, authorizer: "Authorizer | None" = None) -> None:
         """Without an authorizer everybody may do everything."""
@@ -92,9 +92,8 @@ class ClusterRuntime:
         self._loop = asyncio.get_running_loop()
         self._turns = Turns(self._loop, instant, settle=self.settle, keep=self.keep, afterwards=self._arm)
         self.soon, self.leave = self._turns.ask, self._turns.ask_to_send
-        if self.lets_stand:
-            for dispatch in self._dispatches.values():
-                dispatch.arrival = self._turns.arrival
+        for dispatch in self._dispatches.values():
+            dispatch.lets_stand = self.lets_stand
         self._chores.begin()
         if self._authorizer:
             self._chores.repeat(self._authorizer.look, REST)

@@ -8,12 +8,11 @@ waits, it takes a few comparisons to see that it is the same and that nothing ha
     bytes ─ the same frame? ─ does it stand? ─ the same answer, with the new correlation id
 
 Otherwise it goes the way of every frame. A heartbeat's answer may leave at once: what it rests on was kept before this
-one was read. That of a commit leaves with its round, when its offsets are kept (turns.py). When a large group is
+one was read. A commit waits for its turn, and its answer for its offsets to be kept (turns.py). When a large group is
 rebalanced, all its members but one wait for others, twice: their joins and syncs are parked where they are read. One
 that is to be decided is decided at once then, as it is what the others wait for.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kcoord.groups.instant import Instant
@@ -66,17 +65,11 @@ class AnsweredFrame(StandingFrame):
 
     __slots__ = ("_end", "_start", "reply", "tally")
 
-    rests_on_records = False  # whether its answer is to leave when they are kept, not before
-
     def __init__(self, frame: bytes, answer: bytes, reply: object) -> None:
         super().__init__(frame)
         self.reply = reply
         self.tally = NO_TALLY
         self._start, self._end = answer[:4], answer[8:]
-
-    def answer(self, chunk: bytes, now: float) -> bytes | None:
-        """What is answered to a chunk that has the same head; None if it is not this frame, or does not stand."""
-        raise NotImplementedError
 
 
 class HeartbeatFrame(AnsweredFrame):
@@ -88,15 +81,14 @@ class HeartbeatFrame(AnsweredFrame):
         self._standing = standing
 
     def answer(self, chunk: bytes, now: float) -> bytes | None:
+        """What is answered to a chunk that has the same head; None if it is not this frame, or does not stand."""
         if chunk[_REST] != self._rest or not self._standing.beat(now):
             return None
         return self._start + chunk[_CORRELATION] + self._end
 
 
 class CommitFrame(AnsweredFrame):
-    __slots__ = ("_arrival", "_keeping", "_repeated", "_standing")
-
-    rests_on_records = True
+    __slots__ = ("_keeping", "_repeated", "_standing", "size")
 
     def __init__(
         self,
@@ -106,19 +98,19 @@ class CommitFrame(AnsweredFrame):
         reply: object,
         standing: "StandingCommit",
         keeping: "Keeping",
-        arrival: Callable[[], Instant],
     ) -> None:
         super().__init__(frame, answer, reply)
+        self.size = LENGTH_BYTES + len(frame)
         self._repeated = repeated
         self._standing = standing
         self._keeping = keeping
-        self._arrival = arrival
 
-    def answer(self, chunk: bytes, now: float) -> bytes | None:
+    def answer(self, chunk: bytes, at: Instant) -> bytes | None:
+        """What is answered to a chunk that has the same head; None if it is not this frame, or does not stand. It is to
+        leave when what it rests on is kept, not before."""
         offsets = self._repeated.varying_in(chunk, LENGTH_BYTES)
         if offsets is None:
             return None
-        at = self._arrival()
         record = self._standing.commit(offsets, at)
         if record is None:
             return None

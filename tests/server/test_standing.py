@@ -1,4 +1,4 @@
-"""Heartbeats and commits that are answered where they are read: as quick as that, and as true as any other answer."""
+"""Heartbeats and commits that are answered without being decided: as quick as that, and as true as any other answer."""
 
 import logging
 from collections.abc import Iterator
@@ -224,6 +224,41 @@ def test_a_frame_in_two_parts_is_one_frame(member: Asking, stood: Stood) -> None
         member.client.send_bytes(beat[:cut])
         member.client.send_bytes(beat[cut:])
         assert member.hear(HEARTBEAT, 4).error_code is NONE
+
+
+def test_what_comes_behind_a_commit_before_its_turn_is_answered_behind_it(member: Asking, server: Server) -> None:
+    member.stand()
+    for cut in (0, 2, 20):
+        commits = [member.a_commit(700 + number) for number in range(2)]
+        beat = member.a_heartbeat()
+
+        def come(pieces: tuple[bytes, ...] = (*commits, beat[:cut], beat[cut:])) -> None:
+            (connection,) = server.runtime.connections
+            for piece in pieces:
+                connection.data_received(piece)
+
+        server.on_loop(come)
+        member.correlation_id -= 3
+        for api_key, version in ((OFFSET_COMMIT, 9), (OFFSET_COMMIT, 9), (HEARTBEAT, 4)):
+            member.correlation_id += 1
+            member.hear(api_key, version)
+        assert member.fetched() == 701
+        member.stand()
+
+
+def test_a_commit_of_a_connection_that_is_closed_before_its_turn_is_none(member: Asking, server: Server) -> None:
+    member.stand()
+    commit = member.a_commit(999)
+
+    def come_and_go() -> None:
+        (connection,) = server.runtime.connections
+        connection.data_received(commit)
+        connection.close("enough")
+
+    server.on_loop(come_and_go)
+    with server.client() as later:
+        member.client = later
+        assert member.fetched() == ENOUGH - 1
 
 
 def test_what_is_behind_a_parked_request_waits(member: Asking, server: Server, stood: Stood) -> None:
