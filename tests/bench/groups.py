@@ -1,9 +1,11 @@
 """The coordinator against the real broker: python -m tests.bench.groups [heartbeats] [commits] [rebalances] [growth]
 
-Both servers are up all the time. Each is warmed up with each load, for as long as the JIT compilers need; then they are
-measured in turn, round by round, under the same load (load/), each time after a little warm-up again. Shown are medians
-over the rounds. The server's CPU time is that of its whole process, kernel and garbage collection included, so that a
-ratio of requests per CPU-second holds even where the two share the machine with the load in different ways.
+Both servers are up all the time. Each is warmed up with each load, for as long as the JIT compilers need. When both are
+quiet again, they are measured in turn, round by round, under the same load (load/), each time after a little warm-up.
+The loads follow each other, those that write most last: either server compacts its log for a while afterwards, which
+would be in the way of whatever is measured next. Shown are medians over the rounds. The server's CPU time is that of
+its whole process, kernel and garbage collection included, so that a ratio of requests per CPU-second holds even where
+the two share the machine with the load in different ways.
 
     heartbeats   200 members of one group, each with 1 or 8 requests in flight on its connection
     commits      the same members, of 1 or 100 offsets in each request, no two requests with the same offsets; what is
@@ -14,6 +16,7 @@ ratio of requests per CPU-second holds even where the two share the machine with
 """
 
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -25,9 +28,10 @@ from tests.bench.generator import Flood, Generator
 from tests.bench.machine import machine, table
 from tests.bench.servers import SCRIPT_FLAGS, SETTINGS, Kafka, Kcoord, Prepared, Running
 
-ROUNDS = 3
+ROUNDS = 5
 REBALANCE_ROUNDS = 9  # of these, as each is over in a tenth of a second or two
 JIT_WARMUP = 30  # seconds of each load before anything is measured
+QUIET, QUIET_CORES, MOST_SECONDS_TO_QUIET = 17, 0.12, 120  # seconds: both look for logs to compact every 15
 WARMUP, WINDOW = "2s", "5s"
 TOPICS = [f"bench-commits-{number}" for number in range(10)]
 PARTITIONS = 100  # of each topic
@@ -68,8 +72,8 @@ HEARTBEATS = (
 )
 COMMITS = (
     Setting(name="1 offset", verb="commit"),
-    Setting(name="100 offsets", verb="commit", topics=10, partitions=10),
     Setting(name="1 offset, 8 in flight", verb="commit", inflight=8),
+    Setting(name="100 offsets", verb="commit", topics=10, partitions=10),
     Setting(name="100 offsets, 8 in flight", verb="commit", topics=10, partitions=10, inflight=8),
 )
 HEARTBEAT_GROWTH = tuple(
@@ -92,8 +96,8 @@ class Bench:
     def floods(self, settings: Sequence[Setting], rounds: int) -> dict[tuple[str, str], list[Flood]]:
         """By setting and server."""
         seen: dict[tuple[str, str], list[Flood]] = defaultdict(list)
-        for _ in range(rounds):
-            for setting in settings:
+        for setting in settings:
+            for _ in range(rounds):
                 for name, server in self.servers.items():
                     flood = self.load.flood(setting.verb, server, warmup=WARMUP, window=WINDOW, **setting.options)
                     seen[setting.name, name].append(flood)
@@ -103,6 +107,15 @@ class Bench:
         for setting in settings:
             for server in self.servers.values():
                 self.load.flood(setting.verb, server, warmup=f"{JIT_WARMUP}s", window="1s", **setting.options)
+
+    def rest(self) -> None:
+        """Until neither server has done anything for a while."""
+        give_up_at, quiet = time.monotonic() + MOST_SECONDS_TO_QUIET, 0
+        while quiet < QUIET and time.monotonic() < give_up_at:
+            before = {name: server.cpu_seconds() for name, server in self.servers.items()}
+            time.sleep(1)
+            used = [server.cpu_seconds() - before[name] for name, server in self.servers.items()]
+            quiet = quiet + 1 if max(used) < QUIET_CORES else 0
 
     def rebalances(self, sizes: Sequence[tuple[int, int]], rounds: int) -> dict[tuple[int, int, str], list[float]]:
         """The median of each round, by members, groups and server."""
@@ -135,20 +148,24 @@ def main(sections: Sequence[str] = SECTIONS) -> None:
 
 def _heartbeats(bench: Bench) -> None:
     bench.warm_up(HEARTBEATS)
+    bench.rest()
     _show("heartbeats of 200 members", HEARTBEATS, bench.floods(HEARTBEATS, ROUNDS), target=MORE_REQUESTS)
 
 
 def _commits(bench: Bench) -> None:
     bench.warm_up(COMMITS)
+    bench.rest()
     _show("commits of 200 members", COMMITS, bench.floods(COMMITS, ROUNDS), target=MORE_REQUESTS)
 
 
 def _rebalances(bench: Bench) -> None:
+    bench.rest()
     _show_rebalances("rebalances of one group", REBALANCES, bench.rebalances(REBALANCES, REBALANCE_ROUNDS))
 
 
 def _growth(bench: Bench) -> None:
-    bench.warm_up((HEARTBEATS[0], COMMITS[1]))
+    bench.warm_up((HEARTBEATS[0], COMMITS[2]))
+    bench.rest()
     _show("heartbeats, by members in groups", HEARTBEAT_GROWTH, bench.floods(HEARTBEAT_GROWTH, 1))
     _show("commits of 50 members, by offsets in a request", COMMIT_GROWTH, bench.floods(COMMIT_GROWTH, 1))
     _show_rebalances("rebalances of groups at once", REBALANCE_GROWTH, bench.rebalances(REBALANCE_GROWTH, 1))
