@@ -49,7 +49,7 @@ def describe(
     """
     if only_offsets + only_members + only_state > 1:
         raise click.UsageError("--offsets, --members and --state exclude each other")
-    with open_cluster(connection(ctx)) as cluster:
+    with open_cluster(connection(ctx), about=choice.names) as cluster:
         look = see(cluster, choice, with_times=False if only_members else with_times)
     shows_all = not (only_offsets or only_members or only_state)
     output = output_of(ctx)

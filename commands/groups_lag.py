@@ -55,7 +55,7 @@ def lag(
     --fail-above and --fail-behind look at each group as a whole. A group that cannot be seen is a failure too, and one
     that reads partitions and has committed nothing; for --fail-behind also lag whose age cannot be told.
     """
-    with open_cluster(connection(ctx)) as cluster:
+    with open_cluster(connection(ctx), about=choice.names) as cluster:
         look = see(cluster, choice, with_times=True if fail_behind is not None else with_times)
     lines = lag_lines(look, Grain(by))
     table = _table(lines, Grain(by))

@@ -1,6 +1,6 @@
 """Opening a live cluster: over our own connections, or through librdkafka where only that can log in."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from kcoord.admin.connecting.connection import Connection
@@ -8,19 +8,20 @@ from kcoord.admin.live import LiveCluster
 
 
 @contextmanager
-def open_cluster(connection: Connection) -> Iterator[LiveCluster]:
-    cluster = _open(connection)
+def open_cluster(connection: Connection, *, about: Sequence[str] = ()) -> Iterator[LiveCluster]:
+    """`about`: the groups that it will be asked about, where they are known beforehand."""
+    cluster = _open(connection, about)
     try:
         yield cluster
     finally:
         cluster.close()
 
 
-def _open(connection: Connection) -> LiveCluster:
+def _open(connection: Connection, about: Sequence[str]) -> LiveCluster:
     if connection.needs_librdkafka:
         from kcoord.admin.librdkafka.cluster import LibrdkafkaCluster
 
         return LibrdkafkaCluster(connection)
     from kcoord.admin.wire.cluster import WireCluster
 
-    return WireCluster(connection)
+    return WireCluster(connection, about=about)

@@ -49,10 +49,16 @@ _WHO_IS_THERE: Final = Question(-1, METADATA, {"topics": []})
 
 
 class Brokers:
-    """The brokers of one cluster, found by way of those that are named in the connection."""
+    """The brokers of one cluster, found by way of those that are named in the connection.
 
-    def __init__(self, connection: Connection) -> None:
+    `early` is asked of the first of them together with who is there, each in the oldest version that we know; there are
+    no answers to it if that broker does not know them.
+    """
+
+    def __init__(self, connection: Connection, *, early: Sequence[Question] = ()) -> None:
         self._connection = connection
+        self._first = (_WHO_IS_THERE, *early)
+        self.early: Sequence[Answer] = ()
         self._links: dict[int, _Link] = {}
         self.cluster_id: str | None = None
         self.nodes: dict[int, Node] = {}
@@ -90,6 +96,11 @@ class Brokers:
         found = {node: self._links[node].version_of(api) for node in nodes if self._is_linked(node)}
         return {node: version for node, version in found.items() if version is not None}
 
+    @property
+    def only_node(self) -> int | None:
+        """Of a cluster of one broker."""
+        return next(iter(self.nodes)) if len(self.nodes) == 1 else None
+
     def close(self) -> None:
         while self._links:
             self._links.popitem()[1].close()
@@ -115,12 +126,13 @@ class Brokers:
         failures = []
         for place in self._connection.bootstrap:
             try:
-                link, metadata = self._who_is_there(place)
+                link, (metadata, *early) = self._who_is_there(place)
             except LoginFailed:
                 raise  # the others would say the same, and a wrong password too often locks an account
             except ConnectionError as error:
                 failures.append(error)
                 continue
+            self.early = early
             self.remember(metadata.response)
             self._keep_or_close(link)
             return
@@ -128,10 +140,10 @@ class Brokers:
             raise failures[0]
         raise Unreachable("no broker can be reached: " + "; ".join(map(str, failures)))
 
-    def _who_is_there(self, place: str) -> "tuple[_Link, Answer]":
-        link = _Link(self._connection, place, first=_WHO_IS_THERE)
+    def _who_is_there(self, place: str) -> "tuple[_Link, Sequence[Answer]]":
+        link = _Link(self._connection, place, first=self._first)
         try:
-            return link, link.first or link.ask(METADATA, _WHO_IS_THERE.values)
+            return link, link.first or [link.ask(METADATA, _WHO_IS_THERE.values)]
         except BaseException:
             link.close()
             raise
@@ -180,21 +192,21 @@ class Brokers:
 class _Link:
     """One connection, and which versions its broker speaks.
 
-    `first` is asked in the oldest version that we know without waiting for what the broker knows, so that its answer
-    comes together with that. Where it does not know the version, it hangs up, and there is no answer.
+    What is `first` is asked in the oldest version that we know without waiting for what the broker knows, so that the
+    answers come together with that. Where it does not know a version, it hangs up, and there are no answers.
     """
 
-    def __init__(self, connection: Connection, address: str, *, first: Question | None = None) -> None:
+    def __init__(self, connection: Connection, address: str, *, first: Sequence[Question] = ()) -> None:
         self.address = address
         self.is_broken = False
-        self.first: Answer | None = None
+        self.first: Sequence[Answer] = ()
         self._connection = connection
         self._client = self._connect()
         try:
             self._versions = self._ask_versions(first)
-            if first and self._speaks(first.api, first.api.oldest):
-                self.first = self._receive(first.api, first.api.oldest)
-            elif first:
+            if all(self._speaks(each.api, each.api.oldest) for each in first):
+                self.first = [self._receive(each.api, each.api.oldest) for each in first]
+            else:
                 self.close()
                 self._client = self._connect()
         except (BadBody, BadFrame) as error:
@@ -274,10 +286,10 @@ class _Link:
             asking=by_layouts,
         )
 
-    def _ask_versions(self, first: Question | None) -> dict[int, tuple[int, int]]:
+    def _ask_versions(self, first: Sequence[Question]) -> dict[int, tuple[int, int]]:
         self._client.send(API_VERSIONS.key, API_VERSIONS.newest)
-        if first:
-            self._send(first, first.api.oldest)
+        for each in first:
+            self._send(each, each.api.oldest)
         response = self._client.receive(API_VERSIONS.key, API_VERSIONS.newest)
         return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
 

@@ -1,6 +1,6 @@
 """A live cluster asked over our own connections: many groups in one request, brokers side by side."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from kcoord.admin.commits import Commits
 from kcoord.admin.connecting.connection import Connection
@@ -24,7 +24,7 @@ from kcoord.admin.wire import changes, times
 from kcoord.admin.wire import groups as wire_groups
 from kcoord.admin.wire import offsets as wire_offsets
 from kcoord.admin.wire.brokers import Brokers
-from kcoord.admin.wire.coordinators import Coordinators
+from kcoord.admin.wire.coordinators import Coordinators, early_question
 from kcoord.admin.wire.logs import GROUP_RESOURCE, TOPIC_RESOURCE, Logs
 from kcoord.admin.wire.record_times import Sweep
 from kcoord.errors import ErrorCode
@@ -33,10 +33,13 @@ from kcoord.errors import ErrorCode
 class WireCluster:
     """See `live.LiveCluster` for what each method promises."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, about: Sequence[str] = ()) -> None:
+        """Where it is about one group, its coordinator is asked for together with who is there."""
         self._patience = connection.request_timeout
-        self._brokers = Brokers(connection)
+        self._brokers = Brokers(connection, early=[early_question(group) for group in about] if len(about) == 1 else ())
         self._coordinators = Coordinators(self._brokers)
+        for group, answer in zip(about, self._brokers.early, strict=False):
+            self._coordinators.learn_early(group, answer)
         self._logs = Logs(self._brokers, patience=self._patience)
         self._types: dict[str, GroupType] = {}
 

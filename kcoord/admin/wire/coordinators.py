@@ -18,6 +18,11 @@ BATCHED_SINCE: Final = 4  # FindCoordinator (KIP-699)
 GROUP_KEY: Final = 0
 
 
+def early_question(group: str) -> Question:
+    """Who coordinates this group, to be asked of the first broker that is met."""
+    return Question(-1, FIND_COORDINATOR, {"key": group})
+
+
 class Asked(NamedTuple, Generic[Value]):
     """What is asked of coordinators about their groups, `read` for what each answers; failures are refused in `told`.
 
@@ -56,6 +61,12 @@ class Coordinators:
     def learn(self, nodes: Mapping[str, int]) -> None:
         """Who lists a group coordinates it, or did right now."""
         self._nodes |= nodes
+
+    def learn_early(self, group: str, answer: Answer) -> None:
+        """What was said of this group when the cluster was met. Where that is no coordinator it is asked for again."""
+        told = answer.response
+        if told.error_code is ErrorCode.none and told.node_id in self._brokers.nodes:
+            self._nodes[group] = told.node_id
 
     def of(self, group: str) -> int:
         """The coordinator that answered for this group."""

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from kcoord.admin.model import Answers, Bounds, FoundOffset, Topic, TopicPartition, by_topic
 from kcoord.admin.settling import PASSING, Round, settle
 from kcoord.admin.wire.apis import DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA, Api
-from kcoord.admin.wire.brokers import Answer, Brokers, Question, in_chunks, refusing
+from kcoord.admin.wire.brokers import Answer, Brokers, Outcome, Question, in_chunks, refusing
 from kcoord.errors import ErrorCode
 
 Value = TypeVar("Value")
@@ -105,31 +105,44 @@ class Logs:
     def ask_leaders(self, partitions: Partitions, *wanted: Wanted[Any]) -> None:
         """Ask the leaders of these partitions, all that is wanted at once. Of which no leader is known is refused in
         the first alone."""
-        by_leader = self._by_leader(partitions, wanted[0].told)
-        chunks = [
-            (node, chunk, each) for node, own in by_leader.items() for each in wanted for chunk in each.chunks(own)
-        ]
-        outcomes = self._brokers.ask_each(
-            [Question(node, each.api, each.fields(chunk)) for node, chunk, each in chunks]
-        )
-        for (node, chunk, each), outcome in zip(chunks, outcomes, strict=True):
-            answered: Round[TopicPartition, Any] = Round()
-            error, message = ErrorCode.unknown_server_error, "does not tell of it"
-            if isinstance(outcome, Answer):
-                each.read(outcome.response, answered)
-            else:
-                error, message = refusing(outcome)
-            for tp in each.told.take(chunk, answered):
-                each.told.refuse(tp, f"topic {tp.topic}", error, f"its leader, broker {node}: {message}")
+        unknown = sorted({tp.topic for tp in partitions if not self._knows(tp)})
+        left = self._ask_only_broker(unknown, partitions, wanted)
+        if left is None:
+            asked: Round[str, Topic] = Round()
+            self._ask_topics(unknown, asked)
+            left = self._by_leader(partitions, asked, wanted[0].told)
+        requests = _Requests(left, wanted)
+        requests.take(self._brokers.ask_each(requests.questions()))
         for each in wanted:
             for tp, refusal in each.told.refused.items():
                 if refusal.error in OUTDATED:
                     self._topics.pop(tp.topic, None)
 
-    def _by_leader(self, partitions: Partitions, told: Round[TopicPartition, Value]) -> dict[int, Partitions]:
-        unknown = {tp.topic for tp in partitions if not self._knows(tp)}
+    def _ask_only_broker(
+        self, unknown: list[str], partitions: Partitions, wanted: Sequence[Wanted[Any]]
+    ) -> dict[int, Partitions] | None:
+        """Ask the only broker what it leads, and at once what is wanted of that; what others turn out to lead is left.
+
+        None if there are several, or it does not answer.
+        """
+        only = self._brokers.only_node
+        if only is None or not 0 < len(unknown) <= TOPICS_PER_REQUEST:
+            return None
+        requests = _Requests({only: partitions}, wanted)
+        topics, *outcomes = self._brokers.ask_each([Question(only, METADATA, _by_name(unknown)), *requests.questions()])
+        if not isinstance(topics, Answer):
+            return None
         asked: Round[str, Topic] = Round()
-        self._ask_topics(sorted(unknown), asked)
+        self._brokers.remember(topics.response)
+        self._take_topics(unknown, topics.response, asked)
+        by_leader = self._by_leader(partitions, asked, wanted[0].told)
+        requests.take(outcomes, only=set(by_leader.pop(only, ())))
+        return by_leader
+
+    def _by_leader(
+        self, partitions: Partitions, asked: Round[str, Topic], told: Round[TopicPartition, Any]
+    ) -> dict[int, Partitions]:
+        """The partitions that are led. Of others it is told why not: of those of unknown topics, what was `asked`."""
         by_leader: dict[int, Partitions] = defaultdict(list)
         for tp in partitions:
             topic = self._topics.get(tp.topic)
@@ -150,17 +163,19 @@ class Logs:
 
     def _ask_topics(self, names: list[str], told: Round[str, Topic]) -> None:
         for chunk in in_chunks(names, TOPICS_PER_REQUEST):
-            asked = [{"topic_id": None, "name": name} for name in chunk]
-            answered: Round[str, Topic] = Round()
-            for each in self._ask_metadata(topics=asked, allow_auto_topic_creation=False).topics:
-                if each.error_code in (ErrorCode.none, ErrorCode.leader_not_available) and each.partitions:
-                    answered.found[each.name] = _topic(each)
-                elif each.error_code is not ErrorCode.none:
-                    answered.refuse(each.name, f"topic {each.name}", each.error_code)
-            for name in told.take(chunk, answered):
-                told.refuse(name, f"topic {name}", ErrorCode.unknown_server_error, NOTHING_TOLD)
-            for name in chunk:
-                self._topics.pop(name, None)
+            self._take_topics(chunk, self._ask_metadata(**_by_name(chunk)), told)
+
+    def _take_topics(self, names: list[str], metadata: Any, told: Round[str, Topic]) -> None:
+        answered: Round[str, Topic] = Round()
+        for each in metadata.topics:
+            if each.error_code in (ErrorCode.none, ErrorCode.leader_not_available) and each.partitions:
+                answered.found[each.name] = _topic(each)
+            elif each.error_code is not ErrorCode.none:
+                answered.refuse(each.name, f"topic {each.name}", each.error_code)
+        for name in told.take(names, answered):
+            told.refuse(name, f"topic {name}", ErrorCode.unknown_server_error, NOTHING_TOLD)
+        for name in names:
+            self._topics.pop(name, None)
         self._topics |= told.found
 
     def _all_topics(self) -> Answers[str, Topic]:
@@ -172,6 +187,35 @@ class Logs:
         response = self._brokers.ask_any(METADATA, **values).response
         self._brokers.remember(response)  # a leader may be a broker that was not there before
         return response
+
+
+class _Requests:
+    """What is wanted of leaders, in requests of so many partitions each."""
+
+    def __init__(self, by_leader: Mapping[int, Partitions], wanted: Sequence[Wanted[Any]]) -> None:
+        self._chunks = [
+            (node, chunk, each) for node, own in by_leader.items() for each in wanted for chunk in each.chunks(own)
+        ]
+
+    def questions(self) -> list[Question]:
+        return [Question(node, each.api, each.fields(chunk)) for node, chunk, each in self._chunks]
+
+    def take(self, outcomes: Sequence[Outcome], *, only: Collection[TopicPartition] | None = None) -> None:
+        """What was answered, of all partitions or `only` these."""
+        for (node, chunk, each), outcome in zip(self._chunks, outcomes, strict=True):
+            answered: Round[TopicPartition, Any] = Round()
+            error, message = ErrorCode.unknown_server_error, "does not tell of it"
+            if isinstance(outcome, Answer):
+                each.read(outcome.response, answered)
+            else:
+                error, message = refusing(outcome)
+            for tp in each.told.take(chunk if only is None else [tp for tp in chunk if tp in only], answered):
+                each.told.refuse(tp, f"topic {tp.topic}", error, f"its leader, broker {node}: {message}")
+
+
+def _by_name(topics: list[str]) -> dict[str, Any]:
+    asked = [{"topic_id": None, "name": name} for name in topics]
+    return {"topics": asked, "allow_auto_topic_creation": False}
 
 
 def _offsets_at(told: Offsets, timestamp: Callable[[TopicPartition], int]) -> Wanted[FoundOffset]:

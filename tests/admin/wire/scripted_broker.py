@@ -152,6 +152,8 @@ class ScriptedBroker:
         ]
 
     def find_coordinators(self, request: Any) -> Mapping[str, Any]:
+        if hasattr(request, "key"):  # before version 4
+            return self.coordinator(request.key)
         return {"coordinators": [self.coordinator(key) for key in request.coordinator_keys]}
 
     def coordinator(self, group: str, node: int | None = None) -> dict[str, Any]:

@@ -121,6 +121,44 @@ def test_who_has_listed_a_group_is_asked_for_it_and_if_it_has_moved_on_its_new_c
     assert broker.asked[FIND_COORDINATOR] == 1
 
 
+# A group that is known before the cluster is met
+
+
+@pytest.fixture
+def usual_commits(broker: ScriptedBroker) -> None:
+    broker.answers[OFFSET_FETCH] = lambda request: {"groups": [committed(each.group_id) for each in request.groups]}
+
+
+@pytest.mark.usefixtures("usual_commits")
+def test_the_coordinator_of_a_group_is_asked_for_together_with_who_is_there(broker: ScriptedBroker) -> None:
+    cluster = WireCluster(connection(broker.address), about=["a"])
+    assert broker.asked[FIND_COORDINATOR] == 1
+    assert cluster.describe_with_commits(["a"])[0].found.keys() == {"a"}
+    assert broker.asked[FIND_COORDINATOR] == 1
+    cluster.close()
+
+
+@pytest.mark.usefixtures("usual_commits")
+@pytest.mark.parametrize("odd", [{"error_code": NOT_AVAILABLE, "node_id": -1}, {"node_id": 7}], ids=["none", "unknown"])
+def test_where_none_is_told_then_it_is_asked_for_again(broker: ScriptedBroker, odd: dict[str, Any]) -> None:
+    usual = broker.answers[FIND_COORDINATOR]
+    early: dict[str, Any] = {"error_code": ErrorCode.none, "host": "", "port": 0} | odd
+    broker.answers[FIND_COORDINATOR] = lambda request: early if hasattr(request, "key") else usual(request)
+    cluster = WireCluster(connection(broker.address), about=["a"])
+    assert cluster.describe_with_commits(["a"])[0].found.keys() == {"a"}
+    assert broker.asked[FIND_COORDINATOR] == 2
+    cluster.close()
+
+
+@pytest.mark.usefixtures("usual_commits")
+def test_a_broker_that_cannot_be_asked_so_early_is_asked_later(broker: ScriptedBroker) -> None:
+    broker.oldest[FIND_COORDINATOR] = 1
+    cluster = WireCluster(connection(broker.address), about=["a"])
+    assert broker.asked[FIND_COORDINATOR] == 0
+    assert cluster.describe_with_commits(["a"])[0].found.keys() == {"a"}
+    cluster.close()
+
+
 # Commits, asked for beside the groups
 
 

@@ -1,13 +1,13 @@
 """Topics that change while they are watched, and answers that are not as a broker gives them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from kcoord.admin.model import Bounds, TopicPartition
 from kcoord.admin.wire import times
-from kcoord.admin.wire.brokers import Brokers
+from kcoord.admin.wire.brokers import Brokers, Outcome, Question, _Link
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.admin.wire.logs import Logs
 from kcoord.errors import ErrorCode
@@ -72,6 +72,58 @@ def test_a_leader_that_is_new_to_the_cluster_is_asked(broker: ScriptedBroker, lo
         broker.brokers[2] = (newcomer.host, newcomer.port)
         broker.topics["orders"] = newcomer.topics["orders"] = {0: 1, 1: 2}
         assert logs.bounds([tp(1)]).found == {tp(1): Bounds(0, 20)}
+
+
+# One broker
+
+
+@pytest.fixture
+def trips(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What is asked at once, each time."""
+    trips: list[list[str]] = []
+    original = _Link.ask_all
+
+    def ask_all(link: _Link, questions: Sequence[Question]) -> list[Outcome]:
+        trips.append([question.api.name for question in questions])
+        return original(link, questions)
+
+    monkeypatch.setattr(_Link, "ask_all", ask_all)
+    return trips
+
+
+def test_the_only_broker_is_asked_at_once_what_it_leads_and_what_is_wanted_of_that(
+    logs: Logs, trips: list[list[str]]
+) -> None:
+    bounds = logs.bounds([tp(0), tp(0, "gone"), tp(7)])
+    assert trips == [["Metadata", "ListOffsets", "ListOffsets"]]
+    assert bounds.found == {tp(0): OURS}
+    assert [str(refusal) for refusal in bounds.refused] == [
+        "topic gone: UNKNOWN_TOPIC_OR_PARTITION",
+        "partition orders-7: UNKNOWN_TOPIC_OR_PARTITION",
+    ]
+    for _ in range(2):
+        logs.bounds([tp(0)])
+    assert trips[2:] == [["ListOffsets", "ListOffsets"]], "a topic that is known is not asked for"
+
+
+def test_of_several_brokers_each_is_asked_for_what_it_leads(
+    broker: ScriptedBroker, logs: Logs, trips: list[list[str]]
+) -> None:
+    with ScriptedBroker(node_id=2) as other:
+        broker.brokers[2] = (other.host, other.port)
+        broker.topics["orders"] = other.topics["orders"] = {0: 1, 1: 2}
+        assert logs.bounds([tp(0), tp(1)]).found == {tp(0): OURS, tp(1): Bounds(0, 20)}, "the other was not known"
+        assert trips == [["Metadata", "ListOffsets", "ListOffsets"], ["ListOffsets", "ListOffsets"]]
+        trips.clear()
+        broker.topics["paid"] = other.topics["paid"] = {0: 2}
+        assert logs.bounds([tp(0, "paid")]).found == {tp(0, "paid"): Bounds(0, 20)}
+        assert trips == [["Metadata"], ["ListOffsets", "ListOffsets"]]
+
+
+def test_an_only_broker_that_hangs_up_is_asked_again(broker: ScriptedBroker, logs: Logs) -> None:
+    usual = broker.answers[METADATA]
+    broker.answers[METADATA] = lambda request: None if broker.asked[METADATA] == 2 else usual(request)
+    assert logs.bounds([tp(0)]).found == {tp(0): OURS}
 
 
 # Odd answers
