@@ -4,10 +4,11 @@ A thousand groups have tens of thousands of offsets. Who adds up their lag looks
 `Committed` of each is made only for who does.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import repeat
-from typing import Final, NamedTuple
+from operator import attrgetter, itemgetter
+from typing import Any, Final, NamedTuple
 
 from kcoord.admin.model import Committed, TopicPartition, by_topic, rows_of
 
@@ -31,11 +32,9 @@ class Commits(Mapping[TopicPartition, Committed]):
     def __init__(self, topics: Sequence[TopicCommits] = ()) -> None:
         self.topics = topics
 
-    @property
-    def is_in_order(self) -> bool:
-        """Whether the columns are in order of topic and number, as brokers tell them most often."""
-        names = [each.topic for each in self.topics]
-        return names == sorted(names) and all(list(each.partitions) == sorted(each.partitions) for each in self.topics)
+    def in_order(self) -> "Commits":
+        """The same in order of topic and number. Brokers tell it in any."""
+        return Commits(sorted(map(_in_order, self.topics), key=attrgetter("topic")))
 
     @cached_property
     def by_partition(self) -> dict[TopicPartition, Committed]:
@@ -58,6 +57,21 @@ class Commits(Mapping[TopicPartition, Committed]):
 
     def __repr__(self) -> str:
         return f"Commits({self.by_partition!r})"
+
+
+def _in_order(told: TopicCommits) -> TopicCommits:
+    pick = _picking(tuple(told.partitions))
+    if pick is None:
+        return told
+    columns: list[Any] = [column and pick(column) for column in told[1:]]
+    return TopicCommits(told.topic, *columns)
+
+
+@lru_cache(maxsize=256)  # groups that commit for the same partitions are told in the same order
+def _picking(partitions: tuple[int, ...]) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
+    """Puts a column in order of these; None if it is."""
+    order = sorted(range(len(partitions)), key=partitions.__getitem__)
+    return itemgetter(*order) if order != list(range(len(order))) else None
 
 
 def commits_of(offsets: Mapping[TopicPartition, Committed]) -> Commits:

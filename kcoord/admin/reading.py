@@ -32,10 +32,10 @@ def look(
     seen = {}
     for name, group in read.groups.items():
         commits = read.commits.get(name, Commits())
-        if times or group.owners or not commits.is_in_order:
+        if times or group.owners:
             seen[name] = _seen(group, commits, read.bounds, times)
         else:
-            seen[name] = SeenGroup(group=group, partitions=Unowned(commits, by_topic))
+            seen[name] = SeenGroup(group=group, partitions=Unowned(commits.in_order(), by_topic))
     return Look(at=at, groups=seen, refused=tuple(dict.fromkeys(refused)))
 
 

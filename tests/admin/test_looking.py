@@ -123,7 +123,7 @@ def test_partitions_that_nobody_owns_are_the_same_in_columns(
         seen_partition(each, offsets[each], Bounds(0, ends[each]) if each in ends else None, None)
         for each in sorted(offsets)
     ]
-    columns = Unowned(commits_of(dict(sorted(offsets.items()))), bounds_by_topic(ends))
+    columns = Unowned(commits_of(offsets).in_order(), bounds_by_topic(ends))
 
     assert list(columns) == one_by_one
     assert len(columns) == len(one_by_one)
