@@ -3,8 +3,10 @@
 import socket
 import time
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
 from kcoord.wire.asking import AskingOf, by_kio
 from kcoord.wire.connect_errors import CannotConnect, Disconnected, NoAnswer, NotTls, Unreachable, address, in_one_line
@@ -17,11 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "Disconnected"]
 
+Read = TypeVar("Read")
+
 _PRODUCE, _API_VERSIONS = 0, 18
 _TLS_ALERT: Final = b"\x15\x03"
 """As the length of a frame it would be 350 MB: no first answer is so long."""
 _MOST_BYTES: Final = 256 * 1024 * 1024
 """Of one response: no answer to what is asked here is so long, and nobody may fill the memory."""
+_MOST_TO_PLACE: Final = 16 * 1024 * 1024
+"""Of a frame: its memory is taken at once, on the word of a length."""
 _AT_ONCE: Final = 1 << 15
 """Bytes. For more, each call would be given fresh memory by the system, which takes longer than more calls do."""
 
@@ -102,23 +108,46 @@ class Client:
         """The next frame, without its length. Raises Disconnected where the server hung up."""
         deadline = time.monotonic() + self._timeout
         while not self._frames:
-            try:
-                if time.monotonic() > deadline:  # it sends a little now and then, so that recv does not time out
-                    raise TimeoutError
-                chunk = self._socket.recv(_AT_ONCE)
-            except OSError as error:
-                self._fail(error)
+            chunk = self._wait(partial(self._socket.recv, _AT_ONCE), deadline)
             if not chunk or (not self._is_accepted and chunk.startswith(_TLS_ALERT)):
                 self._closed()
             self._frames = self._splitter.feed(chunk)
             if self._splitter.broken:
                 raise self._splitter.broken
+            if not self._frames and _AT_ONCE < self._splitter.missing_bytes <= _MOST_TO_PLACE:
+                self._frames = [self._receive_rest(deadline)]
         if self._awaited:
             self._awaited.popleft()
         return self._frames.pop(0)
 
+    def _receive_rest(self, deadline: float) -> bytes:
+        """Of a large frame, all of it: read to its place, as all memory that it passes on the way takes time to get."""
+        missing = self._splitter.missing_bytes
+        begun = self._splitter.hand_over()
+        frame = bytearray(len(begun) + missing)
+        frame[: len(begun)] = begun
+        whole = memoryview(frame)
+        try:
+            while missing:
+                read = self._wait(partial(self._socket.recv_into, whole[-missing:]), deadline)
+                if not read:
+                    self._closed()
+                missing -= read
+        except BaseException:
+            self.close()  # what came of it is gone
+            raise
+        return bytes(frame)
+
     def close(self) -> None:
         self._socket.close()
+
+    def _wait(self, read: Callable[[], Read], deadline: float) -> Read:
+        try:
+            if time.monotonic() > deadline:  # it sends a little now and then, so that reading does not time out
+                raise TimeoutError
+            return read()
+        except OSError as error:
+            self._fail(error)
 
     def _send(self, content: bytes) -> None:
         try:

@@ -41,6 +41,18 @@ class FrameSplitter:
         """How many bytes of an unfinished frame are kept."""
         return len(self._held)
 
+    @property
+    def missing_bytes(self) -> int:
+        """How many are to come of the frame whose beginning is kept, as its length has it."""
+        return self._needed - len(self._held) if len(self._held) >= LENGTH_BYTES else 0
+
+    def hand_over(self) -> bytes:
+        """What is kept of an unfinished frame, without its length: the rest is for the caller to put behind it."""
+        held = bytes(self._held[LENGTH_BYTES:])
+        self._held.clear()
+        self.is_amidst = False
+        return held
+
     def feed(self, chunk: bytes) -> list[bytes]:
         """The frames that this chunk completes."""
         if self.broken:

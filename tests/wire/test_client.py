@@ -80,6 +80,43 @@ def test_a_server_that_hangs_up_is_told_by_its_address() -> None:
     assert str(caught.value) == f"127.0.0.1:{port} closed the connection"
 
 
+LARGE = bytes(range(256)) * 4096
+
+
+def test_large_answers_come_whole_however_they_are_cut_and_so_does_what_follows() -> None:
+    def send(accepted: socket.socket) -> None:
+        stream = b"".join(len(each).to_bytes(4) + each for each in (b"a", LARGE, b"b", LARGE, LARGE, b"c"))
+        for start in range(0, len(stream), 70_001):
+            accepted.sendall(stream[start : start + 70_001])
+
+    with listening() as (server, port), Client("127.0.0.1", port) as client:
+        accepted, _ = server.accept()
+        sending = threading.Thread(target=send, args=(accepted,))
+        sending.start()
+        came = [client.receive_frame() for _ in range(6)]
+        sending.join()
+        accepted.close()
+    assert came == [b"a", LARGE, b"b", LARGE, LARGE, b"c"]
+
+
+def test_a_server_that_hangs_up_in_a_large_answer_is_told_so() -> None:
+    with listening() as (server, port), Client("127.0.0.1", port) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            accepted.sendall(len(LARGE).to_bytes(4) + LARGE[:40_000])
+        with pytest.raises(Disconnected, match="closed the connection"):
+            client.receive_frame()
+
+
+def test_a_server_that_stops_in_a_large_answer_is_given_up() -> None:
+    with listening() as (server, port), Client("127.0.0.1", port, timeout=0.2) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            accepted.sendall(len(LARGE).to_bytes(4) + LARGE[:40_000])
+            with pytest.raises(NoAnswer, match=r"did not answer within 0\.2 s"):
+                client.receive_frame()
+
+
 def test_an_alert_of_tls_is_not_taken_for_a_frame_of_350_mb() -> None:
     with listening() as (server, port), Client("127.0.0.1", port, timeout=60) as client:
         accepted, _ = server.accept()

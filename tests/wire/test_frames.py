@@ -58,6 +58,18 @@ def test_only_what_has_arrived_is_held_whatever_the_length_claims() -> None:
     assert splitter.held_bytes == 7
 
 
+def test_an_unfinished_frame_is_handed_over_to_who_reads_the_rest() -> None:
+    splitter = FrameSplitter(1000)
+    assert splitter.missing_bytes == 0
+    assert splitter.feed(framed([b"good"]) + b"\0\0\0") == [b"good"]
+    assert splitter.missing_bytes == 0, "its length is not known yet"
+    assert splitter.feed(b"\x0aabc") == []
+    assert splitter.missing_bytes == 7
+    assert splitter.hand_over() == b"abc"
+    assert (splitter.missing_bytes, splitter.held_bytes, splitter.is_amidst) == (0, 0, False)
+    assert splitter.feed(framed([b"next"])) == [b"next"]
+
+
 def test_large_parts_of_a_frame_are_not_copied_and_small_ones_are_joined() -> None:
     large = bytes(100_000)
     pieces = frame_pieces([b"a", b"b", large, b"c", b"d"])
