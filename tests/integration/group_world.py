@@ -9,6 +9,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.integration.committing import commit
+
 DEADLINE = 60.0
 HOUR = 3_600_000
 
@@ -105,5 +107,5 @@ def _name(tp: TopicPartition) -> tuple[str, int]:
 
 def _commit_as_nobody(client: Mapping[str, str], group: str, offsets: Sequence[tuple[str, int, int]]) -> None:
     consumer = Consumer({**client, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(*offset) for offset in offsets], asynchronous=False)
+    commit(consumer, [TopicPartition(*offset) for offset in offsets])
     consumer.close()

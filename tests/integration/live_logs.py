@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.integration.committing import commit
 from tests.integration.log_dump_scene import until
 from tests.pipeline.told import Rows, decoded
 
@@ -39,7 +40,7 @@ class LogScene:
     def commit(self, group: str, topic: str, *, times: int = 1) -> None:
         with self._consumer(group) as consumer:
             for number in range(times):
-                consumer.commit(offsets=_offsets(topic, number), asynchronous=False)
+                commit(consumer, _offsets(topic, number))
 
     def join(self, group: str, topic: str, **settings: Any) -> None:
         """A member comes and goes."""
