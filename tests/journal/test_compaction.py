@@ -1,27 +1,14 @@
 """Compaction a step at a time: the log goes on meanwhile, and is as it was until all is there."""
 
-from collections.abc import Callable, Iterator
-from uuid import UUID
-
 import pytest
 
-from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, NodeId
-from kcoord.broker.partition_log import PartitionLog
-from kcoord.broker.store import MemoryStore, PassingStorage
-from kcoord.groups.coordinator import Coordinator
+from kcoord.broker.store import MemoryStore
 from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, OffsetsStored, Record
 from kcoord.journal import compaction
-from kcoord.journal.compaction import Compacted, compact, is_worth_compacting
-from kcoord.journal.decoding import FactReader, Unreadable
-from kcoord.journal.group_log import GroupLog
-from kcoord.server.cluster_topics import ClusterTopics
-from kcoord.settings import Settings
+from kcoord.journal.compaction import is_worth_compacting
 from kcoord.wire.batches import BadBatch, split
 from tests.groups import invariants
-
-NODE = NodeId(1)
-NOW_MS = 1_700_000_000_000
-DAY_MS = 86_400_000
+from tests.journal.one_partition import DAY_MS, NOW_MS, OnePartition
 
 
 class CountedStore(MemoryStore):
@@ -42,20 +29,9 @@ class CountedStore(MemoryStore):
         super().delete()
 
 
-class Journal:
-    """A log of groups in one partition."""
-
+class Journal(OnePartition):
     def __init__(self) -> None:
-        self.cluster = Cluster(
-            cluster_id="c",
-            nodes=[Node(node_id=NODE, host="host", port=1)],
-            settings=Settings(),
-            fresh_id=lambda: UUID(int=1),
-            storage=PassingStorage(CountedStore),
-        )
-        self.cluster.create_topic(OFFSETS_TOPIC, [(NODE,)], {"cleanup.policy": "compact"}, NOW_MS)
-        self.groups = GroupLog(self.cluster)
-        self.log: PartitionLog = self.groups.partitions[0].log
+        super().__init__(CountedStore)
 
     def keep(self, *records: Record, at_ms: int = NOW_MS) -> None:
         self.groups.append(records, at_ms)
@@ -66,14 +42,6 @@ class Journal:
         self.keep(
             OffsetsStored(group_id, "t", lines, [offset] * partitions, [-1] * partitions, [""] * partitions, NOW_MS)
         )
-
-    def read(self) -> Coordinator:
-        coordinator = Coordinator(settings=Settings(), topics=ClusterTopics(self.cluster), fresh_id=str)
-        for facts in self.groups.read(0, FactReader()):
-            for fact in facts:
-                assert not isinstance(fact, Unreadable)
-                coordinator.replay(fact)
-        return coordinator
 
     def records(self) -> int:
         content = self.log.read(self.log.start_offset, max_bytes=1 << 30)
@@ -99,26 +67,9 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
     return journal
 
 
-Finish = Callable[[], Compacted]
-
-
-def steps(journal: Journal, now_ms: int = NOW_MS) -> Iterator[None]:
-    return compact(journal.log, journal.groups.overtaken_in(0), now_ms=now_ms, delete_retention_ms=DAY_MS)
-
-
-def run(journal: Journal, now_ms: int = NOW_MS) -> Compacted:
-    going = steps(journal, now_ms)
-    while True:
-        try:
-            next(going)
-        except StopIteration as end:
-            outcome: Compacted = end.value
-            return outcome
-
-
 def test_what_is_read_from_the_compacted_log_is_what_was_read_before(journal: Journal) -> None:
     before, end_offset = journal.read(), journal.log.end_offset
-    outcome = run(journal)
+    outcome = journal.compact()
     invariants.check_same(journal.read().groups, before.groups)
     assert journal.records() == 3 * 3 + 4, "the last of each key, tombstones among them"
     assert journal.log.end_offset == end_offset
@@ -126,7 +77,7 @@ def test_what_is_read_from_the_compacted_log_is_what_was_read_before(journal: Jo
 
 
 def test_tombstones_go_once_everybody_could_have_seen_them(journal: Journal) -> None:
-    run(journal)
+    journal.compact()
     run_again(journal, NOW_MS + DAY_MS - 1)
     assert journal.records() == 3 * 3 + 4 + 1
     run_again(journal, NOW_MS + DAY_MS)
@@ -137,32 +88,32 @@ def test_tombstones_go_once_everybody_could_have_seen_them(journal: Journal) -> 
 def run_again(journal: Journal, now_ms: int) -> None:
     """With something new, as there is nothing to do otherwise."""
     journal.keep(GroupDeleted(group_id="nobody's"), at_ms=now_ms)
-    run(journal, now_ms)
+    journal.compact(now_ms)
 
 
 def test_what_comes_meanwhile_is_kept(journal: Journal) -> None:
-    going, more = steps(journal), 0
+    going, more = journal.steps(), 0
     for _ in going:
         journal.commit("group-0", 1000 + more)
         more += 1
     assert more > 5
     assert journal.read().groups["group-0"].offsets["t"][0][0] == 1000 + more - 1
-    run(journal)
+    journal.compact()
     assert journal.read().groups["group-0"].offsets["t"][0][0] == 1000 + more - 1
 
 
 def test_it_can_be_dropped_at_any_step(journal: Journal) -> None:
     before, size = journal.read(), journal.log.size
-    total = sum(1 for _ in steps(journal))
+    total = sum(1 for _ in journal.steps())
     for stop in range(total + 1):
         fresh = Journal()
         for offset in range(50):
             fresh.commit(f"group-{offset % 3}", offset)
         before, size, deleted = fresh.read(), fresh.log.size, CountedStore.deleted
-        going = steps(fresh)
+        going = fresh.steps()
         for _, _ in zip(range(stop), going, strict=False):
             pass
-        going.close()  # type: ignore[attr-defined]
+        going.close()
         invariants.check_same(fresh.read().groups, before.groups)
         assert fresh.log.size == size or stop >= total - 1
         assert CountedStore.deleted >= deleted
@@ -174,12 +125,12 @@ def test_a_disk_that_fails_leaves_the_log_as_it_was(journal: Journal, monkeypatc
     before, size = journal.read(), journal.log.size
     monkeypatch.setattr(CountedStore, "fails_after", CountedStore.appends + 1)
     with pytest.raises(OSError, match="no space left"):
-        run(journal)
+        journal.compact()
     assert CountedStore.deleted == 1, "what was written of the replacement"
     monkeypatch.setattr(CountedStore, "fails_after", 10**9)
     assert journal.log.size == size
     invariants.check_same(journal.read().groups, before.groups)
-    run(journal)
+    journal.compact()
     invariants.check_same(journal.read().groups, before.groups)
 
 
@@ -188,13 +139,13 @@ def test_what_is_damaged_is_not_written_anew_as_sound(journal: Journal) -> None:
     assert isinstance(store, MemoryStore)
     store._bytes[200] ^= 1
     with pytest.raises(BadBatch, match="corrupt"):
-        run(journal)
+        journal.compact()
 
 
 def test_a_log_is_worth_compacting_when_half_of_it_is_new(journal: Journal) -> None:
     assert is_worth_compacting(journal.log, least_new_bytes=1000)
     assert not is_worth_compacting(journal.log, least_new_bytes=1_000_000)
-    run(journal)
+    journal.compact()
     assert not is_worth_compacting(journal.log, least_new_bytes=1)
     compacted = journal.log.size
     while journal.log.size < 2 * compacted:
@@ -208,7 +159,7 @@ def test_it_is_compacted_again_and_again_without_growing(journal: Journal) -> No
     for round_ in range(5):
         for offset in range(40):
             journal.commit(f"group-{offset % 3}", round_ * 1000 + offset)
-        sizes.append(run(journal).bytes_after)
+        sizes.append(journal.compact().bytes_after)
     assert max(sizes[1:]) <= sizes[0] + 500
     assert len(journal.log.segments) == 2
     assert journal.read().groups["group-0"].offsets["t"][0][0] == 4039

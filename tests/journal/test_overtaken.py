@@ -1,26 +1,19 @@
 """What compaction need not read: batches of which every commit was followed by one to the same places."""
 
 from dataclasses import replace
-from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, NodeId
-from kcoord.broker.store import MemoryStore, PassingStorage
-from kcoord.groups.coordinator import Coordinator
+from kcoord.broker.store import MemoryStore
 from kcoord.groups.records import GroupDeleted, OffsetDeleted, OffsetsStored, Record, StoredAgain, UsualPlaces
 from kcoord.journal import compaction, overtaken
-from kcoord.journal.compaction import Compacted, compact
-from kcoord.journal.decoding import FactReader, Unreadable
 from kcoord.journal.group_log import GroupLog
 from kcoord.journal.overtaken import Overtaken, Trail
-from kcoord.server.cluster_topics import ClusterTopics
-from kcoord.settings import Settings
 from tests.groups import invariants
+from tests.journal.one_partition import DAY_MS, NOW_MS, OnePartition
 
-NODE, NOW_MS, DAY_MS = NodeId(1), 1_700_000_000_000, 86_400_000
 NOBODYS = GroupDeleted(group_id="nobody's")
 
 
@@ -41,20 +34,11 @@ class WatchedStore(MemoryStore):
         return content
 
 
-class Journal:
-    """A log of groups in one partition, and what was kept in it."""
+class Journal(OnePartition):
+    """And what was kept in it."""
 
     def __init__(self) -> None:
-        self.cluster = Cluster(
-            cluster_id="c",
-            nodes=[Node(node_id=NODE, host="host", port=1)],
-            settings=Settings(),
-            fresh_id=lambda: UUID(int=1),
-            storage=PassingStorage(WatchedStore),
-        )
-        self.cluster.create_topic(OFFSETS_TOPIC, [(NODE,)], {"cleanup.policy": "compact"}, NOW_MS)
-        self.groups = GroupLog(self.cluster)
-        self.log = self.groups.partitions[0].log
+        super().__init__(WatchedStore)
         self._waiting: list[Record] = []
         self.kept = self.coordinator()
 
@@ -70,25 +54,8 @@ class Journal:
             self.kept.replay(record)
         return True
 
-    def compact(self, now_ms: int = NOW_MS) -> Compacted:
-        going = compact(self.log, self.groups.overtaken_in(0), now_ms=now_ms, delete_retention_ms=DAY_MS)
-        while True:
-            try:
-                next(going)
-            except StopIteration as end:
-                outcome: Compacted = end.value
-                return outcome
-
     def check(self) -> None:
-        read = self.coordinator()
-        for facts in self.groups.read(0, FactReader()):
-            for fact in facts:
-                assert not isinstance(fact, Unreadable)
-                read.replay(fact)
-        invariants.check_same(read.groups, self.kept.groups)
-
-    def coordinator(self) -> Coordinator:
-        return Coordinator(settings=Settings(), topics=ClusterTopics(self.cluster), fresh_id=str)
+        invariants.check_same(self.read().groups, self.kept.groups)
 
 
 @pytest.fixture(autouse=True)
@@ -193,7 +160,7 @@ def test_a_log_that_loses_segments_meanwhile_is_not_replaced(journal: Journal) -
     journal.log.settings = replace(journal.log.settings, is_deletable=True)
     journal.add(again(PLACES[0], 1))
     assert journal.flush()
-    going = compact(journal.log, journal.groups.overtaken_in(0), now_ms=NOW_MS, delete_retention_ms=DAY_MS)
+    going = journal.steps()
     next(going)
     assert journal.log.enforce_retention(NOW_MS + 10 * DAY_MS) == 1
     journal.kept = journal.coordinator()
@@ -210,7 +177,7 @@ def test_several_segments_are_compacted_though_some_were_to_be_before(journal: J
         for offset in range(40):
             journal.add(again(PLACES[offset % 5], 100 * part + offset))
             assert journal.flush()
-        dropped = compact(journal.log, journal.groups.overtaken_in(0), now_ms=NOW_MS, delete_retention_ms=DAY_MS)
+        dropped = journal.steps()
         next(dropped)
         dropped.close()
     assert len(journal.log.segments) == 4
