@@ -10,6 +10,7 @@ from .printable import char_width, width
 
 _MARK: Final = r"(?:[;/|_-]|[,.:](?!\d))"
 """What a part may end in. Not within 2,000 or 10.0.0.7: half a number is another number."""
+_WORDS: Final = re.compile(rf"[^ ]+?(?:{_MARK}|(?= )|$)")
 
 
 def fold(text: str, room: int) -> list[str]:
@@ -23,6 +24,11 @@ def fold(text: str, room: int) -> list[str]:
         parts.append(text[:cut].rstrip())
         text = text[cut:].lstrip()
     return [*parts, text]
+
+
+def longest_word(text: str) -> int:
+    """How wide the widest part is that cannot be broken at a blank or after a mark."""
+    return max(map(width, _WORDS.findall(text)), default=0)
 
 
 def fill(words: Iterable[str], room: int) -> list[str]:

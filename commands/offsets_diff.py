@@ -17,7 +17,7 @@ from kcoord.admin.offsets.plan_files import committed_document
 from kcoord.admin.opening import open_cluster
 from kcoord.admin.saying import say_count
 
-from .cluster_places import is_place, place_connection
+from .cluster_places import FORMS, is_place, place_connection
 from .connection_options import connection_options
 from .output import Cell, Column, Table, output_of, output_options, show, talk
 
@@ -65,7 +65,10 @@ def _of_file(side: str, groups: tuple[str, ...]) -> Side | None:
     """None if it names a cluster."""
     if is_place(side):
         return None
-    text = sys.stdin.read() if side == "-" else read_text(Path(side))
+    try:
+        text = sys.stdin.read() if side == "-" else read_text(Path(side))
+    except FileNotFoundError:
+        raise click.ClickException(f"{side}: no such file; a cluster is written {FORMS}") from None
     lines = read_offsets(text, side, group=groups[0] if len(groups) == 1 else None)
     return Side([line for line in lines if not groups or line.group in groups])
 

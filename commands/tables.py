@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import chain, islice, repeat, zip_longest
 from typing import Final, Literal, NamedTuple, overload
 
-from .folding import fill, fill_facts, fold
+from .folding import fill, fill_facts, fold, longest_word
 from .printable import printable, width
 
 GAP: Final = "  "
@@ -20,6 +20,8 @@ COMFORTABLE: Final = 16
 """Columns of text are not folded into less, so that states, types and addresses are never broken."""
 TIGHT: Final = (8, 4)
 """Where that does not fit, they are folded into no less than the first; on small screens, than the second."""
+LONG_WORD: Final = 24
+"""What no column breaks while others can be folded between words: ids of 22 characters, and most names."""
 _HEADER_WORDS: Final = re.compile(r"[^ _-]*[ _-]?")
 
 _STYLES: Final = {
@@ -197,6 +199,11 @@ class _Laid:
         values = self.widest if self.is_right else min(self.widest, least)
         return max([values, *(width(word.rstrip()) for word in self.header)])
 
+    @cached_property
+    def longest_word(self) -> int:
+        """As wide as what none of its texts can be broken within, unless that asks for too much room."""
+        return 0 if self.is_right else min(max(map(longest_word, self.texts), default=0), LONG_WORD)
+
     @property
     def tight(self) -> int:
         """As wide as its values and the lines of its header are, once that is folded into the column's width."""
@@ -288,12 +295,16 @@ def _fitted(columns: list[_Laid], screen: Screen) -> list[_Laid]:
 
 
 def _fold_into(columns: Sequence[_Laid], room: int | None, least: int) -> bool:
-    """Give the columns widths that fit, if they can be had without folding text into less than that."""
+    """Give the columns widths that fit, if they can be had without folding text into less than that; where there is
+    room for it, words stay whole."""
     assert room is not None, "what has all the room fits"
     room -= len(GAP) * (len(columns) - 1)
-    bounds = [(column.narrowest(least), column.width) for column in columns]
-    if sum(narrowest for narrowest, _ in bounds) > room:
+    narrowest = [column.narrowest(max(least, column.longest_word)) for column in columns]
+    if sum(narrowest) > room:
+        narrowest = [column.narrowest(least) for column in columns]
+    if sum(narrowest) > room:
         return False
+    bounds = [(least_wide, column.width) for least_wide, column in zip(narrowest, columns, strict=True)]
     for column, fitted in zip(columns, _leveled(bounds, room), strict=True):
         column.width = fitted
     # A header in two lines may leave its numbers more room than they take: text can have it.

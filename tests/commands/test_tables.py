@@ -131,6 +131,26 @@ def test_states_types_and_addresses_are_not_broken_while_there_are_longer_names_
     ]
 
 
+def test_an_id_is_not_broken_while_there_are_words_to_fold_between() -> None:
+    columns = [Column("MEMBER-ID"), Column("COUNT"), Column("ASSIGNMENT")]
+    rows = [("GrfwiLiQT0CY4OOwQCvr3Q", 3, "orders 0; payments 0-1")]
+    assert lines(columns, rows, width=50) == [
+        "MEMBER-ID               COUNT  ASSIGNMENT",
+        "GrfwiLiQT0CY4OOwQCvr3Q      3  orders 0; payments",
+        "                               0-1",
+    ]
+
+
+def test_an_id_is_broken_where_there_is_no_room_for_it() -> None:
+    columns = [Column("MEMBER-ID"), Column("COUNT"), Column("ASSIGNMENT")]
+    rows = [("GrfwiLiQT0CY4OOwQCvr3Q", 3, "orders 0; payments 0-1")]
+    assert lines(columns, rows, width=44) == [
+        "MEMBER-ID           COUNT  ASSIGNMENT",
+        "GrfwiLiQT0CY4OOwQC      3  orders 0;",
+        "vr3Q                       payments 0-1",
+    ]
+
+
 def test_a_spare_column_is_left_out_before_others_are_broken_to_pieces() -> None:
     columns = [Column("TOPIC"), Column("HOST", spare=True), Column("LAG"), Column("INSTANCE-ID")]
     rows = [("orders-of-the-warehouse", "/127.0.0.1", 12, "static-instance-1")]

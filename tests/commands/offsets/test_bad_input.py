@@ -50,7 +50,10 @@ def test_a_usage_error_says_what_is_wrong_and_exits_2(arguments: list[str], said
         (["reset", "g", "--to", "5", "--topic", "orders:0,7-8"], "has no partition orders-7, no partition orders-8"),
         (["reset", "nobody", "--to", "5", "--all-topics"], "it has committed nothing: name topics with --topic"),
         (["reset", "--regex", "^no-such", "--to", "5", "--all-topics"], "no group matches '^no-such'"),
-        (["diff", "missing.jsonl", "cluster:"], "missing.jsonl: No such file or directory"),
+        (
+            ["diff", "missing.jsonl", "cluster:"],
+            "missing.jsonl: no such file; a cluster is written cluster:, context:NAME or broker:HOST:PORT",
+        ),
         (["diff", "context:nowhere", "cluster:"], "there is no context 'nowhere'"),
     ],
 )
