@@ -63,9 +63,14 @@ class StandingCommit(StandingHeartbeat):
 
     def commit(self, offsets: tuple[int, ...], at: Instant) -> StoredAgain | None:
         """What is to be recorded of a commit of these offsets; None if it is to be decided."""
-        if self._losses != self._topics.losses or not self.beat(at.now):
+        group = self._group
+        # As `beat` does, which is not called: a commit takes a few microseconds, and each call its share of them.
+        if group.state is not _STABLE or group.generation != self._generation or self._session.at is None:
             return None
-        return keep_again(self._group, self.places, offsets, at)
+        if self._losses != self._topics.losses:
+            return None
+        self._deadlines.set(self._session, at.now + self._timeout)
+        return keep_again(group, self.places, offsets, at)
 
 
 class StandingPhase:

@@ -128,7 +128,7 @@ class Connection(asyncio.Protocol):
                 return False
             self._put_by = chunk
             self._has_turn_coming = True
-            self._owner.soon(self._take_turn)
+            self._owner.soon(self._commit_again)
             return True
         try:
             if type(standing) is PhaseFrame:
@@ -164,9 +164,7 @@ class Connection(asyncio.Protocol):
         if isinstance(outcome, Answer):
             self._put_aside(outcome.pieces, _size(outcome.pieces))
         else:
-            self.ticket = outcome
-            self._parked_bytes = len(chunk) - LENGTH_BYTES
-            self._hold(self._parked_bytes)
+            self.ticket = outcome  # and nothing of the chunk is held but what its group keeps of each member
         return True
 
     def _beat_again(self, standing: HeartbeatFrame, chunk: bytes) -> bool:
@@ -180,9 +178,12 @@ class Connection(asyncio.Protocol):
         self._transport.write(answer)
         return True
 
-    def _commit_again(self, at: Instant) -> bool:
-        """Whether the commit that was put by stands: then it has its answer."""
+    def _commit_again(self, at: Instant) -> None:
+        """The turn of a commit that was put by, unless more has come since: if it stands, it has its answer."""
         chunk, standing = self._put_by, self._standing
+        if not chunk or self._is_closed:
+            self._take_turn(at)
+            return
         assert type(standing) is CommitFrame
         try:
             answer = standing.answer(chunk, at)
@@ -190,17 +191,18 @@ class Connection(asyncio.Protocol):
                 self._stood(standing, chunk, answer)
         except Exception as error:
             self._refuse_fault(error)
-            return True
+            return
         if answer is None:
             self._standing = None
             self._take_in(b"")
-            return False
+            self._take_turn(at)
+            return
+        self._has_turn_coming = False
         self._put_by = b""
         self.last_active = at.now
         if not self._outgoing:
             self._owner.leave(self._send)
         self._outgoing.append(answer)
-        return True
 
     def pause_writing(self) -> None:
         """The client does not read what it is sent."""
@@ -213,13 +215,14 @@ class Connection(asyncio.Protocol):
     def answer(self, pieces: list[bytes], now: float) -> None:
         """The answer to the request that was parked."""
         self.ticket = None
-        self._parked_bytes = 0
+        if self.held_bytes:
+            self._parked_bytes = 0
+            self._hold(self._bytes_in_flight() - self.held_bytes)
         if self._frames or self._is_full or self._is_amidst:
             self._work_now(list(pieces))
             return
         self.last_active = now
-        self._put_aside(pieces, len(pieces[0]) if len(pieces) == 1 else _size(pieces))
-        self._hold(-self.held_bytes)
+        self._put_aside(pieces, _size(pieces))
 
     def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
         """Hang up on the client once it has its answers, saying why in one line of the log."""
@@ -253,7 +256,7 @@ class Connection(asyncio.Protocol):
 
     def _take_turn(self, at: Instant) -> None:
         self._has_turn_coming = False
-        if not self._is_closed and not (self._put_by and self._commit_again(at)):
+        if not self._is_closed:
             self._work([], at)
 
     def _work_now(self, pieces: list[bytes]) -> None:
