@@ -251,11 +251,13 @@ class Group:
         self.parked_joins -= ticket is not None
         return ticket
 
-    def take_joins(self) -> list[tuple[Ticket, Member]]:
-        """Every join that waits, to be answered now."""
-        waiting = [(member.join_ticket, member) for member in self.members.values() if member.join_ticket is not None]
-        for _, member in waiting:
-            member.join_ticket = None
+    def take_joins(self) -> dict[str, Ticket]:
+        """The tickets of all joins that wait, by member id, to be answered now."""
+        waiting = {}
+        for member_id, member in self.members.items():
+            if member.join_ticket is not None:
+                waiting[member_id] = member.join_ticket
+                member.join_ticket = None
         self.parked_joins = 0
         return waiting
 

@@ -16,7 +16,7 @@ from kcoord.groups.effects import NOTHING, Effects, Event, Happening, Reason, an
 from kcoord.groups.group import Group, InitialDelay
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
-from kcoord.groups.replies import JoinedMember, JoinReply, SyncReply
+from kcoord.groups.replies import JoinedMember, JoinReply, SyncReply, to_each
 from kcoord.groups.state import State
 
 _SHORTEST_WAIT: Final = 0.1
@@ -175,11 +175,13 @@ def _elect_joined_leader(group: Group) -> bool:
 
 
 def _hand_out_generation(group: Group, at: Instant) -> Effects:
-    leader_id, renew_session, now = group.leader_id, group.renew_session, at.now
-    replies = [
-        (ticket, joined(group, member, subscriptions(group) if member.member_id == leader_id else ()))
-        for ticket, member in group.take_joins()
-    ]
+    assert group.leader_id is not None
+    renew_session, now = group.renew_session, at.now
+    waiting = group.take_joins()
+    to_leader = joined(group, group.members[group.leader_id], subscriptions(group))
+    to_others = to_each(to_leader._replace(members=()), waiting)
+    replies = dict(zip(waiting.values(), to_others, strict=True))
+    replies[waiting[group.leader_id]] = to_leader
     for member in group.members.values():
         member.is_new = False
         renew_session(member, now)
@@ -189,7 +191,7 @@ def _hand_out_generation(group: Group, at: Instant) -> Effects:
         what=Happening.GENERATION,
         group_id=group.group_id,
         generation=group.generation,
-        member_id=group.leader_id or "",
+        member_id=group.leader_id,
         why=f"{len(group.members)} members, protocol {group.protocol}",
     )
-    return Effects(tuple(replies), (), (begun,))
+    return Effects(tuple(replies.items()), (), (begun,))

@@ -4,8 +4,9 @@ What there may be thousands of in a second is a NamedTuple: it is made in a thir
 group get at once the first field is their own, the others are those that they share.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from kcoord.errors import ErrorCode
@@ -14,6 +15,9 @@ NO_GENERATION: Final = -1
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
 OPERATIONS_NOT_ASKED_FOR: Final = -(2**31)
+
+
+T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class JoinedMember(NamedTuple):
@@ -40,6 +44,12 @@ class SyncReply(NamedTuple):
     protocol_type: str | None = None
     protocol_name: str | None = None
     throttle_time: float = 0.0
+
+
+def to_each(reply: T, owns: Iterable[str | bytes]) -> list[T]:
+    """The same reply to many, each with a first field of its own; past the constructor, which would be most of it."""
+    kind, shared, make = type(reply), reply[1:], tuple.__new__
+    return [make(kind, (own, *shared)) for own in owns]
 
 
 class HeartbeatReply(NamedTuple):

@@ -9,7 +9,7 @@ from kcoord.groups.group import Group
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
 from kcoord.groups.rebalancing import prepare, take_sync_ticket
-from kcoord.groups.replies import SyncReply
+from kcoord.groups.replies import SyncReply, to_each
 from kcoord.groups.requests import Sync
 from kcoord.groups.state import State
 from kcoord.settings import Settings
@@ -94,14 +94,16 @@ def _hand_out(group: Group, plan: dict[str, bytes], at: Instant) -> Effects:
     # As in Kafka, the record says since when members had joined: with its own timestamp it tells how long a plan took.
     record = group.stored()
     group.move_to(State.STABLE, at.wall_ms)
-    replies = []
+    tickets, assignments = [], []
     for member in group.members.values():
         if member.sync_ticket is not None:
-            replies.append((member.sync_ticket, assigned(group, member)))
+            tickets.append(member.sync_ticket)
+            assignments.append(member.assignment)
             member.sync_ticket = None
             group.renew_session(member, at.now)
+    replies = to_each(SyncReply(b"", ErrorCode.none, group.protocol_type, group.protocol), assignments)
     stable = Event(what=Happening.STABLE, group_id=group.group_id, generation=group.generation)
-    return Effects(tuple(replies), (record,), (stable,))
+    return Effects(tuple(zip(tickets, replies, strict=True)), (record,), (stable,))
 
 
 def _plan_anew(group: Group, at: Instant, initial_delay: float) -> Effects:

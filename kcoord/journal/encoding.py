@@ -19,7 +19,6 @@ from kcoord.groups.records import (
     OtherStored,
     Record,
     StoredAgain,
-    StoredMember,
 )
 from kcoord.wire.varint import uvarint
 
@@ -101,14 +100,11 @@ def _group_value(fact: GroupStored) -> bytes:
         _long(_NO_TIME if fact.since_ms is None else fact.since_ms),
         _int(len(fact.members)),
     ]
-    for member in fact.members:
-        parts += _member(member)
+    # Taken apart here: a large group has thousands of members.
+    for member_id, instance_id, client_id, host, session, rebalance, subscription, assignment in fact.members:
+        parts.append(_who(member_id, instance_id, client_id, host, session, rebalance))
+        parts += (_int(len(subscription)), subscription, _int(len(assignment)), assignment)
     return b"".join(parts)
-
-
-def _member(member: StoredMember) -> tuple[bytes, ...]:
-    *who, subscription, assignment = member
-    return _who(*who), _int(len(subscription)), subscription, _int(len(assignment)), assignment
 
 
 @lru_cache(_MOST_WHO)

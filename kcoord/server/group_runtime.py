@@ -76,7 +76,7 @@ class GroupRuntime:
         self._leaders = self._log.leaders
         self._coordinators = {node_id: self._coordinator(node_id) for node_id in cluster.nodes}
         self._is_alone = len(cluster.nodes) == 1
-        self.outbox: deque[tuple[Ticket, Reply]] = deque()  # for `next_reply` and `take_replies`
+        self.outbox: deque[tuple[Ticket, Reply]] = deque()  # to who waits, in order
         self.counts = JournalCounts()
         self.on_events: Callable[[Iterable[Event]], None] = lambda events: None
         self.on_read: Callable[[], None] = lambda: None  # a partition was read, for the first time or again
@@ -103,13 +103,6 @@ class GroupRuntime:
     def keeping(self, places: UsualPlaces) -> "Keeping":
         """How to have kept what becomes of a standing commit to these places, as `decide` has what it decides."""
         return Keeping(self._log.appending(places), self._could_not_append)
-
-    def next_reply(self) -> tuple[Ticket, Reply] | None:
-        """The reply to a request that was parked, in the order in which they were decided.
-
-        One at a time where what is done with one may flush: if that fails, the next ones are others.
-        """
-        return self.outbox.popleft() if self.outbox else None
 
     def take_replies(self) -> list[tuple[Ticket, Reply]]:
         """All of them."""

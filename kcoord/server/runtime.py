@@ -236,8 +236,8 @@ class ClusterRuntime:
         if groups is None or not groups.outbox:
             return False
         now = self.now().now
-        while (decided := groups.next_reply()) is not None:
-            ticket, reply = decided
+        while groups.outbox:  # one at a time: an answer may flush, and if that fails the next ones are others
+            ticket, reply = groups.outbox.popleft()
             parked = self._parked.pop(ticket, None)
             if parked is not None:
                 self._answer(ticket, parked, reply, now)
