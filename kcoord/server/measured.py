@@ -21,11 +21,12 @@ from kcoord.journal.system import System
 from kcoord.metrics.counts import NO_TALLY, Histogram, RequestCounts, Requests, Tally
 from kcoord.metrics.reasons import Closing
 from kcoord.security.refusals import Refusal
+from kcoord.server.cluster_runtime import ClusterRuntime, Parked
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer, Outcome, Park
 from kcoord.server.reply_errors import first_error
 from kcoord.server.routes import Asker
-from kcoord.server.runtime import ClusterRuntime, Parked, Runtime
+from kcoord.server.runtime import Runtime
 from kcoord.server.standing import AnsweredFrame, PhaseFrame
 from kcoord.tickets import Ticket
 from kcoord.wire.frames import LENGTH_BYTES

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kcoord.server.cluster_runtime import ClusterRuntime
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer
-from kcoord.server.runtime import ClusterRuntime
 from kcoord.server.standing import PhaseFrame
 from kcoord.tickets import Ticket
 from kcoord.wire.client import Client

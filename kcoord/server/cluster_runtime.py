@@ -1,0 +1,310 @@
+"""A cluster at work: its connections, what waits for an answer, and the alarms of that.
+
+Everything that is decided is decided in synchronous code on the loop; here are the clock and the limits.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import count
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, cast
+from uuid import uuid4
+
+from kcoord.api.table import SERVED
+from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, Partition, Topic
+from kcoord.broker.long_polls import LongPolls
+from kcoord.groups.instant import Instant
+from kcoord.metrics.reasons import Closing
+from kcoord.server.chores import REST, Chores
+from kcoord.server.clock import instant, now_ms
+from kcoord.server.connection import Connection
+from kcoord.server.connection_limits import ConnectionLimits
+from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
+from kcoord.server.routes import Route
+from kcoord.server.setup import fresh_session_id
+from kcoord.server.standing import CORRELATION_AT, AnsweredFrame, PhaseFrame
+from kcoord.server.turns import Act, Turn, Turns
+from kcoord.tickets import WAITS, Ticket
+from kcoord.wire.check import BadBody
+from kcoord.wire.headers import CORRELATION_ID, read_request_start
+
+if TYPE_CHECKING:
+    from kcoord.broker.fetching import Waiting
+    from kcoord.server.group_runtime import GroupRuntime
+    from kcoord.server.permissions import Authorizer
+
+log = logging.getLogger("kcoord.server")
+
+Parked = tuple[Connection, Route, int, "Waiting | None"]
+"""Who asked, how it is answered, the correlation id; and what a Fetch waits for."""
+
+
+class ClusterRuntime:
+    """A cluster at work for connections that somebody else makes, as long as `async with` lasts."""
+
+    stood: Callable[[AnsweredFrame, bytes, bytes], None] | None = None  # see owner.Owner
+
+    def __init__(self, cluster: Cluster, *, authorizer: "Authorizer | None" = None) -> None:
+        """Without an authorizer everybody may do everything."""
+        self.cluster = cluster
+        self._authorizer = authorizer
+        self._settings = cluster.settings
+        self.cluster.on_append = self._appended
+        self.cluster.on_delete = self._deleted
+        self._dispatches: dict[int, Dispatch] = {
+            node.node_id: self._dispatch_of(node) for node in self.cluster.nodes.values()
+        }
+        self._long_polls = LongPolls()
+        self.groups: GroupRuntime | None = None  # until the first request of a group
+        self._parked: dict[Ticket, Parked] = {}
+        self._tickets = cast("Iterator[Ticket]", count(1))
+        self._connections: set[Connection] = set()
+        self._limits = ConnectionLimits(self._settings)
+        self._held_bytes = 0
+        self._chores = Chores(self)
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
+        self._is_settling = False
+        self.soon: Callable[[Turn], None]
+        self.leave: Callable[[Act], None]
+        self._is_verbose = log.isEnabledFor(logging.DEBUG)
+
+    @property
+    def lets_stand(self) -> bool:
+        """Whether requests may be answered without being decided. Not if rules may change, or each is to be logged."""
+        return self._authorizer is None and not self._is_verbose
+
+    @property
+    def connections(self) -> Set[Connection]:
+        return self._connections
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._turns = Turns(self._loop, instant, settle=self.settle, keep=self.keep, afterwards=self._arm)
+        self.soon, self.leave = self._turns.ask, self._turns.ask_to_send
+        for dispatch in self._dispatches.values():
+            dispatch.lets_stand = self.lets_stand
+        self._chores.begin()
+        if self._authorizer:
+            self._chores.repeat(self._authorizer.look, REST)
+        if OFFSETS_TOPIC in self.cluster.topics:
+            self._chores.read_groups(self._made_groups())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._chores.end()
+        self._turns.end()
+        if self._alarm:
+            self._alarm.cancel()
+        for connection in list(self._connections):
+            connection.hang_up()
+        self.cluster.close()
+
+    # What connections ask of their owner.
+
+    def now(self) -> Instant:
+        """For all that is decided in one round of the loop it is the same time."""
+        return self._turns.at or instant()
+
+    def admit(self, connection: Connection) -> str | None:
+        self._connections.add(connection)
+        log.debug("connected peer=%s node=%s", connection.peer, connection.node_id)
+        return self._limits.came(connection.address)
+
+    def gone(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        log.debug("gone peer=%s node=%s", connection.peer, connection.node_id)
+        self._limits.went(connection.address)
+        if connection.ticket is not None:
+            self._parked.pop(connection.ticket, None)
+            self._long_polls.forget(connection.ticket)
+
+    def keep(self) -> None:
+        self._chores.is_busy = self._chores.has_slack = True
+        is_kept = self.groups is None or self.groups.flush(self.now())
+        try:
+            self.cluster.storage.sync()
+        except OSError as error:
+            is_kept = False
+            log.error("not synced why=%r", str(error))
+            if self.groups:
+                self.groups.flush_was_lost(str(error), instant())
+        if not is_kept:
+            self.close_unsent()
+            self.settle()
+        if self.groups and self.groups.unread:
+            self._chores.read_groups(self.groups, pause=REST)
+
+    def close_unsent(self) -> None:
+        """What was decided is not kept: nobody may hear of it."""
+        for connection in [each for each in self._connections if each.has_unsent]:
+            connection.close("what its answers rest on could not be kept", closing=Closing.NOT_KEPT)
+
+    def held(self, change: int) -> None:
+        self._held_bytes += change
+        if self._held_bytes > self._settings.queued_max_request_bytes and self._connections:
+            greediest = max(self._connections, key=lambda connection: connection.held_bytes)
+            most = self._settings.queued_max_request_bytes
+            greediest.close(f"queued.max.request.bytes={most} are held", closing=Closing.MEMORY)
+
+    def decide(self, connection: Connection, frame: bytes, at: Instant) -> Outcome:
+        if self._is_verbose:
+            _log_request(connection, frame)
+        return self._dispatches[connection.node_id].decide(frame, connection.asker, next(self._tickets), at)
+
+    def park(self, connection: Connection, park: Park) -> None:
+        self._parked[park.ticket] = (connection, park.route, park.correlation_id, park.waiting)
+        if waiting := park.waiting:
+            deadline = time.monotonic() + waiting.request.max_wait
+            self._long_polls.park(park.ticket, waiting.watched, waiting.missing_bytes, deadline)
+
+    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
+        ticket = next(self._tickets)
+        reply = standing.ask(chunk, ticket)
+        if reply is None:
+            return None
+        (correlation_id,) = CORRELATION_ID.unpack_from(chunk, CORRELATION_AT)
+        if reply is not WAITS:
+            return Answer(standing.route.answer(correlation_id, reply), reply)
+        self._parked[ticket] = (connection, standing.route, correlation_id, None)
+        return ticket
+
+    def settle(self) -> None:
+        if self._is_settling:  # an answer lets a connection go on, which settles again: once is enough
+            return
+        if self._long_polls.ready or (self.groups and self.groups.outbox):
+            self._answer_parked()
+        self._turns.begin()  # at whose end the alarm is set
+
+    def _dispatch_of(self, node: Node) -> Dispatch:
+        if self._authorizer is None:
+            return Dispatch(self.cluster, node, fresh_session_id, self._made_groups)
+        from kcoord.server.authorizing import AuthorizingDispatch
+
+        return AuthorizingDispatch(self.cluster, node, fresh_session_id, self._made_groups, authorizer=self._authorizer)
+
+    def _made_groups(self) -> "GroupRuntime":
+        """Made with the first request of a group: most of the time until a server is there is spent on imports."""
+        if self.groups is None:
+            self.groups = self._make_groups()
+        return self.groups
+
+    def _make_groups(self) -> "GroupRuntime":
+        from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
+
+        make_offsets_topic(self.cluster, now_ms())
+        return GroupRuntime(self.cluster, fresh_member_id)
+
+    def _appended(self, partition: Partition, size: int) -> None:
+        self._long_polls.appended(partition.topic, partition.index, size)
+
+    def _deleted(self, topic: Topic) -> None:
+        for partition in topic.partitions:
+            self._long_polls.wake(topic.name, partition.index)
+        if self.groups:
+            self.groups.topic_deleted(topic.name, topic.topic_id, instant())
+
+    def _answer_parked(self) -> None:
+        self._is_settling = True
+        try:
+            while self._answer_ready() or self._answer_members():
+                pass
+        finally:
+            self._is_settling = False
+
+    def _answer_ready(self) -> bool:
+        """Answer the fetches for which enough has come; whether there were any."""
+        ready = self._long_polls.take_ready()
+        self._answer_fetches(ready)
+        return bool(ready)
+
+    def _answer_members(self) -> bool:
+        """Answer the members whose group has decided; whether there were any. Some may have hung up meanwhile."""
+        groups = self.groups
+        if groups is None or not groups.outbox:
+            return False
+        now = self.now().now
+        while groups.outbox:  # one at a time: an answer may flush, and if that fails the next ones are others
+            ticket, reply = groups.outbox.popleft()
+            parked = self._parked.pop(ticket, None)
+            if parked is not None:
+                self._answer(ticket, parked, reply, now)
+        return True
+
+    def _answer_fetches(self, tickets: Sequence[Ticket]) -> None:
+        for ticket in tickets:
+            parked = self._parked.pop(ticket)
+            connection, _, _, waiting = parked
+            assert waiting is not None
+            try:
+                reply = self._dispatches[connection.node_id].finish(waiting, now_ms())
+            except Exception:
+                _could_not_answer(connection)
+            else:
+                self._answer(ticket, parked, reply, time.monotonic())
+
+    def _answer(self, ticket: Ticket, parked: Parked, reply: object, now: float) -> None:
+        connection = parked[0]
+        try:
+            pieces = self._written(ticket, parked, reply)
+        except Exception:
+            _could_not_answer(connection)
+        else:
+            connection.answer(pieces, now)
+
+    def _written(self, ticket: Ticket, parked: Parked, reply: object) -> list[bytes]:
+        """The pieces of the answer to a request that was parked."""
+        _, by, correlation_id, _ = parked
+        return by.answer(correlation_id, reply)
+
+    # Time.
+
+    def _arm(self) -> None:
+        """Have one alarm set, no later than the earliest deadline. One that rings too early sets the next."""
+        deadline = self._deadline()
+        if deadline is None or (self._alarm is not None and self._alarm_at <= deadline):
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = deadline
+        self._alarm = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._tick)
+
+    def _deadline(self) -> float | None:
+        deadline = self._long_polls.deadline()
+        of_groups = self.groups.deadline() if self.groups else None
+        if deadline is None or of_groups is None:
+            return of_groups if deadline is None else deadline
+        return min(deadline, of_groups)
+
+    def _tick(self) -> None:
+        self._alarm = None
+        try:
+            self._answer_fetches(self._long_polls.tick(time.monotonic()))
+            if self.groups:
+                self.groups.tick(instant())
+        except Exception:
+            log.exception("bug: what was due could not be done")
+        finally:
+            self.settle()  # and with it the next alarm: one fault must not stop every clock
+
+
+def fresh_member_id() -> str:
+    """The end of a new member's id."""
+    return str(uuid4())
+
+
+def _could_not_answer(connection: Connection) -> None:
+    log.exception("bug peer=%s: a parked request could not be answered", connection.peer)
+    connection.close("a fault of the server", closing=Closing.FAULT)
+
+
+def _log_request(connection: Connection, frame: bytes) -> None:
+    with contextlib.suppress(BadBody):
+        asked = read_request_start(frame)
+        name = SERVED[asked.api_key].name if asked.api_key in SERVED else asked.api_key
+        log.debug("request peer=%s node=%s api=%s v%s", connection.peer, connection.node_id, name, asked.api_version)
