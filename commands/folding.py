@@ -10,7 +10,6 @@ from .printable import char_width, width
 
 _MARK: Final = r"(?:[;/|_-]|[,.:](?!\d))"
 """What a part may end in. Not within 2,000 or 10.0.0.7: half a number is another number."""
-_WORDS: Final = re.compile(rf"[^ ]+?(?:{_MARK}|(?= )|$)")
 
 
 def fold(text: str, room: int) -> list[str]:
@@ -26,9 +25,10 @@ def fold(text: str, room: int) -> list[str]:
     return [*parts, text]
 
 
-def longest_word(text: str) -> int:
-    """How wide the widest part is that cannot be broken at a blank or after a mark."""
-    return max(map(width, _WORDS.findall(text)), default=0)
+def longest_word(texts: Iterable[str], most: int) -> int:
+    """How wide the widest word of all of them is that is at most so wide."""
+    words = {word for text in texts for word in text.split(" ")}
+    return max((wide for wide in map(width, words) if wide <= most), default=0)
 
 
 def fill(words: Iterable[str], room: int) -> list[str]:

@@ -199,10 +199,10 @@ class _Laid:
         values = self.widest if self.is_right else min(self.widest, least)
         return max([values, *(width(word.rstrip()) for word in self.header)])
 
-    @cached_property
-    def longest_word(self) -> int:
-        """As wide as what none of its texts can be broken within, unless that asks for too much room."""
-        return 0 if self.is_right else min(max(map(longest_word, self.texts), default=0), LONG_WORD)
+    def narrowest_with_whole_words(self, least: int) -> int:
+        """The same, but for words that are broken only in need."""
+        is_never_broken = self.is_right or self.widest <= least
+        return self.narrowest(least if is_never_broken else max(least, longest_word(self.texts, LONG_WORD)))
 
     @property
     def tight(self) -> int:
@@ -299,7 +299,7 @@ def _fold_into(columns: Sequence[_Laid], room: int | None, least: int) -> bool:
     room for it, words stay whole."""
     assert room is not None, "what has all the room fits"
     room -= len(GAP) * (len(columns) - 1)
-    narrowest = [column.narrowest(max(least, column.longest_word)) for column in columns]
+    narrowest = [column.narrowest_with_whole_words(least) for column in columns]
     if sum(narrowest) > room:
         narrowest = [column.narrowest(least) for column in columns]
     if sum(narrowest) > room:

@@ -96,15 +96,13 @@ def take_sync_ticket(member: Member, reply: SyncReply) -> Effects:
 
 
 def joined(group: Group, member: Member, members: tuple[JoinedMember, ...]) -> JoinReply:
-    return JoinReply(  # by place: a large group has thousands made at once
-        member.member_id,
-        ErrorCode.none,
-        group.generation,
-        group.protocol_type,
-        group.protocol,
-        group.leader_id or "",
-        False,
-        members,
+    return JoinReply(
+        member_id=member.member_id,
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=group.leader_id or "",
+        members=members,
     )
 
 

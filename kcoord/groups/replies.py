@@ -17,7 +17,7 @@ NO_EPOCH: Final = -1
 OPERATIONS_NOT_ASKED_FOR: Final = -(2**31)
 
 
-T = TypeVar("T", bound=tuple[Any, ...])
+Told = TypeVar("Told", bound=tuple[Any, ...])
 
 
 class JoinedMember(NamedTuple):
@@ -46,8 +46,9 @@ class SyncReply(NamedTuple):
     throttle_time: float = 0.0
 
 
-def to_each(reply: T, owns: Iterable[str | bytes]) -> list[T]:
-    """The same reply to many, each with a first field of its own; past the constructor, which would be most of it."""
+def to_each(reply: Told, owns: Iterable[str | bytes]) -> list[Told]:
+    """The same reply to many, each with a first field of its own. Past the constructor, which would take most of the
+    time: a large group has thousands made at once."""
     kind, shared, make = type(reply), reply[1:], tuple.__new__
     return [make(kind, (own, *shared)) for own in owns]
 

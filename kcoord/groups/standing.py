@@ -145,7 +145,7 @@ class StandingSync(StandingPhase):
             return None
         if group.state is _STABLE:
             group.has_synced(member)
-            return assigned(group, member)
+            return assigned(group, member.assignment)
         is_leader = group.leader_id == member.member_id
         if group.state is not _COMPLETING or is_leader or member.sync_ticket is not None:
             return None

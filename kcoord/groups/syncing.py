@@ -46,15 +46,15 @@ def differs(asked: str | None, actual: str | None) -> bool:
     return asked is not None and asked != actual
 
 
-def assigned(group: Group, member: Member) -> SyncReply:
-    return SyncReply(member.assignment, ErrorCode.none, group.protocol_type, group.protocol)
+def assigned(group: Group, assignment: bytes) -> SyncReply:
+    return SyncReply(assignment, ErrorCode.none, group.protocol_type, group.protocol)
 
 
 def _take_part(group: Group, member: Member, ticket: Ticket) -> Effects:
     """Give a member its assignment, or have it wait for the plan."""
     group.has_synced(member)
     if group.state is State.STABLE:
-        return answer(ticket, assigned(group, member))
+        return answer(ticket, assigned(group, member.assignment))
     superseded = NOTHING if member.sync_ticket is None else take_sync_ticket(member, _SUPERSEDED)
     member.sync_ticket = ticket
     return superseded
@@ -101,7 +101,7 @@ def _hand_out(group: Group, plan: dict[str, bytes], at: Instant) -> Effects:
             assignments.append(member.assignment)
             member.sync_ticket = None
             group.renew_session(member, at.now)
-    replies = to_each(SyncReply(b"", ErrorCode.none, group.protocol_type, group.protocol), assignments)
+    replies = to_each(assigned(group, b""), assignments)
     stable = Event(what=Happening.STABLE, group_id=group.group_id, generation=group.generation)
     return Effects(tuple(zip(tickets, replies, strict=True)), (record,), (stable,))
 

@@ -100,10 +100,9 @@ def _group_value(fact: GroupStored) -> bytes:
         _long(_NO_TIME if fact.since_ms is None else fact.since_ms),
         _int(len(fact.members)),
     ]
-    # Taken apart here: a large group has thousands of members.
-    for member_id, instance_id, client_id, host, session, rebalance, subscription, assignment in fact.members:
-        parts.append(_who(member_id, instance_id, client_id, host, session, rebalance))
-        parts += (_int(len(subscription)), subscription, _int(len(assignment)), assignment)
+    for member in fact.members:
+        *who, subscription, assignment = member
+        parts += (_who(*who), _int(len(subscription)), subscription, _int(len(assignment)), assignment)
     return b"".join(parts)
 
 

@@ -164,7 +164,9 @@ class Connection(asyncio.Protocol):
         if isinstance(outcome, Answer):
             self._put_aside(outcome.pieces, _size(outcome.pieces))
         else:
-            self.ticket = outcome  # and nothing of the chunk is held but what its group keeps of each member
+            self.ticket = outcome
+            self._parked_bytes = len(chunk) - LENGTH_BYTES
+            self._hold(self._parked_bytes)
         return True
 
     def _beat_again(self, standing: HeartbeatFrame, chunk: bytes) -> bool:
@@ -215,14 +217,13 @@ class Connection(asyncio.Protocol):
     def answer(self, pieces: list[bytes], now: float) -> None:
         """The answer to the request that was parked."""
         self.ticket = None
-        if self.held_bytes:
-            self._parked_bytes = 0
-            self._hold(self._bytes_in_flight() - self.held_bytes)
+        self._parked_bytes = 0
         if self._frames or self._is_full or self._is_amidst:
             self._work_now(list(pieces))
             return
         self.last_active = now
         self._put_aside(pieces, _size(pieces))
+        self._hold(-self.held_bytes)
 
     def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
         """Hang up on the client once it has its answers, saying why in one line of the log."""

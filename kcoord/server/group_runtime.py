@@ -105,7 +105,7 @@ class GroupRuntime:
         return Keeping(self._log.appending(places), self._could_not_append)
 
     def take_replies(self) -> list[tuple[Ticket, Reply]]:
-        """All of them."""
+        """All that is in the outbox."""
         replies, self.outbox = self.outbox, deque()
         return list(replies)
 

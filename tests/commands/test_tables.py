@@ -131,12 +131,13 @@ def test_states_types_and_addresses_are_not_broken_while_there_are_longer_names_
     ]
 
 
-def test_an_id_is_not_broken_while_there_are_words_to_fold_between() -> None:
+@pytest.mark.parametrize("member_id", ["GrfwiLiQT0CY4OOwQCvr3Q", "Gr-wiLiQT0CY4OOwQCvr3Q", "GrfwiLiQT0CY4OOwQC_r3Q"])
+def test_an_id_is_not_broken_while_there_are_words_to_fold_between(member_id: str) -> None:
     columns = [Column("MEMBER-ID"), Column("COUNT"), Column("ASSIGNMENT")]
-    rows = [("GrfwiLiQT0CY4OOwQCvr3Q", 3, "orders 0; payments 0-1")]
+    rows = [(member_id, 3, "orders 0; payments 0-1")]
     assert lines(columns, rows, width=50) == [
         "MEMBER-ID               COUNT  ASSIGNMENT",
-        "GrfwiLiQT0CY4OOwQCvr3Q      3  orders 0; payments",
+        f"{member_id}      3  orders 0; payments",
         "                               0-1",
     ]
 
@@ -148,6 +149,16 @@ def test_an_id_is_broken_where_there_is_no_room_for_it() -> None:
         "MEMBER-ID           COUNT  ASSIGNMENT",
         "GrfwiLiQT0CY4OOwQC      3  orders 0;",
         "vr3Q                       payments 0-1",
+    ]
+
+
+def test_a_name_that_is_broken_anyway_takes_no_room_from_words() -> None:
+    columns = [Column("TOPIC"), Column("WHY")]
+    rows = [("x" * 40, "the leader did not bring a plan in time")]
+    assert lines(columns, rows, width=42) == [
+        "TOPIC                 WHY",
+        f"{'x' * 20}  the leader did not",
+        f"{'x' * 20}  bring a plan in time",
     ]
 
 

@@ -213,6 +213,47 @@ def test_a_member_that_hangs_up_while_its_join_is_parked_holds_up_nobody(serve: 
         assert operator.ask(DESCRIBE_GROUPS, 5, groups=["g"]).groups[0].group_state == "Stable"
 
 
+def test_a_plan_that_turns_out_not_to_be_kept_while_it_is_handed_out_is_given_to_nobody(serve: Serve) -> None:
+    """A large assignment is sent at once, and all that it rests on is to be kept before."""
+    server = quick(serve)
+    with server.client() as leader, server.client() as first, server.client() as second:
+        leader_id = join(leader, "g").member_id
+        for number, client in enumerate((first, second), start=1):
+            client.send(JOIN_GROUP, 3, **_joining("g"))
+            _until_parked(server, number)
+        generation = join(leader, "g", member_id=leader_id).generation_id
+        ids = [client.receive(JOIN_GROUP, 3).member_id for client in (first, second)]
+        in_generation = {"group_id": "g", "generation_id": generation}
+        for client, member_id in zip((first, second), ids, strict=True):
+            client.send(SYNC_GROUP, 3, **in_generation, member_id=member_id, assignments=[])
+        _until_parked(server, 2)
+        server.on_loop(lambda: _fail_to_flush(server, "g"))
+        plan = [{"member_id": ids[0], "assignment": bytes(10_000)}, {"member_id": ids[1], "assignment": b"a"}]
+        leader.send(SYNC_GROUP, 3, **in_generation, member_id=leader_id, assignments=plan)
+        assert second.receive(SYNC_GROUP, 3).error_code is NOT_COORDINATOR
+        for client in (leader, first):
+            with pytest.raises(ConnectionError):
+                client.receive_frame()
+
+
+def _until_parked(server: Server, requests: int) -> None:
+    _until(lambda: len(server.runtime._parked) == requests)
+
+
+def _fail_to_flush(server: Server, group_id: str) -> None:
+    """The next time."""
+    assert server.runtime.groups is not None
+    journal: Any = server.runtime.groups._log
+    original = journal.flush
+
+    def fail(now_ms: int) -> dict[int, str]:
+        journal.flush = original
+        journal._pending.clear()
+        return {journal.partition_of(group_id): "no space left"}
+
+    journal.flush = fail
+
+
 def test_a_fault_in_what_is_due_does_not_stop_the_clock(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
