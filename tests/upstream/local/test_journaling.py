@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.server import chores, runtime
+from kcoord.server import chores, cluster_runtime
 from kcoord.upstream.local import kafka_log
 from tests.upstream.local.desk import Desk
 from tests.upstream.local.guest import (
@@ -291,7 +291,7 @@ def test_an_idle_connection_to_the_coordinator_ends_without_the_client_noticing(
 @pytest.fixture
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """What could not be kept is read again without a pause."""
-    monkeypatch.setattr(runtime, "REST", 0.0)
+    monkeypatch.setattr(cluster_runtime, "REST", 0.0)
     monkeypatch.setattr(chores, "REST", 0.0)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.server import chores, runtime
+from kcoord.server import chores, cluster_runtime
 from tests.upstream.local.desk import Desk
 from tests.upstream.local.guest import OFFSET_COMMIT, Asked, Guest, HungUp, commit_errors, offsets_of
 
@@ -124,7 +124,7 @@ class Life:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_was_acknowledged_is_there_whatever_happened(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "REST", 0.0)
+    monkeypatch.setattr(cluster_runtime, "REST", 0.0)
     monkeypatch.setattr(chores, "REST", 0.0)
 
     async def play() -> None:
