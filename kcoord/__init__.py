@@ -47,7 +47,7 @@ and through the proxy, where most of it is passed on as it is:
     server/    asyncio, sockets, clocks, limits: what a cluster starts with (setup), what waits and its alarms
                (cluster_runtime), listeners (runtime), who comes in (entrance, gate) and may do what (permissions,
                authorizing), what is done now and then (chores), connection and what it asks of its owner, whose turn it
-               is (turns), dispatch by routes that are made once and remember what is asked again and again (routes;
+               is (turns), connections that are read and answered many at once (lane, by the kernel's ring), dispatch by routes that are made once and remember what is asked again and again (routes;
                what stands is not decided: standing), the coordinators at work (group_runtime, on a group_journal, that
                group_reading reads), compaction in the background (compactor), what is counted (measured, census,
                metrics_source), the clock, memory that is kept and given back, process (main)

@@ -34,6 +34,7 @@ from kcoord.wire.headers import CORRELATION_ID, read_request_start
 if TYPE_CHECKING:
     from kcoord.broker.fetching import Waiting
     from kcoord.server.group_runtime import GroupRuntime
+    from kcoord.server.lane import Lane, LaneTransport
     from kcoord.server.permissions import Authorizer
 
 log = logging.getLogger("kcoord.server")
@@ -68,6 +69,8 @@ class ClusterRuntime:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._is_settling = False
+        self._lane: Lane | None = None
+        self._may_have_lane = self._settings.kcoord_io_uring_enable
         self.soon: Callable[[Turn], None]
         self.leave: Callable[[Act], None]
         self._is_verbose = log.isEnabledFor(logging.DEBUG)
@@ -83,7 +86,7 @@ class ClusterRuntime:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._turns = Turns(self._loop, instant, settle=self.settle, keep=self.keep, afterwards=self._arm)
+        self._turns = Turns(self._loop, instant, settle=self.settle, keep=self.keep, afterwards=self._end_round)
         self.soon, self.leave = self._turns.ask, self._turns.ask_to_send
         for dispatch in self._dispatches.values():
             dispatch.lets_stand = self.lets_stand
@@ -103,6 +106,8 @@ class ClusterRuntime:
             self._alarm.cancel()
         for connection in list(self._connections):
             connection.hang_up()
+        if self._lane is not None:
+            self._lane.close()
         self.cluster.close()
 
     # What connections ask of their owner.
@@ -180,6 +185,21 @@ class ClusterRuntime:
         if self._long_polls.ready or (self.groups and self.groups.outbox):
             self._answer_parked()
         self._turns.begin()  # at whose end the alarm is set
+
+    def take_lane(self, connection: Connection, transport: asyncio.Transport) -> "LaneTransport | None":
+        if self._may_have_lane:
+            self._may_have_lane = False
+            self._open_lane()
+        return None if self._lane is None else self._lane.take(connection, transport)
+
+    def _open_lane(self) -> None:
+        """For the first connection that can take it."""
+        from kcoord.server.lane import Lane
+
+        try:
+            self._lane = Lane(self._loop, self._turns.begin)
+        except OSError as error:
+            log.info("no lane why=%r", str(error))
 
     def _dispatch_of(self, node: Node) -> Dispatch:
         if self._authorizer is None:
@@ -263,6 +283,11 @@ class ClusterRuntime:
         return by.answer(correlation_id, reply)
 
     # Time.
+
+    def _end_round(self) -> None:
+        if self._lane is not None:
+            self._lane.send()
+        self._arm()
 
     def _arm(self) -> None:
         """Have one alarm set, no later than the earliest deadline. One that rings too early sets the next."""

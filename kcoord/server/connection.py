@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from time import monotonic
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
@@ -23,6 +23,9 @@ from kcoord.server.standing import HEAD, CommitFrame, HeartbeatFrame, PhaseFrame
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
 from kcoord.wire.frames import LENGTH_BYTES, FrameSplitter
+
+if TYPE_CHECKING:
+    from kcoord.server.lane import LaneTransport
 
 log = logging.getLogger("kcoord.server")
 
@@ -36,10 +39,12 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_frames",
         "_has_turn_coming",
+        "_in_lane",
         "_is_amidst",
         "_is_closed",
         "_is_full",
         "_is_paused",
+        "_may_take_lane",
         "_outgoing",
         "_owner",
         "_parked_bytes",
@@ -82,6 +87,8 @@ class Connection(asyncio.Protocol):
         self._is_paused = False
         self._has_turn_coming = False
         self._is_closed = False
+        self._may_take_lane = True
+        self._in_lane: LaneTransport | None = None
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -99,12 +106,16 @@ class Connection(asyncio.Protocol):
         self._put_by = b""
         self._unread_bytes = self._parked_bytes = 0
         self._hold(-self.held_bytes)
+        if self._in_lane is not None:
+            self._in_lane.get_out()
         self._owner.gone(self)
 
     def data_received(self, chunk: bytes) -> None:
         standing = self._standing
         if standing is None or not chunk.startswith(standing.head):
             standing = self._standing = self.asker.standing.get(chunk[HEAD])
+            if standing is not None and self._may_take_lane:
+                self._take_lane()
         if standing is not None and self._ask_again(standing, chunk):
             return
         if self._is_closed or self._splitter.broken:
@@ -142,6 +153,18 @@ class Connection(asyncio.Protocol):
         if not stands:
             self._standing = None
         return stands
+
+    def left_lane(self, transport: asyncio.Transport) -> None:
+        """It has this transport of the loop again, until something stands once more."""
+        self._transport, self._in_lane, self._standing = transport, None, None
+        self._may_take_lane = True
+
+    def _take_lane(self) -> None:
+        """With the first that stands, where there is a lane (lane.py)."""
+        assert self._transport is not None
+        self._may_take_lane = False
+        self._in_lane = self._owner.take_lane(self, self._transport)
+        self._transport = self._in_lane or self._transport
 
     def _take_in(self, chunk: bytes) -> None:
         """Cut frames out of what came, and of what was put by before it."""

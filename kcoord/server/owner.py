@@ -1,5 +1,6 @@
 """What a connection asks of the runtime that it belongs to."""
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +12,7 @@ from kcoord.tickets import Ticket
 
 if TYPE_CHECKING:
     from kcoord.server.connection import Connection
+    from kcoord.server.lane import LaneTransport
 
 
 class Owner(Protocol):
@@ -43,5 +45,8 @@ class Owner(Protocol):
 
     def leave(self, send: Callable[[], None]) -> None:
         """Have this called when the others have had their turn, for answers to leave together."""
+
+    def take_lane(self, connection: "Connection", transport: asyncio.Transport) -> "LaneTransport | None":
+        """The transport that takes the place of this one, to be read and answered with others; None if it cannot."""
 
     def now(self) -> Instant: ...

@@ -40,7 +40,7 @@ Serve = Callable[..., Server]
 
 
 @contextmanager
-def _serving(setup: Setup) -> Iterator[Server]:
+def serving(setup: Setup) -> Iterator[Server]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -72,6 +72,6 @@ def serve() -> Iterator[Serve]:
         ) -> Server:
             settings = Settings.from_properties(properties)
             setup = Setup(brokers=brokers, topics=topics, settings=settings, listener=listener, rules=rules)
-            return stack.enter_context(_serving(setup))
+            return stack.enter_context(serving(setup))
 
         yield start

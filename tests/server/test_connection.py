@@ -119,6 +119,9 @@ class Script:
         for send in sends:
             send()
 
+    def take_lane(self, connection: Connection, transport: asyncio.Transport) -> None:
+        raise AssertionError("nothing stands here")
+
     def now(self) -> Instant:
         return Instant(self.seconds, 0)
 

@@ -1,8 +1,9 @@
 """Groups behind sockets: where a group's coordinator is, and what members are remembered as."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -22,8 +23,8 @@ OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROU
 DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 42, 47
 
 
-def quick(serve: Serve, brokers: int = 1) -> Server:
-    return serve(brokers=brokers, topics=(("t", 1),), **{"group.initial.rebalance.delay.ms": "0"})
+def quick(serve: Serve, brokers: int = 1, properties: Mapping[str, str] = MappingProxyType({})) -> Server:
+    return serve(brokers=brokers, topics=(("t", 1),), **{"group.initial.rebalance.delay.ms": "0", **properties})
 
 
 def join(client: Client, group_id: str, version: int = 3, **values: Any) -> Any:

@@ -16,6 +16,7 @@ from kcoord.wire.codec import decode_response, encode_request, request_type
 from kcoord.wire.headers import RequestHeader
 from kcoord.wire.kio_asking import build
 from tests.server.conftest import Serve, Server
+from tests.server.rings import LANES
 from tests.server.test_serving_groups import HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, SYNC_GROUP, join
 
 NONE, SESSION = ErrorCode.none, timedelta(seconds=30)
@@ -39,9 +40,9 @@ def stood() -> Stood:
     return Stood()
 
 
-@pytest.fixture
-def server(serve: Serve, stood: Stood) -> Server:
-    server = serve(topics=TOPICS, **{"group.initial.rebalance.delay.ms": "0"})
+@pytest.fixture(params=LANES)
+def server(request: pytest.FixtureRequest, serve: Serve, stood: Stood) -> Server:
+    server = serve(topics=TOPICS, **{"group.initial.rebalance.delay.ms": "0", **LANES[request.param]})
     server.runtime.stood = stood
     return server
 
@@ -55,17 +56,18 @@ def member(server: Server) -> Iterator["Asking"]:
 class Asking:
     """A member of a Stable group of one."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, group_id: str = "g") -> None:
         self.client = client
-        self.joined = join(client, "g")
+        self.group_id = group_id
+        self.joined = join(client, group_id)
         self.correlation_id = 0
         who = {"generation_id": self.joined.generation_id, "member_id": self.joined.member_id}
-        client.ask(SYNC_GROUP, 3, group_id="g", **who, assignments=[])
+        client.ask(SYNC_GROUP, 3, group_id=group_id, **who, assignments=[])
 
     def frame(self, api_key: int, version: int, **values: Any) -> bytes:
         self.correlation_id += 1
         header = RequestHeader(api_key, version, self.correlation_id, "c")
-        return encode_request(header, build(request_type(api_key, version), {"group_id": "g", **values}))
+        return encode_request(header, build(request_type(api_key, version), {"group_id": self.group_id, **values}))
 
     def a_heartbeat(self, **values: Any) -> bytes:
         who = {"generation_id": self.joined.generation_id, "member_id": self.joined.member_id}

@@ -14,6 +14,7 @@ from kcoord.server.standing import PhaseFrame
 from kcoord.tickets import Ticket
 from kcoord.wire.client import Client
 from tests.server.conftest import Serve, Server
+from tests.server.rings import LANES
 from tests.server.test_metrics import counting
 from tests.server.test_repeated_members import Rebalancing
 from tests.server.test_serving_groups import DESCRIBE_GROUPS, HEARTBEAT, quick
@@ -69,9 +70,9 @@ class Crowd:
         assert {each.member_id: each.assignment() for each in self.members} == plan
 
 
-@pytest.fixture
-def server(serve: Serve) -> Server:
-    return quick(serve)
+@pytest.fixture(params=LANES)
+def server(request: pytest.FixtureRequest, serve: Serve) -> Server:
+    return quick(serve, properties=LANES[request.param])
 
 
 @pytest.fixture
