@@ -34,7 +34,7 @@ from kcoord.wire.headers import CORRELATION_ID, read_request_start
 if TYPE_CHECKING:
     from kcoord.broker.fetching import Waiting
     from kcoord.server.group_runtime import GroupRuntime
-    from kcoord.server.lane import Lane, LaneTransport
+    from kcoord.server.lane import Lane
     from kcoord.server.permissions import Authorizer
 
 log = logging.getLogger("kcoord.server")
@@ -186,19 +186,18 @@ class ClusterRuntime:
             self._answer_parked()
         self._turns.begin()  # at whose end the alarm is set
 
-    def take_lane(self, connection: Connection, transport: asyncio.Transport) -> "LaneTransport | None":
-        if self._may_have_lane:
+    def lane_for(self, transport: asyncio.Transport) -> "Lane | None":
+        if self._may_have_lane:  # made when it is first asked for
             self._may_have_lane = False
             self._open_lane()
-        return None if self._lane is None else self._lane.take(connection, transport)
+        return self._lane if self._lane is not None and self._lane.suits(transport) else None
 
     def _open_lane(self) -> None:
-        """For the first connection that can take it."""
-        from kcoord.server.lane import Lane
-
         try:
+            from kcoord.server.lane import Lane
+
             self._lane = Lane(self._loop, self._turns.begin)
-        except OSError as error:
+        except (ImportError, OSError) as error:  # another system, an older kernel, or a container that forbids it
             log.info("no lane why=%r", str(error))
 
     def _dispatch_of(self, node: Node) -> Dispatch:

@@ -25,7 +25,7 @@ from kcoord.wire.check import BadBody
 from kcoord.wire.frames import LENGTH_BYTES, FrameSplitter
 
 if TYPE_CHECKING:
-    from kcoord.server.lane import LaneTransport
+    from kcoord.server.lane import Lane, LaneTransport
 
 log = logging.getLogger("kcoord.server")
 
@@ -44,6 +44,7 @@ class Connection(asyncio.Protocol):
         "_is_closed",
         "_is_full",
         "_is_paused",
+        "_lane",
         "_may_take_lane",
         "_outgoing",
         "_owner",
@@ -88,6 +89,7 @@ class Connection(asyncio.Protocol):
         self._has_turn_coming = False
         self._is_closed = False
         self._may_take_lane = True
+        self._lane: Lane | None = None
         self._in_lane: LaneTransport | None = None
         self._transport: asyncio.Transport | None = None
 
@@ -114,10 +116,11 @@ class Connection(asyncio.Protocol):
         standing = self._standing
         if standing is None or not chunk.startswith(standing.head):
             standing = self._standing = self.asker.standing.get(chunk[HEAD])
-            if standing is not None and self._may_take_lane:
+        if standing is not None:
+            if self._may_take_lane:
                 self._take_lane()
-        if standing is not None and self._ask_again(standing, chunk):
-            return
+            if self._ask_again(standing, chunk):
+                return
         if self._is_closed or self._splitter.broken:
             return
         self._take_in(chunk)
@@ -156,15 +159,16 @@ class Connection(asyncio.Protocol):
 
     def left_lane(self, transport: asyncio.Transport) -> None:
         """It has this transport of the loop again, until something stands once more."""
-        self._transport, self._in_lane, self._standing = transport, None, None
-        self._may_take_lane = True
+        self._transport, self._in_lane, self._may_take_lane = transport, None, True
 
     def _take_lane(self) -> None:
-        """With the first that stands, where there is a lane (lane.py)."""
+        """With what stands, where there is a lane and room in it (lane.py)."""
         assert self._transport is not None
-        self._may_take_lane = False
-        self._in_lane = self._owner.take_lane(self, self._transport)
+        if self._lane is None:
+            self._lane = self._owner.lane_for(self._transport)
+        self._in_lane = self._lane.take(self, self._transport) if self._lane else None
         self._transport = self._in_lane or self._transport
+        self._may_take_lane = self._lane is not None and self._in_lane is None
 
     def _take_in(self, chunk: bytes) -> None:
         """Cut frames out of what came, and of what was put by before it."""

@@ -62,14 +62,15 @@ class Lane:
             transport.abort()
         self._close()
 
+    def suits(self, transport: asyncio.Transport) -> bool:
+        """Whether it is that of a plain socket."""
+        return transport.get_extra_info("socket") is not None and transport.get_extra_info("ssl_object") is None
+
     def take(self, rider: Rider, transport: asyncio.Transport) -> "LaneTransport | None":
-        """The transport that takes its place; None if it cannot: TLS, no socket, answers that wait, no more room."""
-        plain = transport.get_extra_info("socket")
-        if plain is None or transport.get_extra_info("ssl_object") is not None:
+        """The transport that takes the place of one that suits; None for now, if there is no room, or answers wait."""
+        if self._is_closed or not self._ring.has_room or transport.get_write_buffer_size():
             return None
-        if self._is_closed or transport.get_write_buffer_size() or not self._ring.has_room:
-            return None
-        key = next(self._keys)
+        key, plain = next(self._keys), transport.get_extra_info("socket")
         taken = LaneTransport(self, key, plain.fileno(), rider, transport)
         if not self._try(lambda: self._ring.receive(taken.fd, key)):
             return None
@@ -79,6 +80,8 @@ class Lane:
 
     def gather(self, sender: "LaneTransport", piece: bytes) -> None:
         """To be sent with those of others; no other of this sender is in the batch."""
+        if self._is_closed:
+            return
         if not self._pieces and not self._is_reading:
             self._begin_round()
         self._senders.append(sender)
@@ -116,17 +119,23 @@ class Lane:
             taken = transports.get(key)
             if taken is None:
                 continue
-            if not chunk:
-                del transports[key]
-                taken.has_left()
-                continue
             try:
-                taken.hand_over(chunk)
-            except Exception:
-                log.exception("bug: what came could not be read")
+                if chunk:
+                    taken.hand_over(chunk)
+                else:
+                    self._let_go(key, taken)
+            except Exception:  # is not to keep the others waiting
+                log.exception("bug peer=%s: what came could not be read", taken.get_extra_info("peername"))
                 taken.abort()
             if len(chunk) == BUFFER_BYTES:
                 taken.leave()
+
+    def _let_go(self, key: int, taken: "LaneTransport") -> None:
+        """The loop may write to it from now on, so that what it has gathered leaves first."""
+        if taken.is_in_batch:
+            self.send()
+        if self._transports.pop(key, None) is not None:  # the lane may have been given up
+            taken.has_left()
 
     def _send(self) -> None:
         senders, self._senders = self._senders, []
@@ -152,6 +161,8 @@ class Lane:
 
     def _close(self) -> None:
         self._is_closed = True
+        self._senders.clear()
+        self._pieces.clear()
         self._loop.remove_reader(self._ring.fd)
         self._ring.close()
 
@@ -222,7 +233,12 @@ class LaneTransport(asyncio.Transport):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._loops.get_extra_info(name, default)
 
-    # What the lane says.
+    # What the lane asks and says.
+
+    @property
+    def is_in_batch(self) -> bool:
+        """Whether something that it wrote has not left."""
+        return self._batch == self._lane.batch
 
     def fall_behind(self, rest: bytes) -> None:
         """The socket did not take all of a piece."""
@@ -236,15 +252,16 @@ class LaneTransport(asyncio.Transport):
 
     def has_left(self) -> None:
         self._rider.left_lane(self._loops)
-        if not self._is_paused:
+        if not self._is_paused and not self._loops.is_closing():
             self._loops.resume_reading()
 
     def _write_apart(self, data: bytes) -> None:
         """Behind what was written before, wherever that is."""
-        self._lane.send()
-        is_stuck = self._batch == self._lane.batch  # in a lane that was given up
-        self._is_behind = is_stuck or len(data) > BUFFER_BYTES or self._loops.get_write_buffer_size() > 0
+        if self.is_in_batch:
+            self._lane.send()
+        self._is_behind = len(data) > BUFFER_BYTES or self._loops.get_write_buffer_size() > 0
         if self._is_behind:
             self._loops.write(data)
         else:
-            self.write(data)
+            self._batch = self._lane.batch
+            self._lane.gather(self, data)

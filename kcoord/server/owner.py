@@ -12,7 +12,7 @@ from kcoord.tickets import Ticket
 
 if TYPE_CHECKING:
     from kcoord.server.connection import Connection
-    from kcoord.server.lane import LaneTransport
+    from kcoord.server.lane import Lane
 
 
 class Owner(Protocol):
@@ -46,7 +46,7 @@ class Owner(Protocol):
     def leave(self, send: Callable[[], None]) -> None:
         """Have this called when the others have had their turn, for answers to leave together."""
 
-    def take_lane(self, connection: "Connection", transport: asyncio.Transport) -> "LaneTransport | None":
-        """The transport that takes the place of this one, to be read and answered with others; None if it cannot."""
+    def lane_for(self, transport: asyncio.Transport) -> "Lane | None":
+        """Where such connections are read and answered many at once; None if there is no such place for this one."""
 
     def now(self) -> Instant: ...

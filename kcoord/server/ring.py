@@ -10,13 +10,16 @@ kernel is told once of each socket (`receive`). From then on it puts what comes 
 A socket that has no room for all of a piece is not waited for: `send` says how much of it was sent. Of what was sent
 whole the kernel says nothing, so that there is nothing to read.
 
-The kernel touches the queues only while this thread is inside it, so that no order of writes needs to be enforced; and
-all calls are to come from the thread that made the ring. Numbers and layouts are those of linux/io_uring.h.
+The kernel works on the queues on this thread only, when that calls it or is interrupted, so that no order of writes has
+to be enforced: it adds completions behind those that were seen, and takes buffers no further than it was told. So all
+calls are to come from the thread that made the ring. Numbers and layouts are those of linux/io_uring.h.
 """
 
 import ctypes
 import errno
 import os
+import platform
+import re
 import socket
 import sys
 from array import array
@@ -44,7 +47,7 @@ _REGISTER_BUFFERS: Final = 22
 _CANCEL, _SEND, _RECEIVE = 14, 26, 27
 _TAKES_BUFFER, _TELLS_FAILURE_ONLY = 1 << 5, 1 << 6
 _AGAIN_AND_AGAIN: Final = 1 << 1
-_AT_ONCE_AND_WHOLE: Final = socket.MSG_DONTWAIT | socket.MSG_WAITALL | socket.MSG_NOSIGNAL
+_AT_ONCE_AND_WHOLE: Final = socket.MSG_DONTWAIT | socket.MSG_WAITALL
 _HAS_BUFFER, _GOES_ON, _BUFFER_SHIFT = 1 << 0, 1 << 1, 16
 _OF_SEND, _OF_CANCEL = 1 << 63, 1 << 62  # in the keys of completions
 
@@ -53,6 +56,7 @@ _OTHER_SLOT: Final = MOST_SENDS  # those before it are for sends
 _COMPLETIONS: Final = 2 * MOST_RECEIVERS
 _MOST_BUFFERS: Final = 1024
 _FIRST_BUFFERS: Final = 128
+_OLDEST_KERNEL: Final = (6, 1)  # before it, a piece that was sent in part may be told to be unsent
 _STRIDE: Final = BUFFER_BYTES + 128  # if all began at the same place of a page, they would share lines of a cache
 
 
@@ -64,12 +68,13 @@ class Unsent(NamedTuple):
 
 
 class Ring:
-    """Raises OSError where there is no io_uring, or none that can do all of this (before Linux 6.0)."""
+    """Raises OSError where there is no io_uring, or none that can do all of this."""
 
     def __init__(self) -> None:
-        if sys.platform != "linux":
-            raise OSError(errno.ENOSYS, "io_uring is Linux's")
-        self._syscall = ctypes.PyDLL(None, use_errno=True).syscall  # keeps the GIL: the kernel waits for nothing here
+        if _kernel() < _OLDEST_KERNEL:
+            raise OSError(errno.ENOSYS, f"io_uring: Linux {'.'.join(map(str, _OLDEST_KERNEL))} is needed")
+        # Keeps the GIL, as the writes of a loop do: to get it back would take longer than most calls.
+        self._syscall = ctypes.PyDLL(None, use_errno=True).syscall
         self._syscall.restype, self._syscall.argtypes = ctypes.c_long, [ctypes.c_long] * 7
         flags = _COMPLETIONS_ARE_TOLD | _FAILURES_STOP_NOTHING | _NO_INTERRUPTS
         parameters = ctypes.create_string_buffer(_PARAMETERS.pack(0, _COMPLETIONS, flags, *[0] * 21))
@@ -147,8 +152,13 @@ class Ring:
             count -= self._call(_ENTER, self.fd, count, 0, _GET_EVENTS)
 
     def _read_completions(self) -> None:
-        if self._submission_flags[0] & _HAS_OVERFLOWN:
-            self._call(_ENTER, self.fd, 0, 0, _GET_EVENTS)  # which lets what had no room come in
+        """All of them, also those that had no room until others were read."""
+        self._read_queue()
+        while self._submission_flags[0] & _HAS_OVERFLOWN:
+            self._call(_ENTER, self.fd, 0, 0, _GET_EVENTS)
+            self._read_queue()
+
+    def _read_queue(self) -> None:
         begin, end = self._taken, self._completion_tail[0]
         if begin == end:
             return
@@ -261,6 +271,12 @@ class Ring:
             code = ctypes.get_errno()
             raise OSError(code, f"io_uring: {os.strerror(code)}")
         return result
+
+
+def _kernel() -> tuple[int, ...]:
+    """Major and minor version, of Linux; nothing of any other."""
+    found = re.match(r"(\d+)\.(\d+)", platform.release()) if sys.platform == "linux" else None
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def _memory(size: int) -> tuple[mmap, int]:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ from kcoord.server.runtime import Runtime
 from kcoord.server.setup import Setup
 from kcoord.settings import Settings
 from kcoord.wire.client import Client
+
+# What either thread would import when it needs it: CPython 3.11 cannot compile in two at once (python/cpython#106905).
+for _later in ("kcoord.security.login", "kcoord.server.lane", "kcoord.wire.sasl"):
+    import_module(_later)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

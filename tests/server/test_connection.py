@@ -119,7 +119,7 @@ class Script:
         for send in sends:
             send()
 
-    def take_lane(self, connection: Connection, transport: asyncio.Transport) -> None:
+    def lane_for(self, transport: asyncio.Transport) -> None:
         raise AssertionError("nothing stands here")
 
     def now(self) -> Instant:

@@ -5,6 +5,7 @@ import select
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -140,13 +141,70 @@ def test_more_than_there_are_buffers_for_is_told_in_order(ring: Ring, pairs: lis
     assert got == whole
     asking.sendall(b"and me?")
     assert taken(ring, 1) == [(2, b"and me?")]
+    assert ring._circulating > 128, "more buffers, as they were missing"
+
+
+def test_a_kernel_that_stops_by_itself_is_asked_again(pairs: list[Pair], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ring_module, "_AGAIN_AND_AGAIN", 0)  # once only
+    ring = Ring()
+    server, client = pairs[0]
+    ring.receive(server.fileno(), 7)
+    for words in (b"one", b"two", b"three"):
+        client.sendall(words)
+        assert taken(ring, 1) == [(7, words)]
+    ring.close()
+
+
+def test_failures_for_which_the_queue_has_no_room_are_told_by_the_send_that_failed(
+    pairs: list[Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, size in {"MOST_SENDS": 8, "_OTHER_SLOT": 8, "_SLOTS": 16, "_COMPLETIONS": 16}.items():
+        monkeypatch.setattr(ring_module, name, size)
+    ring = Ring()
+    for key in range(100, 140):
+        ring._receivers[key] = -1
+        ring.stop_receiving(key)  # which fails, and fills the queue
+    (dead, _), (well, client), _ = pairs
+    dead.shutdown(socket.SHUT_WR)
+    assert ring.send([dead.fileno(), well.fileno()], [b"gone", b"here"]) == [Unsent(place=0, sent=0)]
+    assert ring.send([well.fileno()], [b" and there"]) == []
+    assert client.recv(100, socket.MSG_PEEK)[:4] == b"here"
+    assert all_of(client) == b"here and there"
+    ring.close()
+
+
+def test_there_is_room_for_so_many(ring: Ring, pairs: list[Pair], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ring_module, "MOST_RECEIVERS", 2)
+    for key in range(2):
+        assert ring.has_room
+        ring.receive(pairs[key][0].fileno(), key)
+    assert not ring.has_room
+    ring.stop_receiving(0)
+    assert ring.has_room
+
+
+def test_no_memory_and_no_file_is_left_of_a_ring_that_is_closed(pairs: list[Pair]) -> None:
+    server, _ = pairs[0]
+    for _ in range(3):
+        ring = Ring()
+        ring.receive(server.fileno(), 1)
+        ring.close()
+    assert not [line for line in Path("/proc/self/maps").read_text().splitlines() if "io_uring" in line]
+    assert not [link for link in Path("/proc/self/fd").iterdir() if "io_uring" in _pointed_at(link)]
+
+
+def _pointed_at(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except FileNotFoundError:  # that of this look itself
+        return ""
 
 
 def test_the_queues_go_round(ring: Ring, pairs: list[Pair]) -> None:
     fds = [server.fileno() for server, _ in pairs]
     for key, fd in enumerate(fds):
         ring.receive(fd, key)
-    for turn in range(4000):
+    for turn in range(5000):  # two in the middle, of 8192
         count = 1 + turn % 3
         assert ring.send(fds[:count], [b"%d" % turn] * count) == []
         for _, client in pairs[:count]:
@@ -154,7 +212,7 @@ def test_the_queues_go_round(ring: Ring, pairs: list[Pair]) -> None:
         assert sorted(taken(ring, count)) == [(key, b"%d" % turn) for key in range(count)]
 
 
-def test_as_many_leave_at_once_as_there_is_room_for(ring: Ring, pairs: list[Pair]) -> None:
+def test_as_many_leave_at_once_as_there_is_room_for(ring: Ring) -> None:
     with ExitStack() as stack:
         ends = [socket.socketpair() for _ in range(MOST_SENDS)]
         for end in ends:
@@ -172,6 +230,13 @@ def test_a_kernel_that_has_no_ring_says_so(monkeypatch: pytest.MonkeyPatch, miss
 
     monkeypatch.setattr(Ring, "_call", refuse)
     with pytest.raises(OSError, match=f"Errno {missing}"):
+        Ring()
+
+
+@pytest.mark.parametrize("release", ["6.0.19", "5.15.0-91-generic", "4.18.0-553.el8_10.x86_64", "unheard of"])
+def test_an_older_kernel_is_not_asked(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    monkeypatch.setattr("platform.release", lambda: release)
+    with pytest.raises(OSError, match=r"Linux 6\.1 is needed"):
         Ring()
 
 

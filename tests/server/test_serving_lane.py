@@ -1,6 +1,7 @@
 """Who takes the lane in a server, and what becomes of it there."""
 
 import logging
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -15,7 +16,7 @@ from kcoord.wire.security import Security
 from tests.server.conftest import Serve, Server, serving
 from tests.server.rings import LANES, needs_ring
 from tests.server.test_gate import PLAINLY, SASL, tls, trusting
-from tests.server.test_serving_groups import LIST_GROUPS, quick
+from tests.server.test_serving_groups import LIST_GROUPS, OFFSET_COMMIT, OFFSET_FETCH, quick
 from tests.server.test_standing import NONE, Asking, wait_until
 
 pytestmark = needs_ring
@@ -103,6 +104,51 @@ def test_a_large_request_leaves_the_lane_and_the_next_that_stands_takes_it(membe
     assert member.beat() is NONE
     wait_until(server, lambda: riding(server) == 1)
     assert member.beat() is NONE
+
+
+@pytest.mark.parametrize("end", ["it says no more", "it hangs up"])
+def test_a_commit_that_a_client_sends_last_is_kept_and_answered(server: Server, end: str) -> None:
+    with server.client() as onlooker:
+        other = Asking(onlooker, "h")
+        for number in range(10):
+            group_id = f"g{number}"
+            with server.client() as client:
+                member = Asking(client, group_id)
+                member.stand()
+                assert riders(server) == 1
+                client.send_bytes(member.a_commit(1000 + number))
+                if end == "it says no more":
+                    client._socket.shutdown(socket.SHUT_WR)
+                    assert member.hear(OFFSET_COMMIT, 9).topics[0].partitions[0].error_code is NONE
+            wait_until(server, lambda: len(server.runtime.connections) == 1)
+            asked = [{"name": "t", "partition_indexes": [0]}]
+            answer = onlooker.ask(OFFSET_FETCH, 7, group_id=group_id, topics=asked, require_stable=False)
+            assert answer.topics[0].partitions[0].committed_offset == 1000 + number
+        assert other.beat() is NONE
+
+
+def test_a_commit_between_a_large_request_and_leaving_the_lane_is_answered(member: Asking, server: Server) -> None:
+    member.stand()
+    for number in range(20):
+        large = member.a_commit(5, topics=("t",) * 2000)
+        member.client.send_bytes(large + member.a_commit(number))
+        answers = [member.client.receive_frame()[:4] for _ in range(2)]
+        assert answers == [large[8:12], member.correlation_id.to_bytes(4)]
+        assert member.fetched() == number
+        assert member.beat() is NONE
+
+
+def test_a_socket_that_the_loop_closes_by_itself_is_closed(member: Asking, server: Server) -> None:
+    def close() -> None:
+        (connection,) = server.runtime.connections
+        assert connection._in_lane is not None
+        connection._in_lane._loops.abort()
+
+    member.stand()
+    server.on_loop(close)
+    with pytest.raises(Disconnected):
+        member.client.receive_frame()
+    wait_until(server, lambda: not server.runtime.connections)
 
 
 def test_a_malformed_request_is_hung_up_on_and_the_others_stay(member: Asking, server: Server) -> None:
