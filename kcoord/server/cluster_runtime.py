@@ -1,4 +1,4 @@
-"""A cluster at work: its connections, what waits for an answer, and the alarms of that.
+"""A cluster at work: its connections, its groups, and the alarms of what waits (parked.py).
 
 Everything that is decided is decided in synchronous code on the loop; here are the clock and the limits.
 """
@@ -7,15 +7,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Set
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Final, Self, cast
 from uuid import uuid4
 
 from kcoord.api.table import SERVED
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, Partition, Topic
-from kcoord.broker.long_polls import LongPolls
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
 from kcoord.server.chores import REST, Chores
@@ -23,7 +22,7 @@ from kcoord.server.clock import instant, now_ms
 from kcoord.server.connection import Connection
 from kcoord.server.connection_limits import ConnectionLimits
 from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
-from kcoord.server.routes import Route
+from kcoord.server.parked import Parked
 from kcoord.server.setup import fresh_session_id
 from kcoord.server.standing import CORRELATION_AT, AnsweredFrame, PhaseFrame
 from kcoord.server.turns import Act, Turn, Turns
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcoord.server")
 
-Parked = tuple[Connection, Route, int, "Waiting | None"]
-"""Who asked, how it is answered, the correlation id; and what a Fetch waits for."""
+_MANY: Final = 32  # answers
 
 
 class ClusterRuntime:
@@ -58,9 +56,8 @@ class ClusterRuntime:
         self._dispatches: dict[int, Dispatch] = {
             node.node_id: self._dispatch_of(node) for node in self.cluster.nodes.values()
         }
-        self._long_polls = LongPolls()
         self.groups: GroupRuntime | None = None  # until the first request of a group
-        self._parked: dict[Ticket, Parked] = {}
+        self._parked = Parked(self._finish)
         self._tickets = cast("Iterator[Ticket]", count(1))
         self._connections: set[Connection] = set()
         self._limits = ConnectionLimits(self._settings)
@@ -126,8 +123,7 @@ class ClusterRuntime:
         log.debug("gone peer=%s node=%s", connection.peer, connection.node_id)
         self._limits.went(connection.address)
         if connection.ticket is not None:
-            self._parked.pop(connection.ticket, None)
-            self._long_polls.forget(connection.ticket)
+            self._parked.forget(connection.ticket)
 
     def keep(self) -> None:
         self._chores.is_busy = self._chores.has_slack = True
@@ -163,10 +159,7 @@ class ClusterRuntime:
         return self._dispatches[connection.node_id].decide(frame, connection.asker, next(self._tickets), at)
 
     def park(self, connection: Connection, park: Park) -> None:
-        self._parked[park.ticket] = (connection, park.route, park.correlation_id, park.waiting)
-        if waiting := park.waiting:
-            deadline = time.monotonic() + waiting.request.max_wait
-            self._long_polls.park(park.ticket, waiting.watched, waiting.missing_bytes, deadline)
+        self._parked.park(connection, park)
 
     def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
         ticket = next(self._tickets)
@@ -176,13 +169,13 @@ class ClusterRuntime:
         (correlation_id,) = CORRELATION_ID.unpack_from(chunk, CORRELATION_AT)
         if reply is not WAITS:
             return Answer(standing.route.answer(correlation_id, reply), reply)
-        self._parked[ticket] = (connection, standing.route, correlation_id, None)
+        self._parked.requests[ticket] = (connection, standing.route, correlation_id, None)
         return ticket
 
     def settle(self) -> None:
         if self._is_settling:  # an answer lets a connection go on, which settles again: once is enough
             return
-        if self._long_polls.ready or (self.groups and self.groups.outbox):
+        if self._parked.long_polls.ready or (self.groups and self.groups.outbox):
             self._answer_parked()
         self._turns.begin()  # at whose end the alarm is set
 
@@ -220,66 +213,38 @@ class ClusterRuntime:
         return GroupRuntime(self.cluster, fresh_member_id)
 
     def _appended(self, partition: Partition, size: int) -> None:
-        self._long_polls.appended(partition.topic, partition.index, size)
+        self._parked.long_polls.appended(partition.topic, partition.index, size)
 
     def _deleted(self, topic: Topic) -> None:
         for partition in topic.partitions:
-            self._long_polls.wake(topic.name, partition.index)
+            self._parked.long_polls.wake(topic.name, partition.index)
         if self.groups:
             self.groups.topic_deleted(topic.name, topic.topic_id, instant())
 
     def _answer_parked(self) -> None:
         self._is_settling = True
         try:
-            while self._answer_ready() or self._answer_members():
+            while self._parked.answer_ready() or self._answer_members():
                 pass
         finally:
             self._is_settling = False
 
-    def _answer_ready(self) -> bool:
-        """Answer the fetches for which enough has come; whether there were any."""
-        ready = self._long_polls.take_ready()
-        self._answer_fetches(ready)
-        return bool(ready)
-
     def _answer_members(self) -> bool:
-        """Answer the members whose group has decided; whether there were any. Some may have hung up meanwhile."""
+        """Answer the members whose group has decided; whether there were any."""
         groups = self.groups
         if groups is None or not groups.outbox:
             return False
+        if len(groups.outbox) >= _MANY:
+            self.keep()
+            self.held(-self._parked.answer_all(groups.take_replies(), self.now().now))
         now = self.now().now
         while groups.outbox:  # one at a time: an answer may flush, and if that fails the next ones are others
-            ticket, reply = groups.outbox.popleft()
-            parked = self._parked.pop(ticket, None)
-            if parked is not None:
-                self._answer(ticket, parked, reply, now)
+            self._parked.answer(*groups.outbox.popleft(), now)
         return True
 
-    def _answer_fetches(self, tickets: Sequence[Ticket]) -> None:
-        for ticket in tickets:
-            parked = self._parked.pop(ticket)
-            connection, _, _, waiting = parked
-            assert waiting is not None
-            try:
-                reply = self._dispatches[connection.node_id].finish(waiting, now_ms())
-            except Exception:
-                _could_not_answer(connection)
-            else:
-                self._answer(ticket, parked, reply, time.monotonic())
-
-    def _answer(self, ticket: Ticket, parked: Parked, reply: object, now: float) -> None:
-        connection = parked[0]
-        try:
-            pieces = self._written(ticket, parked, reply)
-        except Exception:
-            _could_not_answer(connection)
-        else:
-            connection.answer(pieces, now)
-
-    def _written(self, ticket: Ticket, parked: Parked, reply: object) -> list[bytes]:
-        """The pieces of the answer to a request that was parked."""
-        _, by, correlation_id, _ = parked
-        return by.answer(correlation_id, reply)
+    def _finish(self, connection: Connection, waiting: "Waiting", at_ms: int) -> object:
+        """The reply to a Fetch that was parked."""
+        return self._dispatches[connection.node_id].finish(waiting, at_ms)
 
     # Time.
 
@@ -299,7 +264,7 @@ class ClusterRuntime:
         self._alarm = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._tick)
 
     def _deadline(self) -> float | None:
-        deadline = self._long_polls.deadline()
+        deadline = self._parked.long_polls.deadline()
         of_groups = self.groups.deadline() if self.groups else None
         if deadline is None or of_groups is None:
             return of_groups if deadline is None else deadline
@@ -308,7 +273,7 @@ class ClusterRuntime:
     def _tick(self) -> None:
         self._alarm = None
         try:
-            self._answer_fetches(self._long_polls.tick(time.monotonic()))
+            self._parked.answer_fetches(self._parked.long_polls.tick(time.monotonic()))
             if self.groups:
                 self.groups.tick(instant())
         except Exception:
@@ -320,11 +285,6 @@ class ClusterRuntime:
 def fresh_member_id() -> str:
     """The end of a new member's id."""
     return str(uuid4())
-
-
-def _could_not_answer(connection: Connection) -> None:
-    log.exception("bug peer=%s: a parked request could not be answered", connection.peer)
-    connection.close("a fault of the server", closing=Closing.FAULT)
 
 
 def _log_request(connection: Connection, frame: bytes) -> None:

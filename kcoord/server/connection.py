@@ -4,55 +4,43 @@ As a broker does, a connection works on one request at a time: the next is not l
 answered, so answers keep the order of requests and a client that asks faster than it is answered fills its own socket.
 What is decided in one turn leaves in one write. A turn ends after so many requests or bytes of answers, so that a
 client with a lot to ask neither holds up the others nor fills memory with answers that it does not read. Small requests
-and answers of many connections are worked on together (turns.py); large ones at once, as they take memory. What stands
-(standing.py) is not decided, and but for commits needs no turn.
+and answers of many connections are worked on together (turns.py); large ones at once, as they take memory.
 """
 
 import asyncio
 import logging
 from collections import deque
-from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
 from kcoord.server.dispatch import Answer, HangUp, Park, Unserved
 from kcoord.server.owner import Owner
 from kcoord.server.routes import Asker
-from kcoord.server.standing import HEAD, CommitFrame, HeartbeatFrame, PhaseFrame, StandingFrame
 from kcoord.tickets import Ticket
 from kcoord.wire.check import BadBody
 from kcoord.wire.frames import LENGTH_BYTES, FrameSplitter
-
-if TYPE_CHECKING:
-    from kcoord.server.lane import Lane, LaneTransport
 
 log = logging.getLogger("kcoord.server")
 
 _READ_AHEAD_BYTES = 1 << 16
 _TURN_REQUESTS = 100
 _TURN_BYTES = 1 << 16
-_LARGE_BYTES = 1 << 13
+LARGE_BYTES = 1 << 13
 
 
 class Connection(asyncio.Protocol):
     __slots__ = (
         "_frames",
         "_has_turn_coming",
-        "_in_lane",
         "_is_amidst",
         "_is_closed",
         "_is_full",
         "_is_paused",
-        "_lane",
-        "_may_take_lane",
         "_outgoing",
         "_owner",
         "_parked_bytes",
-        "_put_by",
         "_splitter",
-        "_standing",
-        "_stood",
         "_transport",
         "_unread_bytes",
         "address",
@@ -76,9 +64,6 @@ class Connection(asyncio.Protocol):
         self.ticket: Ticket | None = None
         self._owner = owner
         self._splitter = FrameSplitter(max_frame_bytes)
-        self._standing: StandingFrame | None = None  # that came last
-        self._put_by = b""  # a commit that may stand, until its turn
-        self._stood = owner.stood
         self._frames: deque[bytes] = deque()
         self._outgoing: list[bytes] = []
         self._unread_bytes = 0  # that came in and were not worked on: requests with their lengths, the last in part
@@ -88,9 +73,6 @@ class Connection(asyncio.Protocol):
         self._is_paused = False
         self._has_turn_coming = False
         self._is_closed = False
-        self._may_take_lane = True
-        self._lane: Lane | None = None
-        self._in_lane: LaneTransport | None = None
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -105,75 +87,27 @@ class Connection(asyncio.Protocol):
         self._is_closed = True
         self._frames.clear()
         self._outgoing.clear()
-        self._put_by = b""
         self._unread_bytes = self._parked_bytes = 0
         self._hold(-self.held_bytes)
-        if self._in_lane is not None:
-            self._in_lane.get_out()
         self._owner.gone(self)
 
     def data_received(self, chunk: bytes) -> None:
-        standing = self._standing
-        if standing is None or not chunk.startswith(standing.head):
-            standing = self._standing = self.asker.standing.get(chunk[HEAD])
-        if standing is not None:
-            if self._may_take_lane:
-                self._take_lane()
-            if self._ask_again(standing, chunk):
-                return
+        self._receive(chunk, is_urgent=len(chunk) > LARGE_BYTES)
+
+    def _receive(self, chunk: bytes, *, is_urgent: bool) -> None:
         if self._is_closed or self._splitter.broken:
             return
         self._take_in(chunk)
         if self._has_turn_coming:
             self._take_stock()
-        elif len(chunk) > _LARGE_BYTES or type(standing) is PhaseFrame:
+        elif is_urgent:
             self._work_now([])
         else:
             self._has_turn_coming = True
             self._owner.soon(self._take_turn)
 
-    def _ask_again(self, standing: StandingFrame, chunk: bytes) -> bool:
-        """Whether this is a frame that stands, with nothing before it that waits: then it has its answer, or waits. Of
-        a commit that is seen at its turn."""
-        if self._has_turn_coming or self.ticket is not None or self._is_amidst or self._is_full or self._is_closed:
-            return False
-        if type(standing) is CommitFrame:
-            if len(chunk) != standing.size:
-                return False
-            self._put_by = chunk
-            self._has_turn_coming = True
-            self._owner.soon(self._commit_again)
-            return True
-        try:
-            if type(standing) is PhaseFrame:
-                stands = self._take_part(standing, chunk)
-            else:
-                assert type(standing) is HeartbeatFrame
-                stands = self._beat_again(standing, chunk)
-        except Exception as error:
-            self._refuse_fault(error)
-            return True
-        if not stands:
-            self._standing = None
-        return stands
-
-    def left_lane(self, transport: asyncio.Transport) -> None:
-        """It has this transport of the loop again, until something stands once more."""
-        self._transport, self._in_lane, self._may_take_lane = transport, None, True
-
-    def _take_lane(self) -> None:
-        """With what stands, where there is a lane and room in it (lane.py)."""
-        assert self._transport is not None
-        if self._lane is None:
-            self._lane = self._owner.lane_for(self._transport)
-        self._in_lane = self._lane.take(self, self._transport) if self._lane else None
-        self._transport = self._in_lane or self._transport
-        self._may_take_lane = self._lane is not None and self._in_lane is None
-
     def _take_in(self, chunk: bytes) -> None:
-        """Cut frames out of what came, and of what was put by before it."""
-        if self._put_by:
-            chunk, self._put_by = self._put_by + chunk, b""
+        """Cut frames out of what came."""
         self._unread_bytes += len(chunk)
         frames = self._splitter.feed(chunk)
         self._is_amidst = self._splitter.is_amidst
@@ -182,56 +116,6 @@ class Connection(asyncio.Protocol):
             self.asker.alone += 1
         elif frames:
             self.asker.came_together()
-
-    def _take_part(self, standing: PhaseFrame, chunk: bytes) -> bool:
-        outcome = self._owner.ask_again(self, standing, chunk)
-        if outcome is None:
-            return False
-        self.last_active = monotonic()
-        if isinstance(outcome, Answer):
-            self._put_aside(outcome.pieces, _size(outcome.pieces))
-        else:
-            self.ticket = outcome
-            self._parked_bytes = len(chunk) - LENGTH_BYTES
-            self._hold(self._parked_bytes)
-        return True
-
-    def _beat_again(self, standing: HeartbeatFrame, chunk: bytes) -> bool:
-        now = monotonic()
-        if self._outgoing or (answer := standing.answer(chunk, now)) is None:
-            return False
-        self.last_active = now
-        if self._stood is not None:
-            self._stood(standing, chunk, answer)
-        assert self._transport is not None
-        self._transport.write(answer)
-        return True
-
-    def _commit_again(self, at: Instant) -> None:
-        """The turn of a commit that was put by, unless more has come since: if it stands, it has its answer."""
-        chunk, standing = self._put_by, self._standing
-        if not chunk or self._is_closed:
-            self._take_turn(at)
-            return
-        assert type(standing) is CommitFrame
-        try:
-            answer = standing.answer(chunk, at)
-            if answer is not None and self._stood is not None:
-                self._stood(standing, chunk, answer)
-        except Exception as error:
-            self._refuse_fault(error)
-            return
-        if answer is None:
-            self._standing = None
-            self._take_in(b"")
-            self._take_turn(at)
-            return
-        self._has_turn_coming = False
-        self._put_by = b""
-        self.last_active = at.now
-        if not self._outgoing:
-            self._owner.leave(self._send)
-        self._outgoing.append(answer)
 
     def pause_writing(self) -> None:
         """The client does not read what it is sent."""
@@ -249,8 +133,13 @@ class Connection(asyncio.Protocol):
             self._work_now(list(pieces))
             return
         self.last_active = now
-        self._put_aside(pieces, _size(pieces))
+        self._put_aside(pieces, size_of(pieces))
         self._hold(-self.held_bytes)
+
+    def answer_kept(self, frame: bytes, now: float) -> int:
+        """The same, where what the answer rests on is kept. How many bytes are held no more, for the owner to count."""
+        self.answer([frame], now)
+        return 0
 
     def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
         """Hang up on the client once it has its answers, saying why in one line of the log."""
@@ -294,14 +183,14 @@ class Connection(asyncio.Protocol):
             self._work(pieces, at)
         else:
             self.last_active = at.now
-            self._put_aside(pieces, _size(pieces))
+            self._put_aside(pieces, size_of(pieces))
             self._take_stock()
         self._owner.settle()
 
     def _work(self, pieces: list[bytes], at: Instant) -> None:
         """Work on what came in until nothing is left, one is parked, or the turn is over. The pieces leave first."""
         self.last_active = at.now
-        frames, requests, size = self._frames, 0, _size(pieces)
+        frames, requests, size = self._frames, 0, size_of(pieces)
         while frames and self.ticket is None and not self._is_full and not self._is_closed:
             if requests == _TURN_REQUESTS or size > _TURN_BYTES:
                 self._has_turn_coming = True
@@ -370,7 +259,7 @@ class Connection(asyncio.Protocol):
             self._outgoing = pieces
         else:
             self._outgoing += pieces
-        if size > _LARGE_BYTES:
+        if size > LARGE_BYTES:
             self._owner.keep()
             self._send()
         elif is_first:
@@ -400,7 +289,7 @@ class Connection(asyncio.Protocol):
         self._is_paused = is_behind
 
 
-def _size(pieces: list[bytes]) -> int:
+def size_of(pieces: list[bytes]) -> int:
     if not pieces:
         return 0
     return len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))

@@ -21,11 +21,11 @@ from kcoord.journal.system import System
 from kcoord.metrics.counts import NO_TALLY, Histogram, RequestCounts, Requests, Tally
 from kcoord.metrics.reasons import Closing
 from kcoord.security.refusals import Refusal
-from kcoord.server.cluster_runtime import ClusterRuntime, Parked
+from kcoord.server.cluster_runtime import ClusterRuntime
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer, Outcome, Park
 from kcoord.server.reply_errors import first_error
-from kcoord.server.routes import Asker
+from kcoord.server.routes import Asker, Route
 from kcoord.server.runtime import Runtime
 from kcoord.server.standing import AnsweredFrame, PhaseFrame
 from kcoord.tickets import Ticket
@@ -60,6 +60,7 @@ class Measured(ClusterRuntime):
         self._waiting: dict[Ticket, _Waiting] = {}
         self._finished: list[tuple[Requests, _Waiting, int]] = []  # parked ones whose answers, so long, leave next
         super().__init__(*given, **named)
+        self._parked.on_answer = self._finish_parked
         self._time_fsyncs()
 
     @property
@@ -68,7 +69,7 @@ class Measured(ClusterRuntime):
 
     def parked(self) -> Mapping[str, int]:
         """How many requests of each API wait."""
-        return Counter(by.api.name for _, by, _, _ in self._parked.values())
+        return Counter(by.api.name for _, by, _, _ in self._parked.requests.values())
 
     # What connections ask of their owner.
 
@@ -156,12 +157,8 @@ class Measured(ClusterRuntime):
     def _requests_of(self, api: str, reply: object) -> Requests:
         return self.requests.of(api, _ERROR_NAMES[first_error(reply)])
 
-    def _written(self, ticket: Ticket, parked: Parked, reply: object) -> list[bytes]:
-        waiting = self._waiting.pop(ticket)
-        pieces = super()._written(ticket, parked, reply)
-        requests = self._requests_of(parked[1].api.name, reply)
-        self._finished.append((requests, waiting, sum(map(len, pieces))))
-        return pieces
+    def _finish_parked(self, ticket: Ticket, by: Route, reply: object, size: int) -> None:
+        self._finished.append((self._requests_of(by.api.name, reply), self._waiting.pop(ticket), size))
 
     # What happens elsewhere.
 

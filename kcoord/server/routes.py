@@ -13,7 +13,7 @@ struct into what stays the same and what varies.
             route     any      same                                   varies           same
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from struct import Struct, calcsize
 from typing import TYPE_CHECKING, Any, Final
@@ -34,7 +34,9 @@ START: Final = slice(0, 4)  # of a request: key and version
 CORRELATION: Final = slice(4, 8)
 REST: Final = slice(8, None)
 
-_SAME, _VARYING = slice(0, None, 2), slice(1, None, 2)  # of a frame that is taken apart
+SAME: Final = slice(0, None, 2)  # of a frame that is taken apart
+VARYING: Final = slice(1, None, 2)
+
 _FORMS_KEPT: Final = 100  # ways to take one apart: members of a group mostly have the same
 _FIRST_TRIES: Final = 2  # a member's first join is without an id, and never comes again
 _UNKNOWN_PER_TRY: Final = 4
@@ -92,8 +94,17 @@ class Route:
         """The pieces of the frame that answers."""
         response = self._to_response(reply, self._version) if self._to_response else reply
         if self._splice is not None:
-            return [self._splice.frame(correlation_id, response)]
+            return self._splice.frames((correlation_id,), (response,))
         return self._codec.response_pieces(correlation_id, response)
+
+    def answer_all(self, correlation_ids: Sequence[int], replies: Sequence[Any]) -> list[bytes]:
+        """The frames that answer many."""
+        if self._splice is None:
+            return [b"".join(self.answer(*each)) for each in zip(correlation_ids, replies, strict=True)]
+        to_response, version = self._to_response, self._version
+        if to_response is not None:
+            replies = [to_response(reply, version) for reply in replies]
+        return self._splice.frames(correlation_ids, replies)
 
 
 @cache
@@ -105,7 +116,7 @@ def route(api_key: int, api_version: int) -> Route:
 class Repeated:
     """A request that a client may send again, the same but for its correlation id and some values."""
 
-    __slots__ = ("_rest", "_same", "_size", "_taken_apart", "_with_varying", "phase", "request", "route")
+    __slots__ = ("_rest", "_size", "_with_varying", "phase", "request", "route", "same", "taken_apart")
 
     def __init__(self, frame: bytes, route: Route, request: Any) -> None:
         self.route = route
@@ -114,8 +125,8 @@ class Repeated:
         varying = tuple(route.varying_in(frame))
         self._rest = None if varying else frame[REST]
         self._size = len(frame)
-        self._taken_apart = _apart(len(frame), varying)
-        self._same = self._taken_apart(frame)[_SAME]
+        self.taken_apart = _apart(len(frame), varying)
+        self.same = self.taken_apart(frame)[SAME]
         self._with_varying = route.with_varying
 
     def varying_in(self, frame: bytes, start: int = 0) -> tuple[Any, ...] | None:
@@ -124,8 +135,8 @@ class Repeated:
             return () if frame[start + REST.start :] == self._rest else None
         if len(frame) != start + self._size:
             return None
-        parts = self._taken_apart(frame, start)
-        return parts[_VARYING] if parts[_SAME] == self._same else None
+        parts = self.taken_apart(frame, start)
+        return parts[VARYING] if parts[SAME] == self.same else None
 
     def request_with(self, varying: tuple[Any, ...]) -> Any:
         """What a frame asks in which that is what varies; None if it does not follow."""

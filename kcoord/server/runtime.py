@@ -14,6 +14,7 @@ from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer
 from kcoord.server.routes import Asker
 from kcoord.server.setup import Setup, address, bind, close_all, make_cluster
+from kcoord.server.standing_connection import StandingConnection
 
 if TYPE_CHECKING:
     from kcoord.server.entrance import Entrance
@@ -94,7 +95,7 @@ class Runtime(ClusterRuntime):
         )
 
     def _connection(self, node_id: NodeId) -> Connection:
-        return Connection(self, node_id, self._settings.socket_request_max_bytes)
+        return StandingConnection(self, node_id, self._settings.socket_request_max_bytes)
 
 
 def _authorizer_by(rules: Path) -> "Authorizer":

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from kcoord.groups.instant import Instant
 from kcoord.metrics.counts import NO_TALLY
+from kcoord.server.routes import SAME, VARYING
 from kcoord.tickets import Ticket, Waits
 from kcoord.wire.frames import LENGTH_BYTES, LENGTH_PREFIX
 
@@ -46,18 +47,21 @@ class StandingFrame:
 class PhaseFrame(StandingFrame):
     """A join or a sync: its member takes part in the rebalance that is under way."""
 
-    __slots__ = ("_standing", "_varying_in", "route")
+    __slots__ = ("_same", "_size", "_standing", "_taken_apart", "route")
 
     def __init__(self, frame: bytes, repeated: "Repeated", standing: "StandingPhase") -> None:
         super().__init__(frame)
         self.route = repeated.route
-        self._varying_in = repeated.varying_in
+        self._size = LENGTH_BYTES + len(frame)
+        self._taken_apart, self._same = repeated.taken_apart, repeated.same
         self._standing = standing
 
     def ask(self, chunk: bytes, ticket: Ticket) -> "SyncReply | Waits | None":
         """The reply to a chunk that has the same head, unless it waits; None if it is to be decided."""
-        varying = self._varying_in(chunk, LENGTH_BYTES)
-        return None if varying is None else self._standing.ask(varying, ticket)
+        if len(chunk) != self._size:
+            return None
+        parts = self._taken_apart(chunk, LENGTH_BYTES)  # as in Repeated: one object less to look at for each member
+        return self._standing.ask(parts[VARYING], ticket) if parts[SAME] == self._same else None
 
 
 class AnsweredFrame(StandingFrame):

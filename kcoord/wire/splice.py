@@ -5,6 +5,7 @@ leader has brought its plan, the same but for their assignments. So the bytes be
 kept for as long as answers in a row have all else in common, and each answer is put together around what is its own.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 from typing import Any, Final
 
@@ -40,15 +41,17 @@ class Splice:
         self._size = 0
         self._owns: dict[str | bytes, bytes] = {}
 
-    def frame(self, correlation_id: int, reply: Any) -> bytes:
-        """The frame that answers, with its length."""
-        if reply[1:] != self._shared:
-            self._cut(reply)
-        own = self._owns.get(reply[0]) or self._own(reply)
-        whole = b"".join((_START.pack(self._size + len(own), correlation_id), self._before, own, self._after))
-        if self._size > _WORTH_KEEPING:
-            self._forget()
-        return whole
+    def frames(self, correlation_ids: Iterable[int], replies: Iterable[Any]) -> list[bytes]:
+        """The frames that answer, with their lengths."""
+        frames, owns, start = [], self._owns, _START.pack
+        for correlation_id, reply in zip(correlation_ids, replies, strict=True):
+            if reply[1:] != self._shared:
+                self._cut(reply)
+            own = owns.get(reply[0]) or self._own(reply)
+            frames.append(b"".join((start(self._size + len(own), correlation_id), self._before, own, self._after)))
+            if self._size > _WORTH_KEEPING:
+                self._forget()
+        return frames
 
     def _own(self, reply: Any) -> bytes:
         """What is its own. Members come again with the same id, and often get the same assignment."""

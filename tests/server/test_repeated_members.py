@@ -175,19 +175,20 @@ def _wait_until_rebalancing(client: Client) -> None:
 class Rebalancing:
     """A member that numbers its requests, and holds each answer against its number."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, join_version: int = 3) -> None:
         self.subscription = b""
         self.member_id = ""
         self._client = client
+        self._join_version = join_version
         self._generation = 0
         self._asked = 0
 
     def join(self, subscription: bytes) -> None:
         self.subscription = subscription
-        self._send(a_join(3, self._next(), [("range", subscription)], member_id=self.member_id))
+        self._send(a_join(self._join_version, self._next(), [("range", subscription)], member_id=self.member_id))
 
     def joined(self) -> Any:
-        said = self._receive(JOIN_GROUP, 3)
+        said = self._receive(JOIN_GROUP, self._join_version)
         assert self.member_id in ("", said.member_id)
         self.member_id, self._generation = said.member_id, said.generation_id
         return said

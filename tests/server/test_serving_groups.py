@@ -228,7 +228,7 @@ def test_a_plan_that_turns_out_not_to_be_kept_while_it_is_handed_out_is_given_to
         for client, member_id in zip((first, second), ids, strict=True):
             client.send(SYNC_GROUP, 3, **in_generation, member_id=member_id, assignments=[])
         _until_parked(server, 2)
-        server.on_loop(lambda: _fail_to_flush(server, "g"))
+        server.on_loop(lambda: fail_to_flush(server, "g"))
         plan = [{"member_id": ids[0], "assignment": bytes(10_000)}, {"member_id": ids[1], "assignment": b"a"}]
         leader.send(SYNC_GROUP, 3, **in_generation, member_id=leader_id, assignments=plan)
         assert second.receive(SYNC_GROUP, 3).error_code is NOT_COORDINATOR
@@ -241,7 +241,7 @@ def _until_parked(server: Server, requests: int) -> None:
     _until(lambda: len(server.runtime._parked) == requests)
 
 
-def _fail_to_flush(server: Server, group_id: str) -> None:
+def fail_to_flush(server: Server, group_id: str) -> None:
     """The next time."""
     assert server.runtime.groups is not None
     journal: Any = server.runtime.groups._log

@@ -2,14 +2,17 @@
 
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import ExitStack
+from typing import cast
 
 import pytest
 
 from kcoord.security.listener import Listener
 from kcoord.server import lane
+from kcoord.server.lane import LaneTransport
 from kcoord.server.setup import Setup
+from kcoord.server.standing_connection import StandingConnection
 from kcoord.settings import Settings
 from kcoord.wire.connect_errors import Disconnected
 from kcoord.wire.security import Security
@@ -25,7 +28,13 @@ NO_DELAY = Settings(group_initial_rebalance_delay_ms=0)
 
 def riding(server: Server) -> int:
     """How many are in the lane, as the loop sees it."""
-    return sum(each._in_lane is not None for each in server.runtime.connections)
+    return sum(transport is not None for transport in _lane_transports(server))
+
+
+def _lane_transports(server: Server) -> list[LaneTransport | None]:
+    """Of each connection the one that it has in the lane."""
+    connections = cast("Set[StandingConnection]", server.runtime.connections)
+    return [each._in_lane for each in connections]
 
 
 def riders(server: Server) -> int:
@@ -140,9 +149,9 @@ def test_a_commit_between_a_large_request_and_leaving_the_lane_is_answered(membe
 
 def test_a_socket_that_the_loop_closes_by_itself_is_closed(member: Asking, server: Server) -> None:
     def close() -> None:
-        (connection,) = server.runtime.connections
-        assert connection._in_lane is not None
-        connection._in_lane._loops.abort()
+        (transport,) = _lane_transports(server)
+        assert transport is not None
+        transport._loops.abort()
 
     member.stand()
     server.on_loop(close)

@@ -13,11 +13,19 @@ from kcoord.server.dispatch import Answer
 from kcoord.server.standing import PhaseFrame
 from kcoord.tickets import Ticket
 from kcoord.wire.client import Client
+from kcoord.wire.splice import Splice
 from tests.server.conftest import Serve, Server
 from tests.server.rings import LANES
 from tests.server.test_metrics import counting
 from tests.server.test_repeated_members import Rebalancing
-from tests.server.test_serving_groups import DESCRIBE_GROUPS, HEARTBEAT, quick
+from tests.server.test_serving_groups import (
+    DESCRIBE_GROUPS,
+    HEARTBEAT,
+    NOT_COORDINATOR,
+    SYNC_GROUP,
+    fail_to_flush,
+    quick,
+)
 from tests.server.test_standing import wait_until
 
 MEMBERS = 40  # of 32 on they are many
@@ -25,10 +33,11 @@ JOIN, SYNC = "JoinGroup", "SyncGroup"
 
 
 class Crowd:
-    """The members of one group, which all join with new subscriptions each time. The first one leads."""
+    """The members of one group, which all join with new subscriptions each time. The first one leads. Some are older
+    clients than others, and whether all or half of them sync before the plan is there alternates."""
 
     def __init__(self, clients: list[Client], onlooker: Client) -> None:
-        self.members = [Rebalancing(client) for client in clients]
+        self.members = [Rebalancing(client, join_version=2 + number % 2) for number, client in enumerate(clients)]
         self.clients = clients
         self.rounds = 0
         self._onlooker = onlooker
@@ -58,14 +67,28 @@ class Crowd:
         assert {each.metadata for each in told[0].members} == {each.subscription for each in self.members}
         assert [len(each.members) for each in told] == [len(self.members), *[0] * (len(self.members) - 1)]
 
+    def begin_to_sync(self, server: Server) -> tuple[Rebalancing, list[Rebalancing]]:
+        """After a few rounds all have joined, and all but the leader wait for the plan: the leader, and the others."""
+        for _ in range(3):
+            self.rebalance()
+        leader, *others = self.members
+        for each in self.members:
+            each.join(b"at last")
+        self.all_are_in()
+        for each in others:
+            each.sync({})
+        wait_until(server, lambda: len(server.runtime._parked) == len(others))
+        return leader, others
+
     def sync(self) -> None:
         self.rounds += 1
         leader, *others = self.members
         plan = {each.member_id: b"%s in %d" % (each.member_id.encode(), self.rounds) for each in self.members}
-        for each in others[: len(others) // 2]:
+        early = len(others) if self.rounds % 2 else len(others) // 2
+        for each in others[:early]:
             each.sync({})
         leader.sync(plan)
-        for each in others[len(others) // 2 :]:  # of whom some come after the plan
+        for each in others[early:]:
             each.sync({})
         assert {each.member_id: each.assignment() for each in self.members} == plan
 
@@ -139,6 +162,37 @@ def test_what_is_sent_behind_a_join_that_waits_is_answered_after_it(crowd: Crowd
     leader.join(b"at last")
     others[-1].joined()
     assert crowd.clients[-1].receive(HEARTBEAT, 3).error_code.name == "illegal_generation"
+
+
+def test_a_plan_that_is_not_kept_is_given_to_nobody(crowd: Crowd, server: Server) -> None:
+    leader, _ = crowd.begin_to_sync(server)
+    server.on_loop(lambda: fail_to_flush(server, "g"))
+    leader.sync({each.member_id: b"a part" for each in crowd.members})
+    for client in crowd.clients[1:]:
+        assert client.receive(SYNC_GROUP, 3).error_code is NOT_COORDINATOR
+    with pytest.raises(ConnectionError):
+        crowd.clients[0].receive_frame()
+    assert server.on_loop(lambda: (len(server.runtime._parked), server.runtime._held_bytes)) == (0, 0)
+
+
+def test_an_answer_that_cannot_be_written_is_the_matter_of_its_member_alone(
+    crowd: Crowd, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader, (unlucky, *others) = crowd.begin_to_sync(server)
+    write_own = Splice._own
+
+    def fails(splice: Splice, reply: Any) -> bytes:
+        assert reply[0] != b"unlucky"
+        return write_own(splice, reply)
+
+    monkeypatch.setattr(Splice, "_own", fails)
+    plan = {each.member_id: b"for %s" % each.member_id.encode() for each in (leader, *others)}
+    leader.sync({**plan, unlucky.member_id: b"unlucky"})
+    assert {each.member_id: each.assignment() for each in (leader, *others)} == plan
+    with pytest.raises(ConnectionError):
+        crowd.clients[1].receive_frame()
+    assert caplog.text.count("a parked request could not be answered") == 1
+    assert server.on_loop(lambda: (len(server.runtime._parked), server.runtime._held_bytes)) == (0, 0)
 
 
 def test_they_are_counted_as_any_other() -> None:

@@ -50,10 +50,8 @@ def test_whoever_was_answered_before_a_join_is_answered_as_if_it_were_the_first(
 ) -> None:
     splice = Splice(codec(JOIN_GROUP, version), join_group.OWN_FIELD)
     crowd = [reply._replace(member_id=member_id) for reply in replies for member_id in (reply.member_id, *member_ids)]
-    for correlation_id, reply in enumerate(crowd):
-        said = join_group.to_response(reply, version)
-        anew = encode_response(RequestHeader(JOIN_GROUP, version, correlation_id), said)
-        assert splice.frame(correlation_id, said) == anew
+    said = [join_group.to_response(reply, version) for reply in crowd]
+    _are_as_if_first(splice, JOIN_GROUP, version, said)
 
 
 @given(st.sampled_from(range(6)), st.lists(syncs, max_size=6), st.lists(blobs, max_size=4))
@@ -62,16 +60,22 @@ def test_whoever_was_answered_before_a_sync_is_answered_as_if_it_were_the_first(
 ) -> None:
     splice = Splice(codec(SYNC_GROUP, version), "assignment")
     crowd = [reply._replace(assignment=own) for reply in replies for own in (reply.assignment, *assignments)]
-    for correlation_id, reply in enumerate(crowd):
-        anew = encode_response(RequestHeader(SYNC_GROUP, version, correlation_id), reply)
-        assert splice.frame(correlation_id, reply) == anew
+    _are_as_if_first(splice, SYNC_GROUP, version, crowd)
+
+
+def _are_as_if_first(splice: Splice, api_key: int, version: int, replies: Sequence[object]) -> None:
+    """One at a time, and then all together."""
+    ids = range(len(replies))
+    anew = [encode_response(RequestHeader(api_key, version, number), replies[number]) for number in ids]
+    assert [splice.frames([number], [replies[number]]) for number in ids] == [[frame] for frame in anew]
+    assert splice.frames(ids, replies) == anew
 
 
 @pytest.mark.parametrize("correlation_id", [0, 1, 2**31 - 1, -1, -(2**31)])
 def test_every_correlation_id_comes_back(correlation_id: int) -> None:
     splice = Splice(codec(JOIN_GROUP, 9), "member_id")
     for member_id in ("a", "b"):
-        frame = splice.frame(correlation_id, JoinReply(member_id))
+        (frame,) = splice.frames([correlation_id], [JoinReply(member_id)])
         assert int.from_bytes(frame[4:8], signed=True) == correlation_id
 
 
@@ -79,7 +83,7 @@ def test_what_only_a_leader_is_told_is_not_kept() -> None:
     splice = Splice(codec(JOIN_GROUP, 9), "member_id")
     everybody = tuple(JoinedMember(f"m{number}", None, bytes(100)) for number in range(100))
     before = sys.getrefcount(everybody)
-    splice.frame(1, JoinReply("m0", generation_id=1, members=everybody))
+    splice.frames([1], [JoinReply("m0", generation_id=1, members=everybody)])
     assert sys.getrefcount(everybody) == before
 
 

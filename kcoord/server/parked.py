@@ -1,0 +1,137 @@
+"""Requests that wait for their answers: fetches for records, joins and syncs for what other members of a group do.
+
+Theory of operation. When a large group is rebalanced, all its members but one wait, and thousands have their answers at
+once. So these are made together, by columns, and where a member is in the lane (lane.py) its answer is gathered there
+at once: one at a time, through all that an answer may meet on its way, took twice as long.
+"""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kcoord.broker.long_polls import LongPolls
+from kcoord.metrics.reasons import Closing
+from kcoord.server.clock import now_ms
+from kcoord.server.connection import Connection
+from kcoord.server.dispatch import Park
+from kcoord.server.routes import Route
+from kcoord.tickets import Ticket
+
+if TYPE_CHECKING:
+    from kcoord.broker.fetching import Waiting
+
+log = logging.getLogger("kcoord.server")
+
+ParkedRequest = tuple[Connection, Route, int, "Waiting | None"]
+"""Who asked, how it is answered, the correlation id; and what a Fetch waits for."""
+
+
+class Parked:
+    def __init__(self, finish: Callable[[Connection, "Waiting", int], object]) -> None:
+        """`finish` has the reply to a Fetch that was parked, at this time in milliseconds."""
+        self.requests: dict[Ticket, ParkedRequest] = {}
+        self.long_polls = LongPolls()
+        self.on_answer: Callable[[Ticket, Route, object, int], None] | None = None
+        """Who wants to know of answers: to what, how it was written, the reply, and its bytes."""
+        self._finish = finish
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    def park(self, connection: Connection, park: Park) -> None:
+        self.requests[park.ticket] = (connection, park.route, park.correlation_id, park.waiting)
+        if waiting := park.waiting:
+            deadline = time.monotonic() + waiting.request.max_wait
+            self.long_polls.park(park.ticket, waiting.watched, waiting.missing_bytes, deadline)
+
+    def forget(self, ticket: Ticket) -> None:
+        """Who asked has hung up."""
+        self.requests.pop(ticket, None)
+        self.long_polls.forget(ticket)
+
+    def answer_ready(self) -> bool:
+        """Answer the fetches for which enough has come; whether there were any."""
+        ready = self.long_polls.take_ready()
+        self.answer_fetches(ready)
+        return bool(ready)
+
+    def answer_fetches(self, tickets: Sequence[Ticket]) -> None:
+        for ticket in tickets:
+            connection, by, correlation_id, waiting = self.requests.pop(ticket)
+            assert waiting is not None
+            try:
+                reply = self._finish(connection, waiting, now_ms())
+            except Exception:
+                _could_not_answer(connection)
+            else:
+                self._answer(ticket, (connection, by, correlation_id, waiting), reply, time.monotonic())
+
+    def answer(self, ticket: Ticket, reply: object, now: float) -> None:
+        """Answer a member, unless it has hung up meanwhile."""
+        parked = self.requests.pop(ticket, None)
+        if parked is not None:
+            self._answer(ticket, parked, reply, now)
+
+    def answer_all(self, replies: Iterable[tuple[Ticket, object]], now: float) -> int:
+        """The same of many together, where what their answers rest on is kept. How many bytes connections hold no more,
+        for their owner to count."""
+        alike: defaultdict[Route, _Answered] = defaultdict(_Answered)
+        take = self.requests.pop
+        for ticket, reply in replies:
+            parked = take(ticket, None)
+            if parked is not None:
+                connection, by, correlation_id, _ = parked
+                answered = alike[by]
+                answered.tickets.append(ticket)
+                answered.connections.append(connection)
+                answered.correlation_ids.append(correlation_id)
+                answered.replies.append(reply)
+        return sum(self._answer_alike(by, answered, now) for by, answered in alike.items())
+
+    def _answer_alike(self, by: Route, answered: "_Answered", now: float) -> int:
+        try:
+            frames = by.answer_all(answered.correlation_ids, answered.replies)
+        except Exception:  # one of them cannot be written: the others are answered all the same
+            for ticket, connection, correlation_id, reply in answered.rows():
+                self._answer(ticket, (connection, by, correlation_id, None), reply, now)
+            return 0
+        if self.on_answer is not None:
+            for ticket, reply, frame in zip(answered.tickets, answered.replies, frames, strict=True):
+                self.on_answer(ticket, by, reply, len(frame))
+        freed = 0
+        for connection, frame in zip(answered.connections, frames, strict=True):
+            freed += connection.answer_kept(frame, now)
+        return freed
+
+    def _answer(self, ticket: Ticket, parked: ParkedRequest, reply: object, now: float) -> None:
+        connection, by, correlation_id, _ = parked
+        try:
+            pieces = by.answer(correlation_id, reply)
+            if self.on_answer is not None:
+                self.on_answer(ticket, by, reply, sum(map(len, pieces)))
+        except Exception:
+            _could_not_answer(connection)
+        else:
+            connection.answer(pieces, now)
+
+
+class _Answered:
+    """Requests of one version of an API, with their replies, by columns."""
+
+    __slots__ = ("connections", "correlation_ids", "replies", "tickets")
+
+    def __init__(self) -> None:
+        self.tickets: list[Ticket] = []
+        self.connections: list[Connection] = []
+        self.correlation_ids: list[int] = []
+        self.replies: list[object] = []
+
+    def rows(self) -> Iterator[tuple[Ticket, Connection, int, object]]:
+        return zip(self.tickets, self.connections, self.correlation_ids, self.replies, strict=True)
+
+
+def _could_not_answer(connection: Connection) -> None:
+    log.exception("bug peer=%s: a parked request could not be answered", connection.peer)
+    connection.close("a fault of the server", closing=Closing.FAULT)
