@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcoord.server")
 
-_MANY: Final = 32  # answers
+_MANY: Final = 32  # answers: so many are worth a flush of their own
 
 
 class ClusterRuntime:
@@ -169,7 +169,7 @@ class ClusterRuntime:
         (correlation_id,) = CORRELATION_ID.unpack_from(chunk, CORRELATION_AT)
         if reply is not WAITS:
             return Answer(standing.route.answer(correlation_id, reply), reply)
-        self._parked.requests[ticket] = (connection, standing.route, correlation_id, None)
+        self._parked.park_member(connection, standing.route, correlation_id, ticket)
         return ticket
 
     def settle(self) -> None:
@@ -234,10 +234,11 @@ class ClusterRuntime:
         groups = self.groups
         if groups is None or not groups.outbox:
             return False
-        if len(groups.outbox) >= _MANY:
-            self.keep()
-            self.held(-self._parked.answer_all(groups.take_replies(), self.now().now))
         now = self.now().now
+        if len(groups.outbox) >= _MANY:
+            self.keep()  # first: if that fails, these replies are others
+            freed = self._parked.answer_all(groups.take_replies(), now)
+            self.held(-freed)
         while groups.outbox:  # one at a time: an answer may flush, and if that fails the next ones are others
             self._parked.answer(*groups.outbox.popleft(), now)
         return True

@@ -92,30 +92,11 @@ class Connection(asyncio.Protocol):
         self._owner.gone(self)
 
     def data_received(self, chunk: bytes) -> None:
-        self._receive(chunk, is_urgent=len(chunk) > LARGE_BYTES)
-
-    def _receive(self, chunk: bytes, *, is_urgent: bool) -> None:
-        if self._is_closed or self._splitter.broken:
-            return
-        self._take_in(chunk)
-        if self._has_turn_coming:
-            self._take_stock()
-        elif is_urgent:
-            self._work_now([])
-        else:
-            self._has_turn_coming = True
-            self._owner.soon(self._take_turn)
-
-    def _take_in(self, chunk: bytes) -> None:
-        """Cut frames out of what came."""
-        self._unread_bytes += len(chunk)
-        frames = self._splitter.feed(chunk)
-        self._is_amidst = self._splitter.is_amidst
-        self._frames += frames
-        if len(frames) == 1:
-            self.asker.alone += 1
-        elif frames:
-            self.asker.came_together()
+        if self._has_taken_in(chunk):
+            if len(chunk) > LARGE_BYTES:
+                self._work_now([])
+            else:
+                self._ask_for_turn()
 
     def pause_writing(self) -> None:
         """The client does not read what it is sent."""
@@ -171,6 +152,31 @@ class Connection(asyncio.Protocol):
             self.closing = closing
             log.warning("closed peer=%s node=%s why=%r", self.peer, self.node_id, reason)
 
+    def _has_taken_in(self, chunk: bytes) -> bool:
+        """Whether what came is to be worked on: not on a broken stream, nor if there is a turn coming for it."""
+        if self._is_closed or self._splitter.broken:
+            return False
+        self._take_in(chunk)
+        if self._has_turn_coming:
+            self._take_stock()
+            return False
+        return True
+
+    def _take_in(self, chunk: bytes) -> None:
+        """Cut frames out of what came."""
+        self._unread_bytes += len(chunk)
+        frames = self._splitter.feed(chunk)
+        self._is_amidst = self._splitter.is_amidst
+        self._frames += frames
+        if len(frames) == 1:
+            self.asker.alone += 1
+        elif frames:
+            self.asker.came_together()
+
+    def _ask_for_turn(self) -> None:
+        self._has_turn_coming = True
+        self._owner.soon(self._take_turn)
+
     def _take_turn(self, at: Instant) -> None:
         self._has_turn_coming = False
         if not self._is_closed:
@@ -193,8 +199,7 @@ class Connection(asyncio.Protocol):
         frames, requests, size = self._frames, 0, size_of(pieces)
         while frames and self.ticket is None and not self._is_full and not self._is_closed:
             if requests == _TURN_REQUESTS or size > _TURN_BYTES:
-                self._has_turn_coming = True
-                self._owner.soon(self._take_turn)
+                self._ask_for_turn()
                 break
             frame = frames.popleft()
             requests += 1

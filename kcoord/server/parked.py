@@ -1,8 +1,10 @@
 """Requests that wait for their answers: fetches for records, joins and syncs for what other members of a group do.
 
 Theory of operation. When a large group is rebalanced, all its members but one wait, and thousands have their answers at
-once. So these are made together, by columns, and where a member is in the lane (lane.py) its answer is gathered there
-at once: one at a time, through all that an answer may meet on its way, took twice as long.
+once. So these are made together, by columns, when what they rest on is kept, and where a member is in the lane
+(lane.py) its answer is gathered there at once: one at a time, through all that an answer may meet on its way, took
+twice as long. Of one connection one request waits at most, so that it does not matter in which order connections have
+their answers.
 """
 
 import logging
@@ -29,6 +31,8 @@ ParkedRequest = tuple[Connection, Route, int, "Waiting | None"]
 
 
 class Parked:
+    """By their tickets."""
+
     def __init__(self, finish: Callable[[Connection, "Waiting", int], object]) -> None:
         """`finish` has the reply to a Fetch that was parked, at this time in milliseconds."""
         self.requests: dict[Ticket, ParkedRequest] = {}
@@ -37,14 +41,15 @@ class Parked:
         """Who wants to know of answers: to what, how it was written, the reply, and its bytes."""
         self._finish = finish
 
-    def __len__(self) -> int:
-        return len(self.requests)
-
     def park(self, connection: Connection, park: Park) -> None:
         self.requests[park.ticket] = (connection, park.route, park.correlation_id, park.waiting)
         if waiting := park.waiting:
             deadline = time.monotonic() + waiting.request.max_wait
             self.long_polls.park(park.ticket, waiting.watched, waiting.missing_bytes, deadline)
+
+    def park_member(self, connection: Connection, by: Route, correlation_id: int, ticket: Ticket) -> None:
+        """The same of a join or a sync that was not decided, but stands."""
+        self.requests[ticket] = (connection, by, correlation_id, None)
 
     def forget(self, ticket: Ticket) -> None:
         """Who asked has hung up."""
@@ -77,32 +82,39 @@ class Parked:
     def answer_all(self, replies: Iterable[tuple[Ticket, object]], now: float) -> int:
         """The same of many together, where what their answers rest on is kept. How many bytes connections hold no more,
         for their owner to count."""
-        alike: defaultdict[Route, _Answered] = defaultdict(_Answered)
+        by_route: defaultdict[Route, _Alike] = defaultdict(_Alike)
         take = self.requests.pop
         for ticket, reply in replies:
             parked = take(ticket, None)
             if parked is not None:
                 connection, by, correlation_id, _ = parked
-                answered = alike[by]
-                answered.tickets.append(ticket)
-                answered.connections.append(connection)
-                answered.correlation_ids.append(correlation_id)
-                answered.replies.append(reply)
-        return sum(self._answer_alike(by, answered, now) for by, answered in alike.items())
+                alike = by_route[by]
+                alike.tickets.append(ticket)
+                alike.connections.append(connection)
+                alike.correlation_ids.append(correlation_id)
+                alike.replies.append(reply)
+        freed = 0
+        for by, alike in by_route.items():
+            freed += self._answer_alike(by, alike, now)
+        return freed
 
-    def _answer_alike(self, by: Route, answered: "_Answered", now: float) -> int:
+    def _answer_alike(self, by: Route, alike: "_Alike", now: float) -> int:
         try:
-            frames = by.answer_all(answered.correlation_ids, answered.replies)
+            frames = by.answer_all(alike.correlation_ids, alike.replies)
         except Exception:  # one of them cannot be written: the others are answered all the same
-            for ticket, connection, correlation_id, reply in answered.rows():
+            for ticket, connection, correlation_id, reply in alike.rows():
                 self._answer(ticket, (connection, by, correlation_id, None), reply, now)
             return 0
-        if self.on_answer is not None:
-            for ticket, reply, frame in zip(answered.tickets, answered.replies, frames, strict=True):
-                self.on_answer(ticket, by, reply, len(frame))
-        freed = 0
-        for connection, frame in zip(answered.connections, frames, strict=True):
-            freed += connection.answer_kept(frame, now)
+        freed, on_answer = 0, self.on_answer
+        for ticket, connection, reply, frame in zip(
+            alike.tickets, alike.connections, alike.replies, frames, strict=True
+        ):
+            try:
+                if on_answer is not None:
+                    on_answer(ticket, by, reply, len(frame))
+                freed += connection.answer_kept(frame, now)
+            except Exception:  # is not to keep the others waiting
+                _could_not_answer(connection)
         return freed
 
     def _answer(self, ticket: Ticket, parked: ParkedRequest, reply: object, now: float) -> None:
@@ -111,14 +123,13 @@ class Parked:
             pieces = by.answer(correlation_id, reply)
             if self.on_answer is not None:
                 self.on_answer(ticket, by, reply, sum(map(len, pieces)))
+            connection.answer(pieces, now)
         except Exception:
             _could_not_answer(connection)
-        else:
-            connection.answer(pieces, now)
 
 
-class _Answered:
-    """Requests of one version of an API, with their replies, by columns."""
+class _Alike:
+    """Requests of one version of an API that are to be answered, with their replies, by columns."""
 
     __slots__ = ("connections", "correlation_ids", "replies", "tickets")
 

@@ -98,9 +98,8 @@ class Route:
         return self._codec.response_pieces(correlation_id, response)
 
     def answer_all(self, correlation_ids: Sequence[int], replies: Sequence[Any]) -> list[bytes]:
-        """The frames that answer many."""
-        if self._splice is None:
-            return [b"".join(self.answer(*each)) for each in zip(correlation_ids, replies, strict=True)]
+        """The frames that answer many members of a group."""
+        assert self._splice is not None, "only joins and syncs are answered so"
         to_response, version = self._to_response, self._version
         if to_response is not None:
             replies = [to_response(reply, version) for reply in replies]
@@ -129,13 +128,13 @@ class Repeated:
         self.same = self.taken_apart(frame)[SAME]
         self._with_varying = route.with_varying
 
-    def varying_in(self, frame: bytes, start: int = 0) -> tuple[Any, ...] | None:
-        """What varies in a frame of the same API and version, which begins there; None if it is another request."""
+    def varying_in(self, frame: bytes) -> tuple[Any, ...] | None:
+        """What varies in a frame of the same API and version; None if it is another request."""
         if self._rest is not None:
-            return () if frame[start + REST.start :] == self._rest else None
-        if len(frame) != start + self._size:
+            return () if frame[REST] == self._rest else None
+        if len(frame) != self._size:
             return None
-        parts = self.taken_apart(frame, start)
+        parts = self.taken_apart(frame)
         return parts[VARYING] if parts[SAME] == self.same else None
 
     def request_with(self, varying: tuple[Any, ...]) -> Any:

@@ -7,10 +7,12 @@ waits, it takes a few comparisons to see that it is the same and that nothing ha
 
     bytes ─ the same frame? ─ does it stand? ─ the same answer, with the new correlation id
 
-Otherwise it goes the way of every frame. A heartbeat's answer may leave at once: what it rests on was kept before this
-one was read. A commit waits for its turn, and its answer for its offsets to be kept (turns.py). When a large group is
-rebalanced, all its members but one wait for others, twice: their joins and syncs are parked where they are read. One
-that is to be decided is decided at once then, as it is what the others wait for.
+Otherwise it goes the way of every frame. Frames are taken apart as Repeated does it (routes.py), without a look at
+that: by the next time, each object of a thousand members has left the processor's cache. A heartbeat's answer may leave
+at once: what it rests on was kept before this one was read. A commit waits for its turn, and its answer for its offsets
+to be kept (turns.py). When a large group is rebalanced, all its members but one wait for others, twice: their joins and
+syncs are parked where they are read. One that is to be decided is decided at once then, as it is what the others wait
+for.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -60,7 +62,7 @@ class PhaseFrame(StandingFrame):
         """The reply to a chunk that has the same head, unless it waits; None if it is to be decided."""
         if len(chunk) != self._size:
             return None
-        parts = self._taken_apart(chunk, LENGTH_BYTES)  # as in Repeated: one object less to look at for each member
+        parts = self._taken_apart(chunk, LENGTH_BYTES)
         return self._standing.ask(parts[VARYING], ticket) if parts[SAME] == self._same else None
 
 
@@ -92,7 +94,7 @@ class HeartbeatFrame(AnsweredFrame):
 
 
 class CommitFrame(AnsweredFrame):
-    __slots__ = ("_keeping", "_repeated", "_standing", "size")
+    __slots__ = ("_keeping", "_same", "_standing", "_taken_apart", "size")
 
     def __init__(
         self,
@@ -105,17 +107,17 @@ class CommitFrame(AnsweredFrame):
     ) -> None:
         super().__init__(frame, answer, reply)
         self.size = LENGTH_BYTES + len(frame)
-        self._repeated = repeated
+        self._taken_apart, self._same = repeated.taken_apart, repeated.same
         self._standing = standing
         self._keeping = keeping
 
     def answer(self, chunk: bytes, at: Instant) -> bytes | None:
         """What is answered to a chunk that has the same head; None if it is not this frame, or does not stand. It is to
         leave when what it rests on is kept, not before."""
-        offsets = self._repeated.varying_in(chunk, LENGTH_BYTES)
-        if offsets is None:
+        parts = self._taken_apart(chunk, LENGTH_BYTES)
+        if parts[SAME] != self._same:
             return None
-        record = self._standing.commit(offsets, at)
+        record = self._standing.commit(parts[VARYING], at)
         if record is None:
             return None
         self._keeping.keep(record, at)

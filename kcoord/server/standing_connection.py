@@ -49,7 +49,11 @@ class StandingConnection(Connection):
             is_held_up = self._has_turn_coming or self.ticket is not None or self._is_amidst or self._is_full
             if not is_held_up and not self._is_closed and self._ask_again(standing, chunk):
                 return
-        self._receive(chunk, is_urgent=len(chunk) > LARGE_BYTES or type(standing) is PhaseFrame)
+        if self._has_taken_in(chunk):
+            if len(chunk) > LARGE_BYTES or type(standing) is PhaseFrame:
+                self._work_now([])
+            else:
+                self._ask_for_turn()
 
     def left_lane(self, transport: asyncio.Transport) -> None:
         """It has this transport of the loop again, until something stands once more."""
@@ -57,13 +61,13 @@ class StandingConnection(Connection):
 
     def answer_kept(self, frame: bytes, now: float) -> int:
         """In the lane it leaves without waiting for others to have a turn."""
-        lane = self._in_lane
-        if lane is None or self._outgoing or self._frames or self._is_full or self._is_amidst:
+        transport = self._in_lane
+        if transport is None or self._outgoing or self._frames or self._is_full or self._is_amidst:
             return super().answer_kept(frame, now)
+        transport.write(frame)
         self.ticket = None
         self.last_active = now
         freed, self.held_bytes, self._parked_bytes = self.held_bytes, 0, 0
-        lane.write(frame)
         return freed
 
     def _take_lane(self) -> None:

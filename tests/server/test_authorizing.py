@@ -126,7 +126,7 @@ def test_a_fetch_that_waits_is_answered_by_the_rules_of_then(serve: Serve, rules
         line = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
         asked = {"max_wait": timedelta(seconds=60), "min_bytes": 1, "max_bytes": 1 << 20}
         reader.send(FETCH, 11, **asked, session_epoch=-1, topics=[{"topic": "t", "partitions": [line]}])
-        until(lambda: bool(server.on_loop(lambda: server.runtime._parked)))
+        until(lambda: bool(server.on_loop(lambda: server.runtime._parked.requests)))
         change(server, rules, "allow User:ANONYMOUS write topic t\n")
         batch = write_batch([Record(timestamp=1, value=b"secret")])
         data = [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]

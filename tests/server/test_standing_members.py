@@ -11,6 +11,7 @@ from kcoord.server.cluster_runtime import ClusterRuntime
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer
 from kcoord.server.standing import PhaseFrame
+from kcoord.server.standing_connection import StandingConnection
 from kcoord.tickets import Ticket
 from kcoord.wire.client import Client
 from kcoord.wire.splice import Splice
@@ -77,7 +78,7 @@ class Crowd:
         self.all_are_in()
         for each in others:
             each.sync({})
-        wait_until(server, lambda: len(server.runtime._parked) == len(others))
+        wait_until(server, lambda: len(server.runtime._parked.requests) == len(others))
         return leader, others
 
     def sync(self) -> None:
@@ -133,7 +134,7 @@ def test_all_get_their_own_answers_and_most_wait_where_they_are_read(
         crowd.rebalance()
     assert stood[JOIN, "parked"] == 3 * (MEMBERS - 2), "one begins, one is the last"
     assert stood[SYNC, "parked"] + stood[SYNC, "answered"] >= 3 * (MEMBERS - 1)
-    assert server.on_loop(lambda: (len(server.runtime._parked), server.runtime._held_bytes)) == (0, 0)
+    assert server.on_loop(lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)) == (0, 0)
 
 
 def test_who_hangs_up_while_it_waits_holds_up_nobody(crowd: Crowd, server: Server) -> None:
@@ -142,12 +143,12 @@ def test_who_hangs_up_while_it_waits_holds_up_nobody(crowd: Crowd, server: Serve
     *stay, goes = crowd.members
     for each in (*stay[1:], goes):
         each.join(b"at last")
-    wait_until(server, lambda: len(server.runtime._parked) == MEMBERS - 1)
+    wait_until(server, lambda: len(server.runtime._parked.requests) == MEMBERS - 1)
     crowd.clients.pop().close()
-    wait_until(server, lambda: len(server.runtime._parked) == MEMBERS - 2)
+    wait_until(server, lambda: len(server.runtime._parked.requests) == MEMBERS - 2)
     stay[0].join(b"at last")
     assert len({each.joined().generation_id for each in stay}) == 1
-    assert server.on_loop(lambda: (len(server.runtime._parked), server.runtime._held_bytes)) == (0, 0)
+    assert server.on_loop(lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)) == (0, 0)
 
 
 def test_what_is_sent_behind_a_join_that_waits_is_answered_after_it(crowd: Crowd, server: Server) -> None:
@@ -156,12 +157,47 @@ def test_what_is_sent_behind_a_join_that_waits_is_answered_after_it(crowd: Crowd
     leader, *others = crowd.members
     for each in others:
         each.join(b"at last")
-    wait_until(server, lambda: len(server.runtime._parked) == MEMBERS - 1)
+    wait_until(server, lambda: len(server.runtime._parked.requests) == MEMBERS - 1)
     who = {"group_id": "g", "generation_id": -1, "member_id": others[-1].member_id}
     crowd.clients[-1].send(HEARTBEAT, 3, **who)
+    wait_until(server, lambda: any(each._frames for each in server.runtime.connections))
     leader.join(b"at last")
-    others[-1].joined()
+    for each in others:
+        each.joined()
     assert crowd.clients[-1].receive(HEARTBEAT, 3).error_code.name == "illegal_generation"
+    assert server.on_loop(lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)) == (0, 0)
+
+
+def test_large_assignments_come_whole(crowd: Crowd, server: Server) -> None:
+    leader, others = crowd.begin_to_sync(server)
+    sizes = (0, 1, 4000, 4096, 4097, 9000)  # some fit into a buffer of the ring, some are sent at once
+    plan = {each.member_id: bytes([number]) * sizes[number % 6] for number, each in enumerate(crowd.members)}
+    leader.sync(plan)
+    assert {each.member_id: each.assignment() for each in (leader, *others)} == plan
+
+
+def test_who_cannot_be_answered_holds_up_nobody(
+    crowd: Crowd, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader, (unlucky, *others) = crowd.begin_to_sync(server)
+    answer_kept = StandingConnection.answer_kept
+
+    def fails(connection: StandingConnection, frame: bytes, now: float) -> int:
+        assert b"unsendable" not in frame
+        return answer_kept(connection, frame, now)
+
+    monkeypatch.setattr(StandingConnection, "answer_kept", fails)
+    _is_given_to_all_but(unlucky, b"unsendable", leader, others)
+    with pytest.raises(ConnectionError):
+        crowd.clients[1].receive_frame()
+    assert caplog.text.count("a parked request could not be answered") == 1
+    assert server.on_loop(lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)) == (0, 0)
+
+
+def _is_given_to_all_but(unlucky: Rebalancing, its_part: bytes, leader: Rebalancing, others: list[Rebalancing]) -> None:
+    plan = {each.member_id: b"for %s" % each.member_id.encode() for each in (leader, *others)}
+    leader.sync({**plan, unlucky.member_id: its_part})
+    assert {each.member_id: each.assignment() for each in (leader, *others)} == plan
 
 
 def test_a_plan_that_is_not_kept_is_given_to_nobody(crowd: Crowd, server: Server) -> None:
@@ -172,7 +208,7 @@ def test_a_plan_that_is_not_kept_is_given_to_nobody(crowd: Crowd, server: Server
         assert client.receive(SYNC_GROUP, 3).error_code is NOT_COORDINATOR
     with pytest.raises(ConnectionError):
         crowd.clients[0].receive_frame()
-    assert server.on_loop(lambda: (len(server.runtime._parked), server.runtime._held_bytes)) == (0, 0)
+    assert server.on_loop(lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)) == (0, 0)
 
 
 def test_an_answer_that_cannot_be_written_is_the_matter_of_its_member_alone(
@@ -182,17 +218,15 @@ def test_an_answer_that_cannot_be_written_is_the_matter_of_its_member_alone(
     write_own = Splice._own
 
     def fails(splice: Splice, reply: Any) -> bytes:
-        assert reply[0] != b"unlucky"
+        assert reply[0] != b"unwritable"
         return write_own(splice, reply)
 
     monkeypatch.setattr(Splice, "_own", fails)
-    plan = {each.member_id: b"for %s" % each.member_id.encode() for each in (leader, *others)}
-    leader.sync({**plan, unlucky.member_id: b"unlucky"})
-    assert {each.member_id: each.assignment() for each in (leader, *others)} == plan
+    _is_given_to_all_but(unlucky, b"unwritable", leader, others)
     with pytest.raises(ConnectionError):
         crowd.clients[1].receive_frame()
     assert caplog.text.count("a parked request could not be answered") == 1
-    assert server.on_loop(lambda: (len(server.runtime._parked), server.runtime._held_bytes)) == (0, 0)
+    assert server.on_loop(lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)) == (0, 0)
 
 
 def test_they_are_counted_as_any_other() -> None:
