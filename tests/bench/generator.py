@@ -1,6 +1,7 @@
 """The load generator of load/, built when it is first needed, and what it says.
 
-It is a Go program with a connection and a goroutine for each member; frames are encoded beforehand.
+It is a Go program with a connection and a goroutine for each member. Heartbeats and commits are encoded beforehand;
+joins and syncs are not, and that is in the time of a rebalance.
 """
 
 import json
