@@ -31,6 +31,15 @@ from tests.server.test_standing import wait_until
 
 MEMBERS = 40  # of 32 on they are many
 JOIN, SYNC = "JoinGroup", "SyncGroup"
+UNANSWERED = "a parked request could not be answered"
+
+
+def nothing_waits(server: Server) -> bool:
+    """No request, and no bytes of one."""
+    waiting: tuple[int, int] = server.on_loop(
+        lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)
+    )
+    return waiting == (0, 0)
 
 
 class Crowd:
@@ -80,6 +89,15 @@ class Crowd:
             each.sync({})
         wait_until(server, lambda: len(server.runtime._parked.requests) == len(others))
         return leader, others
+
+    def sync_all_but_one(self, its_part: bytes) -> None:
+        """The plan is given to all but the second member, which is hung up on."""
+        leader, unlucky, *others = self.members
+        plan = {each.member_id: b"for %s" % each.member_id.encode() for each in (leader, *others)}
+        leader.sync({**plan, unlucky.member_id: its_part})
+        assert {each.member_id: each.assignment() for each in (leader, *others)} == plan
+        with pytest.raises(ConnectionError):
+            self.clients[1].receive_frame()
 
     def sync(self) -> None:
         self.rounds += 1
@@ -134,7 +152,7 @@ def test_all_get_their_own_answers_and_most_wait_where_they_are_read(
         crowd.rebalance()
     assert stood[JOIN, "parked"] == 3 * (MEMBERS - 2), "one begins, one is the last"
     assert stood[SYNC, "parked"] + stood[SYNC, "answered"] >= 3 * (MEMBERS - 1)
-    assert server.on_loop(lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)) == (0, 0)
+    assert nothing_waits(server)
 
 
 def test_who_hangs_up_while_it_waits_holds_up_nobody(crowd: Crowd, server: Server) -> None:
@@ -148,7 +166,7 @@ def test_who_hangs_up_while_it_waits_holds_up_nobody(crowd: Crowd, server: Serve
     wait_until(server, lambda: len(server.runtime._parked.requests) == MEMBERS - 2)
     stay[0].join(b"at last")
     assert len({each.joined().generation_id for each in stay}) == 1
-    assert server.on_loop(lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)) == (0, 0)
+    assert nothing_waits(server)
 
 
 def test_what_is_sent_behind_a_join_that_waits_is_answered_after_it(crowd: Crowd, server: Server) -> None:
@@ -165,7 +183,7 @@ def test_what_is_sent_behind_a_join_that_waits_is_answered_after_it(crowd: Crowd
     for each in others:
         each.joined()
     assert crowd.clients[-1].receive(HEARTBEAT, 3).error_code.name == "illegal_generation"
-    assert server.on_loop(lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)) == (0, 0)
+    assert nothing_waits(server)
 
 
 def test_large_assignments_come_whole(crowd: Crowd, server: Server) -> None:
@@ -179,7 +197,7 @@ def test_large_assignments_come_whole(crowd: Crowd, server: Server) -> None:
 def test_who_cannot_be_answered_holds_up_nobody(
     crowd: Crowd, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    leader, (unlucky, *others) = crowd.begin_to_sync(server)
+    crowd.begin_to_sync(server)
     answer_kept = StandingConnection.answer_kept
 
     def fails(connection: StandingConnection, frame: bytes, now: float) -> int:
@@ -187,17 +205,9 @@ def test_who_cannot_be_answered_holds_up_nobody(
         return answer_kept(connection, frame, now)
 
     monkeypatch.setattr(StandingConnection, "answer_kept", fails)
-    _is_given_to_all_but(unlucky, b"unsendable", leader, others)
-    with pytest.raises(ConnectionError):
-        crowd.clients[1].receive_frame()
-    assert caplog.text.count("a parked request could not be answered") == 1
-    assert server.on_loop(lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)) == (0, 0)
-
-
-def _is_given_to_all_but(unlucky: Rebalancing, its_part: bytes, leader: Rebalancing, others: list[Rebalancing]) -> None:
-    plan = {each.member_id: b"for %s" % each.member_id.encode() for each in (leader, *others)}
-    leader.sync({**plan, unlucky.member_id: its_part})
-    assert {each.member_id: each.assignment() for each in (leader, *others)} == plan
+    crowd.sync_all_but_one(b"unsendable")
+    assert caplog.text.count(UNANSWERED) == 1
+    assert nothing_waits(server)
 
 
 def test_a_plan_that_is_not_kept_is_given_to_nobody(crowd: Crowd, server: Server) -> None:
@@ -208,13 +218,13 @@ def test_a_plan_that_is_not_kept_is_given_to_nobody(crowd: Crowd, server: Server
         assert client.receive(SYNC_GROUP, 3).error_code is NOT_COORDINATOR
     with pytest.raises(ConnectionError):
         crowd.clients[0].receive_frame()
-    assert server.on_loop(lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)) == (0, 0)
+    assert nothing_waits(server)
 
 
 def test_an_answer_that_cannot_be_written_is_the_matter_of_its_member_alone(
     crowd: Crowd, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    leader, (unlucky, *others) = crowd.begin_to_sync(server)
+    crowd.begin_to_sync(server)
     write_own = Splice._own
 
     def fails(splice: Splice, reply: Any) -> bytes:
@@ -222,11 +232,9 @@ def test_an_answer_that_cannot_be_written_is_the_matter_of_its_member_alone(
         return write_own(splice, reply)
 
     monkeypatch.setattr(Splice, "_own", fails)
-    _is_given_to_all_but(unlucky, b"unwritable", leader, others)
-    with pytest.raises(ConnectionError):
-        crowd.clients[1].receive_frame()
-    assert caplog.text.count("a parked request could not be answered") == 1
-    assert server.on_loop(lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)) == (0, 0)
+    crowd.sync_all_but_one(b"unwritable")
+    assert caplog.text.count(UNANSWERED) == 1
+    assert nothing_waits(server)
 
 
 def test_they_are_counted_as_any_other() -> None:
