@@ -154,7 +154,9 @@ class Writer:
                 return
 
     def _connect(self, address: tuple[str, int]) -> None:
-        self.clients = [Client(*address, client_id=self.name, timeout=PATIENCE) for _ in range(self.connections)]
+        """Opens the connections one by one, so that those before one that fails are known, and closed later."""
+        for _ in range(self.connections):
+            self.clients.append(Client(*address, client_id=self.name, timeout=PATIENCE))
 
     def _disconnect(self) -> None:
         for client in self.clients:
