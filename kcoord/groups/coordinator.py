@@ -231,9 +231,14 @@ class Coordinator(Registry):
         """When to call `tick`; None if there is nothing to wait for."""
         return self._deadlines.next()
 
-    def tick(self, at: Instant) -> Effects:
-        """It is that late: sessions expire, phases end."""
-        return gathered(self._passed(deadline, at) for deadline in self._deadlines.take_due(at.now))
+    def has_due(self, now: float) -> bool:
+        """Whether a session or a phase is to end by now."""
+        return self._deadlines.has_due(now)
+
+    def tick(self, at: Instant, *, passed_by: float | None = None) -> Effects:
+        """Sessions expire and phases end whose deadlines have passed, by an earlier time if one is given."""
+        now = at.now if passed_by is None else passed_by
+        return gathered(self._passed(deadline, at) for deadline in self._deadlines.take_due(now))
 
     def expire_offsets(self, at: Instant) -> Effects:
         """Delete what is too old, and with their last offset groups that nobody is in."""

@@ -54,6 +54,19 @@ class Deadlines:
         """When to ask what is due; an alarm may turn out to be early."""
         return self._alarms[0][0] if self._alarms else None
 
+    def has_due(self, now: float) -> bool:
+        """Whether a deadline has passed. Alarms that rang early are set again."""
+        while self._alarms and self._alarms[0][0] <= now:
+            rang_at, _, deadline = self._alarms[0]
+            if rang_at == deadline.alarm_at and deadline.at is not None and deadline.at <= now:
+                return True
+            heapq.heappop(self._alarms)
+            if rang_at == deadline.alarm_at:
+                deadline.alarm_at = inf
+                if deadline.at is not None:
+                    self._set_alarm(deadline, deadline.at)
+        return False
+
     def take_due(self, now: float) -> Iterator[Deadline]:
         """Those that have passed, the earliest first, each taken when the one before is dealt with: that may have moved
         it or cleared it. A deadline that is taken waits for nothing any more until it is set again."""

@@ -11,6 +11,7 @@ from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
 from kcoord.server.clock import now_ms
 from kcoord.server.connection import Connection
+from kcoord.server.draining import drain
 
 if TYPE_CHECKING:
     from kcoord.server.group_runtime import GroupRuntime
@@ -49,13 +50,15 @@ class Chores:
     def begin(self) -> None:
         settings = self._household.cluster.settings
         chores: list[tuple[Callable[[], None], float]] = [
-            (self._close_idle, min(settings.connections_max_idle_ms / 4000, _LONGEST_NAP)),
             (self._enforce_retention, settings.log_retention_check_interval_ms / 1000),
             (self._expire_offsets, settings.offsets_retention_check_interval_ms / 1000),
             (self._give_back_memory, REST),
             (self._warn_if_full, REST),
         ]
         self._tasks = [asyncio.create_task(_repeat(chore, every)) for chore, every in chores]
+        self._tasks.append(
+            asyncio.create_task(self._close_idle(min(settings.connections_max_idle_ms / 4000, _LONGEST_NAP)))
+        )
         self._tasks.append(asyncio.create_task(self._compact()))
 
     def repeat(self, chore: Callable[[], None], every: float) -> None:
@@ -103,9 +106,19 @@ class Chores:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _close_idle(self) -> None:
+    async def _close_idle(self, every: float) -> None:
+        while True:
+            await asyncio.sleep(every)
+            try:
+                await self.close_idle()
+            except Exception:
+                log.exception("bug: idle connections are not closed; it is tried again in %s s", every)
+
+    async def close_idle(self) -> None:
+        """Close the connections that are idle for too long, as of now, unless something has arrived on them."""
         allowed_ms = self._household.cluster.settings.connections_max_idle_ms
         oldest_allowed = self._household.now().now - allowed_ms / 1000
+        await drain()
         idle = [c for c in self._household.connections if c.last_active < oldest_allowed and c.ticket is None]
         for connection in idle:
             connection.close(f"idle for more than connections.max.idle.ms={allowed_ms}", closing=Closing.IDLE)

@@ -22,6 +22,7 @@ from kcoord.server.clock import instant, now_ms
 from kcoord.server.connection import Connection
 from kcoord.server.connection_limits import ConnectionLimits
 from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
+from kcoord.server.draining import DeferredJudgement
 from kcoord.server.parked import Parked
 from kcoord.server.setup import fresh_session_id
 from kcoord.server.standing import CORRELATION_AT, AnsweredFrame, PhaseFrame
@@ -84,6 +85,7 @@ class ClusterRuntime:
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._turns = Turns(self._loop, instant, settle=self.settle, keep=self.keep, afterwards=self._end_round)
+        self._judgement = DeferredJudgement(self._loop, time.monotonic, self._judge_groups)
         self.soon, self.leave = self._turns.ask, self._turns.ask_to_send
         for dispatch in self._dispatches.values():
             dispatch.lets_stand = self.lets_stand
@@ -101,6 +103,7 @@ class ClusterRuntime:
         self._turns.end()
         if self._alarm:
             self._alarm.cancel()
+        self._judgement.close()
         for connection in list(self._connections):
             connection.hang_up()
         if self._lane is not None:
@@ -266,7 +269,7 @@ class ClusterRuntime:
 
     def _deadline(self) -> float | None:
         deadline = self._parked.long_polls.deadline()
-        of_groups = self.groups.deadline() if self.groups else None
+        of_groups = self.groups.deadline() if self.groups and not self._judgement.is_pending else None
         if deadline is None or of_groups is None:
             return of_groups if deadline is None else deadline
         return min(deadline, of_groups)
@@ -274,13 +277,23 @@ class ClusterRuntime:
     def _tick(self) -> None:
         self._alarm = None
         try:
-            self._parked.answer_fetches(self._parked.long_polls.tick(time.monotonic()))
-            if self.groups:
-                self.groups.tick(instant())
+            now = time.monotonic()
+            self._parked.answer_fetches(self._parked.long_polls.tick(now))
+            if self.groups and self.groups.has_due(now):
+                self._judgement.begin(self._alarm_at, now)
         except Exception:
             log.exception("bug: what was due could not be done")
         finally:
             self.settle()  # and with it the next alarm: one fault must not stop every clock
+
+    def _judge_groups(self, passed_by: float) -> None:
+        try:
+            assert self.groups is not None
+            self.groups.tick(instant(), passed_by=passed_by)
+        except Exception:
+            log.exception("bug: what was due could not be done")
+        finally:
+            self.settle()
 
 
 def fresh_member_id() -> str:

@@ -11,10 +11,12 @@ Whoever stands at a gate counts towards the limits of connections and of memory 
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, assert_never, cast
 
 from kcoord.security.listener import ANONYMOUS
 from kcoord.security.refusals import Refusal, Refused
+from kcoord.server.draining import after_draining
 from kcoord.server.log_text import node_word
 from kcoord.wire.frames import LENGTH_PREFIX, BadBody, about_length
 
@@ -60,6 +62,8 @@ class Gate(asyncio.Protocol):
         self._received = bytearray()
         self._is_busy = False  # nothing is read meanwhile
         self._is_over = False
+        self._heard = 0  # how often something came
+        self._is_prolonged = False
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -92,6 +96,7 @@ class Gate(asyncio.Protocol):
 
     def data_received(self, chunk: bytes) -> None:
         if not self._is_over:
+            self._heard += 1
             self._received += chunk
             self._entrance.held(len(chunk))
             self._work()
@@ -209,7 +214,17 @@ class Gate(asyncio.Protocol):
             connection.data_received(unread)
 
     def _give_up(self) -> None:
-        self.refuse(Refused(Refusal.TIMEOUT, "not let in in time"))
+        after_draining(asyncio.get_running_loop(), partial(self._give_up_unless_heard, self._heard))
+
+    def _give_up_unless_heard(self, heard_before: int) -> None:
+        """Refuse a client that is late, but not for our own pause: one that had sent something has more time, once."""
+        if self._is_over:
+            return
+        if self._heard > heard_before and not self._is_prolonged:
+            self._is_prolonged = True
+            self._set_deadline(self._entrance.login_timeout, self._give_up)
+        else:
+            self.refuse(Refused(Refusal.TIMEOUT, "not let in in time"))
 
     def _say_and_close(self, pieces: list[bytes]) -> None:
         assert self._transport is not None

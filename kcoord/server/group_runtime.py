@@ -177,8 +177,14 @@ class GroupRuntime:
         deadlines = [coordinator.deadline() for coordinator in self._coordinators.values()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
-    def tick(self, at: Instant) -> None:
-        self._for_each(lambda coordinator: coordinator.tick(at), at)
+    def has_due(self, now: float) -> bool:
+        """Whether a session or a phase of any group is to end by now."""
+        due = [coordinator.has_due(now) for coordinator in self._coordinators.values()]
+        return any(due)
+
+    def tick(self, at: Instant, *, passed_by: float | None = None) -> None:
+        """End the sessions and phases whose deadlines have passed, by an earlier time if one is given."""
+        self._for_each(lambda coordinator: coordinator.tick(at, passed_by=passed_by), at)
 
     def expire_offsets(self, at: Instant) -> None:
         if not self.is_reading:  # of a group that is half read, what is known so far may be old

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from kcoord.security.refusals import Refusal
 from kcoord.server.connection_limits import ConnectionLimits
+from kcoord.server.draining import drain
 from kcoord.server.log_text import node_word
 from kcoord.upstream import api_versions
 from kcoord.upstream.addresses import Brokers, Changes
@@ -292,6 +293,7 @@ class Proxy:
         """A client that said nothing between two sweeps has been idle for as long as it may."""
         while True:
             await asyncio.sleep(self.setup.settings.connections_max_idle_ms / 1000 / _SWEEPS_PER_IDLE)
+            await drain()  # after a pause, what clients said meanwhile may not have been read
             for client in list(self._clients):
                 self._tell_bytes(client)
                 if client.idle_sweeps >= _SWEEPS_PER_IDLE and client.is_idle:

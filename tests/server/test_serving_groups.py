@@ -11,7 +11,6 @@ import pytest
 from kcoord.broker.cluster import NodeId
 from kcoord.broker.describing import offsets_partition
 from kcoord.errors import ErrorCode
-from kcoord.groups.instant import Instant
 from kcoord.wire.client import Client
 from tests.server.conftest import Serve, Server
 
@@ -264,7 +263,7 @@ def test_a_fault_in_what_is_due_does_not_stop_the_clock(
         groups = server.runtime.groups
         assert groups is not None
 
-        def fails(at: Instant) -> None:
+        def fails(now: float) -> None:
             raise RuntimeError("a bug")
 
         def ring() -> None:
@@ -274,7 +273,7 @@ def test_a_fault_in_what_is_due_does_not_stop_the_clock(
             server.runtime._tick()
 
         with monkeypatch.context() as broken:
-            broken.setattr(groups, "tick", fails)
+            broken.setattr(groups, "has_due", fails)
             server.on_loop(ring)
         # Nobody asks for anything meanwhile, and the session ends all the same.
         _until(lambda: bool(server.on_loop(lambda: groups._coordinators[NodeId(1)].groups["g"].is_empty)))

@@ -1,0 +1,118 @@
+"""A server that is stopped for longer than its members' sessions, and goes on."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kcoord.errors import ErrorCode
+from kcoord.wire.client import Client, Disconnected
+from tests.hostile.conftest import Serve
+from tests.hostile.scene import Scene, wait_until
+
+JOIN, HEARTBEAT, SYNC, DESCRIBE = 11, 12, 14, 15
+MEMBERS = 50
+SESSION_MS = 2_000
+PAUSE = 3.0
+SETTINGS = {"group.min.session.timeout.ms": "100", "group.initial.rebalance.delay.ms": "200"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    client: Client
+    group_id: str
+    member_id: str
+
+    def send_heartbeat(self) -> None:
+        self.client.send(HEARTBEAT, 4, group_id=self.group_id, generation_id=1, member_id=self.member_id)
+
+    def hear(self) -> ErrorCode:
+        return ErrorCode(self.client.receive(HEARTBEAT, 4).error_code)
+
+    def heartbeat(self) -> ErrorCode:
+        self.send_heartbeat()
+        return self.hear()
+
+
+@contextmanager
+def members(scene: Scene, group_ids: list[str]) -> Iterator[list[Member]]:
+    """A member for each of these groups, which it is alone in."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(scene.client()) for _ in group_ids]
+        asked = list(zip(clients, group_ids, strict=True))
+        for client, group_id in asked:
+            client.send(JOIN, 3, **_join(group_id))
+        joined = [Member(client=client, group_id=group_id, member_id=client.receive(JOIN, 3).member_id)
+                  for client, group_id in asked]  # fmt: skip
+        for each in joined:
+            plan = ({"member_id": each.member_id, "assignment": b""},)
+            each.client.send(
+                SYNC, 3, group_id=each.group_id, generation_id=1, member_id=each.member_id, assignments=plan
+            )
+        for each in joined:
+            assert each.client.receive(SYNC, 3).error_code == ErrorCode.none
+        yield joined
+
+
+def _join(group_id: str) -> dict[str, Any]:
+    return {
+        "group_id": group_id,
+        "session_timeout": timedelta(milliseconds=SESSION_MS),
+        "rebalance_timeout": timedelta(minutes=1),
+        "member_id": "",
+        "protocol_type": "consumer",
+        "protocols": ({"name": "range", "metadata": b""},),
+    }
+
+
+def pause(scene: Scene, meanwhile: Callable[[], None]) -> None:
+    """Stop the process for longer than a session, let this happen, and let it go on."""
+    os.kill(scene.pid, signal.SIGSTOP)
+    try:
+        meanwhile()
+        time.sleep(PAUSE)  # the server's clock is the system's
+    finally:
+        os.kill(scene.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("beats_before", [0, 40])  # with 40, they are answered in fewer steps
+def test_members_whose_heartbeats_lie_in_the_sockets_are_not_expelled(serve: Serve, beats_before: int) -> None:
+    scene = serve(settings=SETTINGS)
+    alive_ids = [f"alive-{number}" for number in range(MEMBERS)]
+    with members(scene, [*alive_ids, "silent"]) as (*alive, silent):
+        for _ in range(beats_before):
+            for each in [*alive, silent]:
+                assert each.heartbeat() is ErrorCode.none
+
+        def beat() -> None:
+            for each in alive:
+                each.send_heartbeat()
+
+        beat()
+        assert {each.hear() for each in alive} == {ErrorCode.none}
+        pause(scene, beat)
+        assert [each.hear() for each in alive] == [ErrorCode.none] * MEMBERS
+        wait_until(lambda: _state(scene, silent.group_id) == "Empty", what="the silent member is expelled")
+    expelled = {line.partition("group=")[2].split()[0] for line in scene.log_lines("expired")}
+    assert not [line for line in expelled if "alive" in line], expelled
+
+
+def _state(scene: Scene, group_id: str) -> str:
+    return str(scene.ask(DESCRIBE, 5, groups=(group_id,)).groups[0].group_state)
+
+
+def test_connections_on_which_something_has_arrived_are_not_closed_as_idle(serve: Serve) -> None:
+    scene = serve(settings={"connections.max.idle.ms": "2000"})
+    with scene.client() as busy, scene.client() as idle:
+        busy.ask(3, 12, topics=())
+        idle.ask(3, 12, topics=())
+        pause(scene, lambda: busy.send(3, 12, topics=()))
+        assert busy.receive(3, 12).brokers
+        with pytest.raises(Disconnected):
+            idle.receive_frame()
