@@ -1,15 +1,15 @@
 """What has arrived is read and decided before a deadline is judged.
 
 Theory of operation. A process may be held up: stopped, swapped out, collecting garbage, waiting for a disk. When it
-goes on, its alarms ring at once while the heartbeats of its clients still lie in the sockets. So a deadline that has passed
-is not judged when its alarm rings, but
+goes on, its alarms ring at once while the heartbeats of its clients still lie in the sockets. So a deadline that
+has passed is not judged when its alarm rings, but
 
     the alarm rings ─ grace: as long as the alarm was late, at most a second ─ some iterations of the loop ─ judged
 
 as of the time when the alarm rang. In every iteration the loop polls all its sockets, and what is read in one is
-decided in the next; a few are enough to accept a connection, read from it and decide. The grace is for clients that waited for
-an answer of ours meanwhile, or were held up with us: they speak as soon as they are answered. Both are bounded, so that
-a flood of requests postpones a deadline by little, and an alarm that is on time costs some microseconds.
+decided in the next; a few are enough to accept a connection, read from it and decide. The grace is for clients
+that waited for an answer of ours meanwhile, or were held up with us: they speak as soon as they are answered. Both are
+bounded, so a flood of requests postpones a deadline by little, and an alarm that is on time costs some microseconds.
 """
 
 import asyncio
