@@ -7,6 +7,7 @@
 | /readyz  | clients get what they ask for                 | 503, and in one line what they would miss        |
 """
 
+import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,7 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from kcoord.metrics.collecting import Source, registry_of
+from kcoord.metrics.http_connection import REQUEST_TIMEOUT, BoundedConnections
 from kcoord.metrics.listening import shown, where
 
 log = logging.getLogger("kcoord.metrics")
@@ -29,8 +31,11 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 class MetricsServer:
     """`async with MetricsServer(listening, source, role="serve"):` answers until it is left, and closes the socket."""
 
-    def __init__(self, listening: socket.socket, source: Source, *, role: str) -> None:
+    def __init__(
+        self, listening: socket.socket, source: Source, *, role: str, request_timeout: float = REQUEST_TIMEOUT
+    ) -> None:
         self.listening = listening
+        self._request_timeout = request_timeout
         self._source = source
         self._registry = registry_of(source, role=role)
 
@@ -41,18 +46,36 @@ class MetricsServer:
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_TIMEOUT)
         await self._runner.setup()
-        await web.SockSite(self._runner, self.listening).start()
+        assert self._runner.server is not None
+        self._connections = BoundedConnections(self._runner.server, request_timeout=self._request_timeout)
+        self._server = await asyncio.get_running_loop().create_server(self._connections, sock=self.listening)
         log.info("metrics at=http://%s/metrics", shown(where(self.listening)))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
+        self._server.close()
+        assert self._runner.server is not None
+        self._runner.server.pre_shutdown()
+        await self._runner.server.shutdown(_STOP_TIMEOUT)
         await self._runner.cleanup()
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+        body, content_type = self._page(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    def _page(self, accept: str) -> tuple[bytes, str]:
+        """The metrics in the format that the client accepts; plain text if what it accepts cannot be understood."""
+        try:
+            encode, content_type = choose_encoder(accept)
+            body = encode(self._registry)
+        except (TypeError, ValueError):  # versions that prometheus_client cannot compare, such as 1.x or a
+            encode, content_type = choose_encoder("")
+            body = encode(self._registry)
+        if content_type.isascii() and content_type.isprintable():  # it repeats what the client wrote
+            return body, content_type
+        return self._page("")
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.Response(text="alive\n")

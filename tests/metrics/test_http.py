@@ -4,7 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -12,6 +12,7 @@ from kcoord.metrics import catalogue
 from kcoord.metrics.catalogue import Sample
 from kcoord.metrics.counts import Histogram
 from kcoord.metrics.http import MetricsServer
+from kcoord.metrics.http_connection import MOST_CONNECTIONS
 from kcoord.metrics.listening import CannotListen, Where, bound, shown, where
 from tests.metrics.scrapes import OPEN_METRICS, Scrape, ask
 
@@ -37,12 +38,14 @@ class Some:
 
 
 @contextmanager
-def telling(source: Some) -> Iterator[str]:
+def telling(source: Some, *, request_timeout: float = 10.0) -> Iterator[str]:
     """Where it is told, without a path."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    server = MetricsServer(bound(Where(host="127.0.0.1", port=0)), source, role="serve")
+    server = MetricsServer(
+        bound(Where(host="127.0.0.1", port=0)), source, role="serve", request_timeout=request_timeout
+    )
     try:
         asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(60)
         yield f"http://{shown(where(server.listening))}"
@@ -112,6 +115,68 @@ def test_who_is_not_ready_says_why(url: str, source: Some) -> None:
 
 def test_there_is_nothing_else(url: str) -> None:
     assert ask(f"{url}/").status == 404
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/openmetrics-text;version=abc",
+        "application/openmetrics-text;version=1.x.0",
+        "application/openmetrics-text;version=99.0.0",
+        "text/plain;version=x",
+        "text/plain;version=1.0.0;escaping=nothing",
+        "application/openmetrics-text;version=\xb2.0.0",
+        ";;;,=,version=,",
+        "a" * 4000,
+    ],
+)
+def test_whatever_a_client_accepts_it_is_answered_without_a_traceback(
+    url: str, accept: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = ask(f"{url}/metrics", accept)
+    assert answer.status == 200
+    assert "kcoord_connections_opened_total 7.0" in answer.text
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def _connect(url: str) -> socket.socket:
+    host, _, port = url.removeprefix("http://").rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\nHost:"])
+def test_a_request_that_is_never_complete_is_ended(sent: bytes) -> None:
+    with telling(Some(), request_timeout=0.2) as url, _connect(url) as half:
+        half.sendall(sent)
+        assert _is_closed(half)
+
+
+def test_a_connection_that_was_answered_may_ask_again() -> None:
+    with telling(Some(), request_timeout=60) as url, _connect(url) as connection:
+        for _ in range(3):
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"alive\n"):
+                more = connection.recv(4096)
+                assert more
+                answer += more
+
+
+def test_half_requests_beyond_the_bound_close_the_oldest_and_others_are_answered() -> None:
+    with telling(Some(), request_timeout=600) as url, ExitStack() as stack:
+        halves = [stack.enter_context(_connect(url)) for _ in range(MOST_CONNECTIONS + 20)]
+        for half in halves:
+            with suppress(OSError):  # the first ones are closed already
+                half.sendall(b"GET /metrics HTTP/1.1\r\n")
+        assert ask(f"{url}/healthz").status == 200
+        assert all(_is_closed(half) for half in halves[:20])
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
 
 
 def test_a_port_that_is_taken_is_named() -> None:
