@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kcoord.admin.name_patterns import compile_name_pattern
+
 from .proxy_settings import said
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ class LocalChoice:
 
 def _pattern(_: click.Context, __: click.Parameter, text: str | None) -> re.Pattern[str] | None:
     try:
-        return None if text is None else re.compile(text)
+        return None if text is None else compile_name_pattern(text)
     except re.error as error:
         raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
 

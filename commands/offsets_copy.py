@@ -8,6 +8,7 @@ import click
 
 from kcoord.admin.choosing import NoneChosen
 from kcoord.admin.live import LiveCluster
+from kcoord.admin.name_patterns import compile_name_pattern
 from kcoord.admin.offsets.exporting import Exported, export
 from kcoord.admin.offsets.importing import targets
 from kcoord.admin.offsets.planning import plan_listed
@@ -23,7 +24,7 @@ from .output import output_options, progress, talk
 
 def _pattern(_: click.Context, __: click.Parameter, text: str) -> re.Pattern[str]:
     try:
-        return re.compile(text)
+        return compile_name_pattern(text)
     except re.error as error:
         raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
 

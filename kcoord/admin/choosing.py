@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 
 from kcoord.admin.live import LiveCluster
 from kcoord.admin.model import Refusal
+from kcoord.admin.name_patterns import compile_name_pattern
 
 
 class NoneChosen(RuntimeError):
@@ -31,7 +32,7 @@ def choose(
 def matching(names: Collection[str], pattern: str) -> list[str]:
     """The names in which the pattern is found, in order. Raises ValueError if it is no regular expression."""
     try:
-        found = re.compile(pattern)
+        found = compile_name_pattern(pattern)
     except re.error as error:
         raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
     return sorted(name for name in names if found.search(name))

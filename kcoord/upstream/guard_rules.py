@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from kcoord.admin.durations import parse_duration
+from kcoord.admin.name_patterns import compile_name_pattern
 from kcoord.upstream.guarded_apis import FAMILIES, FIND_COORDINATOR, GUARDED, GuardedApi, Reach
 
 _GROUPS: Final = "groups"
@@ -159,7 +160,7 @@ def _pattern(regex: str, text: str) -> re.Pattern[str]:
     if not regex:
         raise BadRule(f"{text!r}: the regex behind the colon is missing")
     try:
-        return re.compile(regex)
+        return compile_name_pattern(regex)
     except re.error as error:
         raise BadRule(f"{text!r}: not a regular expression: {error}") from None
 
