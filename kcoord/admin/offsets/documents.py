@@ -114,15 +114,15 @@ def document_text(document: Mapping[str, Any]) -> str:
 def write_whole(path: Path, text: str, *, overwrites: bool, advice: str = "take another name, or say --force") -> None:
     """Write a file so that it is there whole, and on the disk, or not at all.
 
-    Unless it overwrites, FileExistsError with this advice if there is one. Its mode is that of any new file, which
-    those of tempfile have not: others may be meant to read it.
+    Unless it overwrites, FileExistsError with this advice if there is one. Only its owner may read it (mode 0600), also
+    where it replaces a file that others could read: groups and their metadata may be nobody else's business.
     """
     beside = path.with_name(f".kcoord-{os.urandom(8).hex()}")
     try:
-        opened = beside.open("x", encoding="utf-8", newline="")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:  # in the name that was asked for
         raise OSError(error.errno, error.strerror, str(path)) from None
-    with opened as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
         try:
             file.write(text)
             file.flush()

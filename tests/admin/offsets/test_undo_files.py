@@ -83,3 +83,13 @@ def test_a_folder_that_is_not_there_is_told_by_the_name_that_was_asked_for(tmp_p
     with pytest.raises(OSError, match="No such file or directory") as raised:
         write_whole(wanted, "text", overwrites=False)
     assert raised.value.filename == str(wanted)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_only_its_owner_may_read_a_file_that_is_written(tmp_path: Path, is_there: bool) -> None:
+    path = tmp_path / "plan.json"
+    if is_there:
+        path.write_text("before")
+        path.chmod(0o644)
+    write_whole(path, "text", overwrites=is_there)
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("text", 0o600)
