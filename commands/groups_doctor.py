@@ -24,7 +24,7 @@ from kcoord.admin.times import utc_text
 from .connection_options import connection, connection_options
 from .duration_options import duration, interval
 from .group_choice import Choice, group_choice
-from .groups_doctor_text import SEVERITY_STYLES, findings_text, summary
+from .groups_doctor_text import FOLDED_ABOVE, SEVERITY_STYLES, findings_text, summary
 from .output import Cell, Column, Table, is_colored, output_of, output_options, progress, show, talk, write
 
 NEVER: Final = "never"
@@ -56,6 +56,16 @@ NEVER: Final = "never"
     help="Exit 1 if there is a finding as bad as this.",
 )
 @click.option(
+    "--severity",
+    type=click.Choice([each.value for each in Severity]),
+    help="Show findings as bad as this and worse. The exit code is by all of them.",
+)
+@click.option(
+    "--unfolded",
+    is_flag=True,
+    help="Show each finding by itself, also where many groups have the same. -o json and csv always do.",
+)
+@click.option(
     "--consumer-config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
@@ -70,6 +80,8 @@ def doctor(
     seconds: timedelta,
     every: timedelta,
     fail_on: str,
+    severity: str | None,
+    unfolded: bool,
     consumer_config: Path | None,
 ) -> None:
     """Say what is wrong with groups, by what was seen, and what to do about it.
@@ -79,11 +91,14 @@ def doctor(
     kcoord groups doctor --all-groups --for 60s
     kcoord groups doctor --regex '^prod-' --for 5m --every 10s -o json --fail-on warning
     kcoord groups doctor payments --consumer-config consumer.properties
+    kcoord groups doctor --all-groups --severity warning
 
     One look shows members that are idle or differ from the others, uneven shares, partitions that nobody owns, offsets
     out of range or near the end of their retention, and settings out of proportion. --for, at least ten seconds, is
     needed for lag that grows, commits that stand still, rebalances that do not end or come too often, and static
     members that go missing.
+
+    The worst comes first. What many groups have is told once, with some of their names; --unfolded tells each.
 
     Exit 0 if nothing is as bad as --fail-on says, else 1; also 1 if something could not be examined, unless --fail-on
     never. docs/doctor.md explains each finding by its code.
@@ -92,10 +107,13 @@ def doctor(
     with open_cluster(connection(ctx)) as cluster:
         looks = _looks(cluster, choice, seconds.total_seconds(), every.total_seconds())
         facts, untold = gather(cluster, looks[-1], consumer_config=properties)
-    visit = Visit(looks=looks, findings=examine(looks, facts, refused=untold))
+    visit = Visit(looks=looks, findings=examine(looks, facts, refused=untold), shown=Severity(severity or "notice"))
     if output_of(ctx).is_for_people:
-        write(findings_text(visit.findings, is_colored=is_colored(output_of(ctx))))
-        write(summary(visit.findings, groups=len(looks[-1].groups), looks=len(looks), seconds=visit.seconds) + "\n")
+        folded_above = None if unfolded else FOLDED_ABOVE
+        write(findings_text(visit.shown_findings, is_colored=is_colored(output_of(ctx)), folded_above=folded_above))
+        line = summary(visit.findings, groups=len(looks[-1].groups), looks=len(looks), seconds=visit.seconds)
+        hidden = len(visit.findings) - len(visit.shown_findings)
+        write(f"{line}; not shown by --severity: {hidden:,}\n" if hidden else f"{line}\n")
         if visit.seconds < LONG_ENOUGH:
             talk("So quickly nothing is seen of growth, standstill and rebalances: --for 60s looks for longer.")
     else:
@@ -109,6 +127,11 @@ class Visit:
 
     looks: Sequence[Look]
     findings: Sequence[Finding]
+    shown: Severity  # and what is worse
+
+    @property
+    def shown_findings(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity.is_at_least(self.shown)]
 
     @property
     def seconds(self) -> float:
@@ -121,7 +144,7 @@ class Visit:
             "seconds": round(self.seconds, 3),
             "groups": sorted(self.looks[-1].groups),
             "counts": {each.value: sum(found.severity is each for found in self.findings) for each in Severity},
-            "findings": [_document(finding) for finding in self.findings],
+            "findings": [_document(finding) for finding in self.shown_findings],
         }
 
     def tables(self) -> list[Table]:
@@ -135,7 +158,7 @@ class Visit:
                 "; ".join(each.evidence),
                 each.advice,
             )
-            for each in self.findings
+            for each in self.shown_findings
         ]
         return [Table(columns=list(map(Column, columns)), rows=rows)]
 

@@ -11,7 +11,7 @@ import click
 from kcoord.admin.durations import say_duration
 from kcoord.admin.looking import Look
 from kcoord.admin.opening import open_cluster
-from kcoord.admin.saying import say_count
+from kcoord.admin.saying import say_count, say_partitions
 from kcoord.admin.times import utc_text
 from kcoord.admin.totals import Grain, LagLine, lag_lines, total
 
@@ -52,8 +52,9 @@ def lag(
     kcoord groups lag --all-groups --by group -o csv
     kcoord groups lag payments --fail-above 10000 --fail-behind 5m && echo fine
 
-    --fail-above and --fail-behind look at each group as a whole. A group that cannot be seen is a failure too, and one
-    that reads partitions and has committed nothing; for --fail-behind also lag whose age cannot be told.
+    --fail-above and --fail-behind look at each group as a whole. A group that cannot be seen is a failure too, one that
+    reads partitions and has committed nothing, and one that has committed an offset beyond the end of its log; for
+    --fail-behind also lag whose age cannot be told.
     """
     with open_cluster(connection(ctx), about=choice.names) as cluster:
         look = see(cluster, choice, with_times=True if fail_behind is not None else with_times)
@@ -71,6 +72,8 @@ def lag(
         lambda: [table if output_of(ctx).format == "csv" else _with_total(table, lines, Grain(by))],
     )
     late = _late(look, fail_above, fail_behind)
+    if (fail_above, fail_behind) != (None, None):
+        late += _beyond(look)
     for line in late:
         talk(f"kcoord: {line}")
     end_with(look.refused)
@@ -89,6 +92,17 @@ def _late(look: Look, fail_above: int | None, fail_behind: timedelta | None) -> 
         for line in lag_lines(look, Grain.GROUP)
         if line.group in ageless or _is_late(line, fail_above, fail_behind)
     ]
+
+
+def _beyond(look: Look) -> list[str]:
+    """A line for each group with an offset beyond the end of its log: its lag counts as 0, and nothing is consumed."""
+    found = []
+    for name, seen in look.groups.items():
+        beyond = [each for each, lag in zip(seen.partitions, seen.lags, strict=True) if lag is not None and lag < 0]
+        if beyond:
+            where = say_partitions(each.tp for each in beyond)
+            found.append(f"group {name}: committed beyond the end of the log: {where}; see kcoord groups doctor")
+    return found
 
 
 def _is_late(line: LagLine, fail_above: int | None, fail_behind: timedelta | None) -> bool:

@@ -183,3 +183,62 @@ def test_a_terminal_gets_colors_and_a_pipe_does_not(bootstrap: str) -> None:
     )
     assert not any("\x1b" in line for line in plain)
     assert max(map(printable.width, plain)) <= 80
+
+
+def _notices(count: int) -> list[Finding]:
+    notice = replace(FINDING, severity=Severity.NOTICE, code=Code.NO_MEMBERS, evidence=("it is empty",))
+    return [replace(notice, group=f"g-{each:04}", title=f"nobody consumes: {each}") for each in range(count)]
+
+
+def test_equal_findings_of_many_groups_are_folded_below_the_worse() -> None:
+    warned = replace(FINDING, group="z", evidence=("of z",))
+    lines = list(text.findings_lines([*_notices(2000), warned], columns=None, is_colored=False, folded_above=5))
+    assert lines[0] == "z"
+    folded = lines[lines.index("(2,000 groups)") :]
+    assert folded == [
+        "(2,000 groups)",
+        "  NOTICE  2,000 findings of the same kind [no-members]",
+        *(f"      · g-{each:04}: nobody consumes: {each}" for each in range(5)),
+        "      · and 1,995 more: --unfolded shows each, -o json has all of them",
+        f"      → {FINDING.advice}",
+        "",
+    ]
+
+
+def test_few_equal_findings_and_all_with_unfolded_are_told_one_by_one() -> None:
+    few = list(text.findings_lines(_notices(5), columns=None, is_colored=False, folded_above=5))
+    every = list(text.findings_lines(_notices(50), columns=None, is_colored=False, folded_above=None))
+    assert [sum(line.startswith("g-") for line in lines) for lines in (few, every)] == [5, 50]
+
+
+def test_many_groups_are_folded_for_people_and_complete_in_json(
+    kcoord_cluster_factory: Callable[..., EmbeddedCluster],
+) -> None:
+    cluster = kcoord_cluster_factory(topics={"orders": 1})
+    with open_cluster(Connection(bootstrap=(cluster.bootstrap,))) as live:
+        for number in range(20):
+            live.commit(f"astray-{number:02}", {TopicPartition("orders", 0): Committed(1000)})
+    arguments = ["groups", "doctor", "--all-groups", "-b", cluster.bootstrap]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.stdout.splitlines()[:2] == [
+        "(20 groups)",
+        "  ERROR   beyond the end of the log: 1 committed offset [offset-beyond-log-end]",
+    ]
+    assert len(done.stdout.splitlines()) < 14
+    assert CliRunner().invoke(cli, [*arguments, "--unfolded"]).stdout.count("  ERROR ") == 20
+    assert len(json.loads(CliRunner().invoke(cli, [*arguments, "-o", "json"]).stdout)["findings"]) == 20
+
+
+def test_severity_hides_what_is_less_bad_and_not_from_the_exit_code(doctor: Callable[..., Result]) -> None:
+    done = doctor("unknown", "fine", "--severity", "error")
+    assert (done.exit_code, done.stdout) == (1, "1 group, 1 look: 1 warning; not shown by --severity: 1\n")
+    told = json.loads(doctor("unknown", "fine", "--severity", "error", "-o", "json").stdout)
+    assert (told["counts"]["warning"], told["findings"]) == (1, [])
+
+
+@pytest.mark.parametrize("limit", [("--fail-above", "1000"), ("--fail-behind", "1000d")])
+def test_lag_of_a_group_beyond_the_end_of_its_log_fails(bootstrap: str, limit: tuple[str, str]) -> None:
+    done = CliRunner().invoke(cli, ["groups", "lag", "--regex", "astray", *limit, "-b", bootstrap])
+    assert done.exit_code == 1
+    assert "committed beyond the end of the log: orders 0; see kcoord groups doctor" in done.stderr
+    assert CliRunner().invoke(cli, ["groups", "lag", "--regex", "astray", "-b", bootstrap]).exit_code == 0

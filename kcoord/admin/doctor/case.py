@@ -134,6 +134,14 @@ class Case:
         )
 
 
+def unread(seen: SeenPartition) -> int | None:
+    """Records that can still be read, None if that is not known: what was deleted before the start of the log does not
+    wait, though Kafka's tool counts it as lag."""
+    if seen.lag is None or seen.bounds is None:
+        return seen.lag
+    return min(seen.lag, seen.bounds.end - seen.bounds.start)
+
+
 def partition_facts(tp: TopicPartition, **more: Any) -> dict[str, Any]:
     """As every document of kcoord names a partition."""
     return {"topic": tp.topic, "partition": tp.partition, **more}

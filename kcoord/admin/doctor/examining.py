@@ -39,13 +39,17 @@ CHECKS: Final[tuple[Check, ...]] = (
 def examine(looks: Sequence[Look], facts: Facts, *, refused: Iterable[Refusal] = ()) -> tuple[Finding, ...]:
     """What is wrong with the groups of these looks, the oldest first. `refused` is what was not told besides.
 
-    Findings are in order of group, the worst first; those about no group come before all.
+    Groups come by their worst finding, then by name; so do the findings of one group. Those about no group come first
+    among equally bad ones.
     """
     found = [finding for case in _cases(looks, facts) for check in CHECKS for finding in check(case)]
     found += _not_told(looks, refused)
     if facts.consumer_config is not None:
         found += settings.consumer_settings(facts.consumer_config)
-    return tuple(sorted(found, key=lambda finding: (finding.group, finding.severity.rank)))
+    worst: dict[str, int] = {}
+    for finding in found:
+        worst[finding.group] = min(finding.severity.rank, worst.get(finding.group, finding.severity.rank))
+    return tuple(sorted(found, key=lambda finding: (worst[finding.group], finding.group, finding.severity.rank)))
 
 
 def _cases(looks: Sequence[Look], facts: Facts) -> Iterable[Case]:

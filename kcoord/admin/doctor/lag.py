@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kcoord.admin.doctor.case import Case, member_facts, partition_facts
+from kcoord.admin.doctor.case import Case, member_facts, partition_facts, unread
 from kcoord.admin.doctor.finding import Code, Finding, Severity
 from kcoord.admin.durations import say_duration
 from kcoord.admin.looking import SeenPartition, added
@@ -20,18 +20,30 @@ _SURELY_STUCK: Final = 60.0  # seconds without a commit that no ordinary batch o
 
 
 def lag_growing(case: Case) -> Iterable[Finding]:
-    """The members work, and yet fall behind."""
+    """The members work, and yet fall behind. Figures are of all owned partitions, also of those without a commit."""
     if not case.group.members:
         return
     still = {each.tp for each in _standing_still(case)}
-    growth = _growth(case, [tp for tp in _grown(case) if tp not in still])
-    if growth is None:
+    owned = _grown(case)
+    moving = _growth(case, [tp for tp in owned if tp not in still])
+    if moving is None:
         return
+    whole = _growth(case, owned)
+    growth = whole or moving
+    unknown = [seen.tp for seen in case.last.seen.partitions if seen.owner and seen.tp not in owned]
     yield case.finding(
         Severity.WARNING,
         Code.LAG_GROWING,
-        f"the group falls behind by {say_rate(growth.rate)}",
-        evidence=growth.evidence(),
+        f"{'the group' if whole else _some_partitions(growth)} falls behind by {say_rate(growth.rate)}",
+        evidence=[
+            *growth.evidence(),
+            *(
+                [f"no commit meanwhile, their owner reads others first: {say_partitions(rest)}"]
+                if (rest := _waiting_their_turn(case))
+                else []
+            ),
+            *([f"not counted, their lag is not known: {say_partitions(unknown)}"] if unknown else []),
+        ],
         advice=(
             "The members are too slow, or too few: look at what they spend their time on (their own metrics tell,"
             " poll-idle-ratio-avg first), then add members, up to the number of partitions, or partitions. If the"
@@ -43,7 +55,7 @@ def lag_growing(case: Case) -> Iterable[Finding]:
 
 def no_members(case: Case) -> Iterable[Finding]:
     """Records wait and nobody reads them: worth a warning if there come more."""
-    waiting = case.last.seen.total_lag or 0
+    waiting = added(map(unread, case.last.seen.partitions)) or 0
     if case.group.members or case.group.state != "Empty" or waiting == 0 or _is_committed_by_no_member(case):
         return
     growth = _growth(case, _grown(case))
@@ -72,11 +84,7 @@ def commits_stand_still(case: Case) -> Iterable[Finding]:
         Code.COMMITS_STAND_STILL,
         f"{say_count(len(still), 'partition')} with an owner had no commit in {say_duration(case.span)}",
         evidence=say_some([each.line() for each in still]),
-        advice=(
-            "The owner lives (it sends heartbeats) but does not commit: it may hang in its work on one batch or one"
-            " record, retry something for ever, have paused the partition, or commit by hand and never come to it. Look"
-            " at its logs and a thread dump; after max.poll.interval.ms without a poll it will be removed."
-        ),
+        advice=_still_advice(case, still),
         partitions=[each.facts() for each in still],
     )
 
@@ -121,7 +129,7 @@ def abandoned_topic(case: Case) -> Iterable[Finding]:
     if not left:
         return
     topics = sorted({seen.tp.topic for seen in left})
-    lag = added(seen.lag for seen in left) or 0
+    lag = added(map(unread, left)) or 0
     yield case.finding(
         Severity.NOTICE,
         Code.ABANDONED_TOPIC,
@@ -145,6 +153,7 @@ class _Growth:
     seconds: float
     produced: int
     consumed: int
+    counted: int  # partitions
     worst: tuple[tuple[TopicPartition, int], ...]  # by how much each grew
 
     @property
@@ -153,7 +162,8 @@ class _Growth:
 
     def evidence(self) -> list[str]:
         return [
-            f"lag {self.before:,} → {self.after:,} in {say_duration(self.seconds)}",
+            f"lag {self.before:,} → {self.after:,} in {say_duration(self.seconds)},"
+            f" {say_count(self.counted, 'partition')} together",
             f"written {say_rate(self.produced / self.seconds)}, consumed {say_rate(self.consumed / self.seconds)}",
             *say_some([f"{tp}: +{grown:,}" for tp, grown in self.worst], limit=5),
         ]
@@ -186,18 +196,20 @@ def _growth(case: Case, partitions: Iterable[TopicPartition]) -> _Growth | None:
         return None
     first, last = _by_tp(case.first.seen.partitions), _by_tp(case.last.seen.partitions)
     pairs = [(first[tp], last[tp]) for tp in partitions]
-    before, after = added(old.lag for old, _ in pairs) or 0, added(new.lag for _, new in pairs) or 0
+    before, after = added(unread(old) for old, _ in pairs) or 0, added(unread(new) for _, new in pairs) or 0
     produced = sum(new.bounds.end - old.bounds.end for old, new in pairs if old.bounds and new.bounds)
     explained = produced * min(1.0, COMMIT_INTERVAL / case.span)
     if after - before <= explained:
         return None
-    grown = {new.tp: max(0, new.lag or 0) - max(0, old.lag or 0) for old, new in pairs}
+    grown = {new.tp: max(0, unread(new) or 0) - max(0, unread(old) or 0) for old, new in pairs}
+    committed = [new.committed.offset - old.committed.offset for old, new in pairs if old.committed and new.committed]
     return _Growth(
         before=before,
         after=after,
         seconds=case.span,
         produced=produced,
-        consumed=produced - (after - before),
+        consumed=sum(records for records in committed if records > 0),  # what was deleted meanwhile is not consumed
+        counted=len(pairs),
         worst=tuple(sorted(((tp, more) for tp, more in grown.items() if more > 0), key=lambda each: -each[1])),
     )
 
@@ -224,6 +236,66 @@ class _Still:
 
 
 def _standing_still(case: Case) -> list[_Still]:
+    """The partitions that their owners do not commit, without those that only wait for their turn."""
+    still = _uncommitted(case)
+    slow = _slow_owners(case) if still else set()
+    return [each for each in still if each.owner.member_id not in slow]
+
+
+def _waiting_their_turn(case: Case) -> list[TopicPartition]:
+    still = _uncommitted(case)
+    slow = _slow_owners(case) if still else set()
+    return [each.tp for each in still if each.owner.member_id in slow]
+
+
+def _slow_owners(case: Case) -> set[str]:
+    """The members that commit some partition and are still behind there.
+
+    A consumer works off what it fetched of one partition before it comes to the next, so that a slow one does not
+    commit the others for minutes. One that has caught up elsewhere could have come to them.
+    """
+    return {
+        last.owner.member_id
+        for first, last in _moved(case)
+        if last.owner and (unread(last) or 0) > _written(first, last) * min(1.0, COMMIT_INTERVAL / case.span)
+    }
+
+
+def _moved(case: Case) -> list[tuple[SeenPartition, SeenPartition]]:
+    """The first and last sighting of partitions whose committed offset advanced between them."""
+    ends = [(history[0], history[-1]) for history in case.histories.values()]
+    return [
+        (first, last)
+        for first, last in ends
+        if first.committed and last.committed and last.committed.offset > first.committed.offset
+    ]
+
+
+def _written(first: SeenPartition, last: SeenPartition) -> int:
+    return last.bounds.end - first.bounds.end if first.bounds and last.bounds else 0
+
+
+def _still_advice(case: Case, still: Sequence[_Still]) -> str:
+    """Whether an owner commits other partitions tells where to search."""
+    committing = {last.owner.member_id for _, last in _moved(case) if last.owner}
+    end = "Look at its logs and a thread dump"
+    if all(each.owner.member_id in committing for each in still):
+        return (
+            "The owner commits its other partitions and has caught up there, but gets no further here: it may have"
+            f" paused the partition, or fail at one record of it again and again. {end}."
+        )
+    return (
+        "The owner lives (it sends heartbeats) but does not commit: it may hang in its work on one batch or one"
+        " record, retry something for ever, have paused the partition, or commit by hand and never come to it."
+        f" {end}; after max.poll.interval.ms without a poll it will be removed."
+    )
+
+
+def _some_partitions(growth: _Growth) -> str:
+    return f"a part of the group ({say_count(growth.counted, 'partition')})"
+
+
+def _uncommitted(case: Case) -> list[_Still]:
     if not case.is_seen_long_enough or case.group.type is GroupType.SHARE:
         return []
     everywhere = (history for history in case.histories.values() if len(history) == len(case.sightings))
@@ -243,7 +315,8 @@ def _still(history: Sequence[SeenPartition]) -> _Still | None:
     written = last.bounds.end - first.bounds.end
     if len(owners) > 1 or len(committed) > 1 or first.lag < 0 or written <= 0:
         return None
-    return _Still(tp=last.tp, committed=last.committed.offset, written=written, lag=last.lag, owner=last.owner)
+    left = unread(last) or 0
+    return _Still(tp=last.tp, committed=last.committed.offset, written=written, lag=left, owner=last.owner)
 
 
 def _is_committed_by_no_member(case: Case) -> bool:

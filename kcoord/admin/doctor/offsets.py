@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kcoord.admin.doctor.case import Case, partition_facts
+from kcoord.admin.doctor.case import Case, partition_facts, unread
 from kcoord.admin.doctor.finding import Code, Finding, Severity
 from kcoord.admin.durations import say_duration
 from kcoord.admin.looking import SeenPartition
@@ -136,8 +136,8 @@ def _near_time(case: Case, seen: SeenPartition) -> _Near | None:
     old = f"the next record is {say_duration(age)} old, of {say_duration(kept)} that retention.ms gives"
     return _Near(
         tp=seen.tp,
-        says=f"{old}: {left}; lag {seen.lag:,}",
-        facts={"lag": seen.lag, "next_record_age": age, "retention_ms": retention},
+        says=f"{old}: {left}; lag {unread(seen):,}",
+        facts={"lag": unread(seen), "next_record_age": age, "retention_ms": retention},
     )
 
 

@@ -29,11 +29,11 @@ def test_findings_are_in_order_of_groups_the_worst_first() -> None:
     mixed = seen(group(member("x", "t-0"), member("y", "u-0"), name="a"), {"t-0": (5, 0, 5), "u-0": (9, 0, 5)})
     found = examine([look(bad, mixed)], Facts(consumer_config={}))
     assert [(each.group, each.severity, each.code) for each in found] == [
-        ("", Severity.NOTICE, Code.OFFSET_RESET_UNSAFE),
         ("a", Severity.ERROR, Code.OFFSET_BEYOND_LOG_END),
         ("a", Severity.WARNING, Code.MIXED_SUBSCRIPTIONS),
         ("b", Severity.ERROR, Code.OFFSET_BEFORE_LOG_START),
         ("b", Severity.NOTICE, Code.NO_MEMBERS),
+        ("", Severity.NOTICE, Code.OFFSET_RESET_UNSAFE),
     ]
 
 

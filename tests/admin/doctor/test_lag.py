@@ -26,7 +26,11 @@ def test_lag_that_grows_while_members_work_is_told_with_its_rate() -> None:
     growing = findings(*_looks(WORKING, (0, 100, 200), (30, 400, 700), (60, 700, 1400)))[Code.LAG_GROWING]
     assert growing.severity is Severity.WARNING
     assert growing.title == "the group falls behind by 10/s"
-    assert growing.evidence == ("lag 100 → 700 in 1m", "written 20/s, consumed 10/s", "t-0: +600")
+    assert growing.evidence == (
+        "lag 100 → 700 in 1m, 2 partitions together",
+        "written 20/s, consumed 10/s",
+        "t-0: +600",
+    )
     assert growing.facts["growth_per_second"] == 10.0
 
 
@@ -95,7 +99,7 @@ def test_an_empty_group_with_lag_is_a_notice_and_a_warning_when_it_grows() -> No
     growing = findings(*_looks(EMPTY, (0, 100, 150), (10, 100, 250)))[Code.NO_MEMBERS]
     assert growing.severity is Severity.WARNING
     assert growing.title == "nobody consumes: 150 records waiting, more each second"
-    assert growing.evidence[:2] == ("lag 50 → 150 in 10s", "written 10/s, consumed 0/s")
+    assert growing.evidence[:2] == ("lag 50 → 150 in 10s, 2 partitions together", "written 10/s, consumed 0/s")
 
 
 def test_an_empty_group_without_lag_is_well() -> None:
@@ -134,8 +138,75 @@ def test_a_lag_that_is_told_needs_no_log() -> None:
         return look(replace(sharing, partitions=(told,)), after=after)
 
     growing = findings(told(5, 0), told(65, 60))[Code.LAG_GROWING]
-    assert growing.evidence[0] == "lag 5 → 65 in 1m"
+    assert growing.evidence[0] == "lag 5 → 65 in 1m, 1 partition together"
 
 
 def test_an_offset_beyond_the_end_that_comes_nearer_to_it_is_no_growth() -> None:
     assert Code.LAG_GROWING not in findings(*_looks(WORKING, (0, 900, 100), (60, 901, 800)))
+
+
+def test_a_slow_owner_that_reads_one_partition_after_another_is_not_said_not_to_commit() -> None:
+    """It works off what it has fetched of one partition before it commits the next; the figures are the group's."""
+    names = [f"t-{number}" for number in range(6)]
+    slow = group(member("a", *names))
+    looks = [
+        look(
+            seen(slow, {name: (2 * after if name == "t-0" else 0, 0, 1000 + 5 * after) for name in names}), after=after
+        )
+        for after in (0, 30, 60)
+    ]
+    found = findings(*looks)
+    assert Code.COMMITS_STAND_STILL not in found
+    growing = found[Code.LAG_GROWING]
+    assert growing.title == "the group falls behind by 28/s"
+    assert growing.evidence[:2] == (
+        "lag 6,000 → 7,680 in 1m, 6 partitions together",
+        "written 30/s, consumed 2.0/s",
+    )
+    assert "no commit meanwhile, their owner reads others first: t 1-5" in growing.evidence
+
+
+def test_a_partition_that_stands_still_while_its_owner_keeps_up_elsewhere_is_told_so() -> None:
+    both = group(member("a", "t-0", "t-1"))
+    looks = [
+        look(seen(both, {"t-0": (100, 0, 120 + after), "t-1": (50 + after, 0, 50 + after)}), after=after)
+        for after in (0, 60)
+    ]
+    still = findings(*looks)[Code.COMMITS_STAND_STILL]
+    assert still.severity is Severity.ERROR
+    assert still.advice.startswith("The owner commits its other partitions")
+    assert "does not commit" not in still.advice
+
+
+def test_the_rate_of_growth_is_of_the_whole_group_also_where_one_owner_stands_still() -> None:
+    """a is stuck on t-0, which grows by 600; b falls behind by 60 on t-1."""
+    looks = [
+        look(seen(WORKING, {"t-0": (0, 0, 100 + 10 * after), "t-1": (after, 0, 500 + 2 * after)}), after=after)
+        for after in (0, 60)
+    ]
+    found = findings(*looks)
+    assert [fact["topic"] for fact in found[Code.COMMITS_STAND_STILL].facts["partitions"]] == ["t"]
+    assert found[Code.LAG_GROWING].title == "the group falls behind by 11/s"
+
+
+def test_a_partition_whose_lag_is_not_known_is_named_beside_the_figures() -> None:
+    looks = [
+        look(seen(WORKING, {"t-0": (after, 0, 100 + 10 * after), "t-1": (None, 0, 50)}), after=after)
+        for after in (0, 60)
+    ]
+    growing = findings(*looks)[Code.LAG_GROWING]
+    assert growing.evidence[-1] == "not counted, their lag is not known: t 1"
+
+
+def test_deleted_records_do_not_wait_and_are_not_consumed() -> None:
+    """Retention has passed the committed offset: of 1,000 records to the end 100 are left."""
+    found = findings(look(seen(EMPTY, {"t-0": (0, 900, 1000)})))
+    assert found[Code.NO_MEMBERS].title == "nobody consumes: 100 records waiting"
+    assert found[Code.NO_MEMBERS].facts["lag"] == 100
+    deleted = [
+        look(seen(EMPTY, {"t-0": (0, start, end)}), after=after) for after, start, end in ((0, 0, 100), (60, 100, 700))
+    ]
+    growing = findings(*deleted)[Code.NO_MEMBERS]
+    assert growing.evidence[:2] == ("lag 100 → 600 in 1m, 1 partition together", "written 10/s, consumed 0/s")
+    all_deleted = look(seen(EMPTY, {"t-0": (0, 1000, 1000)}))
+    assert Code.NO_MEMBERS not in findings(all_deleted)
