@@ -1,44 +1,61 @@
 """`kcoord demo`: the tour."""
 
-import click
-from rich.console import Console
-from rich.table import Table
+import signal
+import sys
+from contextlib import closing
+from types import FrameType
+from typing import assert_never
 
-from kcoord.testing.step import Step
+import click
+
+from kcoord.testing.step import Event, Printed, Remark, Story, Typed
 from kcoord.testing.tour import tour
 
 
 @click.command()
 def demo() -> None:
-    """The tour: what works so far, on an embedded cluster, with a real client from another process.
+    """The tour: three stories on embedded clusters, told by the command lines that a user would type.
 
     \b
     kcoord demo
 
-    It starts a cluster on free ports of this machine, shows it, and stops it again. It takes some seconds.
+    A client tester kills a member of a group, an operator finds a group that is behind and moves it, a migrator
+    carries its offsets to another cluster. Each command line is printed before its output, to be copied. It takes some
+    ten seconds, listens on free ports of this machine, and leaves nothing behind.
     """
-    console = Console(soft_wrap=True)
-    for number, step in enumerate(tour(), start=1):
-        _show(console, number, step)
-    console.print("\nNow try:", style="bold")
+    signal.signal(signal.SIGTERM, _end)
+    number = 0
+    with closing(tour()) as events:
+        for event in events:
+            number += isinstance(event, Story)
+            _show(event, number)
+    click.secho("\nNow try:", bold=True)
     for command, about in _next:
-        console.print(f"  {command:45}", about, highlight=False)
+        click.echo(f"  {command:45} {about}")
 
 
 _next = (
     ("kcoord serve --topic orders:3", "a cluster on 127.0.0.1:9092, for any Kafka client"),
-    ("kcoord serve --brokers 3 --listen 127.0.0.1:0", "three brokers on free ports"),
-    ("kcoord serve --settings", "what can be set"),
+    ("kcoord groups list -b HOST:PORT", "the groups of a cluster of your own"),
+    ("kcoord --help", "all commands"),
 )
 
 
-def _show(console: Console, number: int, step: Step) -> None:
-    console.print(f"\n[bold]{number}. {step.title}[/bold]")
-    for line in step.said:
-        console.print(f"   {line}", highlight=False, markup=False)
-    if step.rows:
-        headings, *rows = step.rows
-        table = Table(*headings, box=None, pad_edge=False, padding=(0, 3, 0, 0))
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+def _show(event: Event, number: int) -> None:
+    match event:
+        case Story():
+            click.secho(f"\n{number}. {event.title}", bold=True)
+            click.echo(f"   {event.about}")
+        case Typed():
+            click.secho(f"\n$ {event.line}", bold=True)
+        case Printed():
+            click.echo(event.text.rstrip())
+        case Remark():
+            click.echo(f"\n   {event.text}")
+        case _:
+            assert_never(event)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """Let whatever was started be stopped before the process ends by the signal."""
+    sys.exit(128 + number)

@@ -19,7 +19,7 @@ from .shared_options import shared_values
 _verbs: Final = {
     "completion": Verb("completion", "completion", "Let the shell complete commands, groups, topics and contexts."),
     "context": Verb("context", "context", "Named clusters: where they are and how to log in."),
-    "demo": Verb("demo", "demo", "The tour: what works, shown on an embedded cluster."),
+    "demo": Verb("demo", "demo", "The tour: three stories on embedded clusters."),
     "groups": Verb("groups", "groups", "Groups of a live cluster: list, describe, lag, watch, doctor, delete."),
     "log": Verb("log", "log", "What is in the files of a log: batches, records, groups and their offsets."),
     "offsets": Verb("offsets", "offsets", "Offsets of groups: reset, delete, export, import, compare, take back."),

@@ -1,16 +1,39 @@
-"""A step of the tour."""
+"""The events of the tour, in the order in which they happen."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """What was done and seen; `rows` begin with their headings."""
+class Story:
+    """A chapter begins: whose work it is, and what is shown."""
 
     title: str
-    said: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...] = ()
+    about: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """A command line is about to be run, exactly as it stands here."""
+
+    line: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printed:
+    """A command line has written this."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """A sentence between two command lines."""
+
+    text: str
+
+
+Event = Story | Typed | Printed | Remark
 
 
 class TourFailed(RuntimeError):
-    """What the tour shows was not so."""
+    """A command of the tour failed, or did not lead to what the tour shows."""

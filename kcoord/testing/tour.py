@@ -1,179 +1,131 @@
-"""The tour: what works so far, step by step, on an embedded cluster and with a real client from another process."""
+"""The tour: three stories, told by the command lines that a user would type, against embedded clusters.
 
-import json
-import subprocess
-import sys
+a client tester   starts a cluster; members join, one is killed, the others take over
+an operator       sees a group that has fallen behind, and moves its offsets: plan, change, undo
+a migrator        carries the offsets to a second cluster that has the same records
+"""
+
+import os
+import signal
 import time
-from collections.abc import Iterator
-from datetime import timedelta
-from typing import Any
+from collections.abc import Generator, Iterator
+from contextlib import closing
 
-from kcoord.testing.embedded import EmbeddedCluster
-from kcoord.testing.step import Step, TourFailed
-from kcoord.testing.tour_groups import group_steps
-from kcoord.wire.client import Client, Disconnected
+from .errors import TimedOutError
+from .node import free_ports
+from .process import CapturedProcess
+from .step import Event, Printed, Remark, Story, TourFailed, Typed
+from .tour_group import TourGroup
+from .tour_shell import TourShell, path_remark
 
-_topic, _partitions, _count = "orders", 6, 10_000
-_metadata, _create_topics, _fetch, _list_offsets = 3, 19, 1, 2
+_TOPIC, _PARTITIONS, _GROUP = "orders", 6, "payments"
+_READ, _UNREAD = 10_000, 2_000
+_CLIENT = "python -m kcoord.testing.tour_client"
+_QUICK = "--set group.initial.rebalance.delay.ms=0 --set group.min.session.timeout.ms=1000"
+_ATTEMPTS = 5
 
 
-def tour() -> Iterator[Step]:
-    """The steps, each done when it is asked for."""
+def tour() -> Generator[Event]:
+    """The events of all stories, each when it happens; whatever was started is stopped when it is closed."""
+    with TourShell() as shell:
+        yield from path_remark()
+        address, server = yield from _client_tester(shell)
+        with closing(TourGroup(address, _GROUP)) as group:
+            members = yield from _members_join(shell, address, group)
+            yield from _one_is_killed(shell, address, group, members.pop(), server)
+            yield from _operator(shell, address, group, members)
+        yield from _migrator(shell, address)
+
+
+def _client_tester(shell: TourShell) -> Generator[Event, None, tuple[str, CapturedProcess]]:
+    yield Story(title="A client tester", about="A cluster for the clients under test; one of them is killed.")
+    address, server = yield from _serve(shell, _QUICK)
+    yield Remark(text="A real client, confluent-kafka, writes records whose times are two hours to one hour ago.")
+    yield from shell.run(f"{_CLIENT} produce {address} {_TOPIC} {_READ} 2h 1h")
+    return address, server
+
+
+def _members_join(shell: TourShell, address: str, group: TourGroup) -> Generator[Event, None, list[CapturedProcess]]:
+    yield Remark(text="Three members join a group, each a process of its own.")
+    members: list[CapturedProcess] = []
+    while len(members) < 3:
+        member = yield from shell.background(f"{_CLIENT} join {address} {_TOPIC} {_GROUP}")
+        members.append(member)
+    group.wait_until_stable(3)
+    group.wait_until_committed(_TOPIC, _PARTITIONS, _READ)
+    yield from shell.run(f"kcoord groups describe {_GROUP} -b {address}")
+    return members
+
+
+def _one_is_killed(
+    shell: TourShell, address: str, group: TourGroup, process: CapturedProcess, server: CapturedProcess
+) -> Iterator[Event]:
+    yield Typed(line=f"kill -9 {process.pid}")
+    os.kill(process.pid, signal.SIGKILL)
     began = time.monotonic()
-    with EmbeddedCluster(brokers=3, settings={"group.min.session.timeout.ms": "1000"}) as cluster:
-        yield _started(cluster, time.monotonic() - began)
-        with _client(cluster) as client:
-            yield _topic_made(client)
-            written, step = _written(cluster)
-            yield step
-            yield _read_back(cluster, written)
-            yield _offsets(cluster)
-        yield from group_steps(cluster, _topic, _partitions)
-        yield _long_poll(cluster)
-        yield _broken_client(cluster)
-
-
-def _started(cluster: EmbeddedCluster, seconds: float) -> Step:
-    with _client(cluster) as client:
-        brokers = client.ask(_metadata, 12, topics=None).brokers
-    rows = [(str(broker.node_id), f"{broker.host}:{broker.port}") for broker in brokers]
-    return Step(
-        title="A cluster of three brokers, in one process",
-        said=(
-            f"kcoord serve --brokers 3 was ready after {seconds * 1000:.0f} ms.",
-            f"Cluster id {cluster.cluster_id}, process {cluster.pid}.",
-        ),
-        rows=(("broker", "address"), *rows),
+    group.wait_until_stable(2)
+    yield Remark(
+        text=f"Its session of 2 s ran out, and after {time.monotonic() - began:.1f} s the others had its partitions. "
+        "The server's log says why:"
     )
+    logged = [line.split(" INFO ", 1)[-1] for line in server.stderr().splitlines() if f" group={_GROUP} " in line]
+    if not any("expired" in line for line in logged):
+        raise TourFailed("the server's log does not tell of the member that was killed")
+    yield Printed(text="\n".join(logged[-2:]))
+    yield from shell.run(f"kcoord groups describe {_GROUP} -b {address}")
 
 
-def _topic_made(client: Client) -> Step:
-    new = {"name": _topic, "num_partitions": _partitions, "replication_factor": 3}
-    made = client.ask(_create_topics, 7, topics=[new]).topics[0]
-    if made.error_code:
-        raise TourFailed(f"the topic was not made: {made.error_message}")
-    lines = client.ask(_metadata, 12, topics=[{"name": _topic}]).topics[0].partitions
-    rows = [(str(line.partition_index), str(line.leader_id), ", ".join(map(str, line.replica_nodes))) for line in lines]
-    return Step(
-        title=f"A topic, {_topic}",
-        said=(f"CreateTopics over the wire: topic id {made.topic_id}.",),
-        rows=(("partition", "leader", "replicas"), *rows),
+def _operator(shell: TourShell, address: str, group: TourGroup, members: list[CapturedProcess]) -> Iterator[Event]:
+    yield Story(
+        title="An operator", about="The members are stopped while records go on coming: what is wrong, and what to do?"
     )
+    yield Typed(line="kill " + " ".join(str(process.pid) for process in members))
+    for process in members:
+        os.kill(process.pid, signal.SIGTERM)
+    group.wait_until_empty()
+    at = f"-b {address}"
+    yield from shell.run(f"{_CLIENT} produce {address} {_TOPIC} {_UNREAD} 1h 0h")
+    yield from shell.run(f"kcoord groups list {at}")
+    yield from shell.run(f"kcoord groups describe {_GROUP} {at}")
+    yield from shell.run(f"kcoord groups doctor {_GROUP} {at} --fail-on never")
+    yield Remark(text="What is older than half an hour is to be skipped. First the plan: nothing is changed.")
+    reset = f"kcoord offsets reset {_GROUP} --topic {_TOPIC} --to @-30m"
+    yield from shell.run(f"{reset} {at}")
+    yield from shell.run(f"{reset} --execute --undo undo.json {at}")
+    yield from shell.run(f"kcoord groups lag {_GROUP} {at}")
+    yield Remark(text="It was a mistake, and is undone.")
+    yield from shell.run(f"kcoord offsets undo undo.json --execute {at}")
+    yield from shell.run(f"kcoord groups lag {_GROUP} {at}")
 
 
-def _written(cluster: EmbeddedCluster) -> tuple[dict[str, Any], Step]:
-    told = _in_another_process("produce", cluster, _count)
-    rows = [(partition, str(records)) for partition, records in told["records"].items()]
-    step = Step(
-        title="A real producer, in another process",
-        said=(
-            f"{told['client']} wrote {_count:,} records in {told['seconds']:.2f} s: idempotent, acks=all, lz4.",
-            f"Digest of what was acknowledged: {told['digest']}.",
-        ),
-        rows=(("partition", "records"), *rows),
+def _migrator(shell: TourShell, address: str) -> Iterator[Event]:
+    yield Story(
+        title="A migrator", about="A second cluster takes over: the group is to go on there where it stopped here."
     )
-    return told, step
+    new, _ = yield from _serve(shell)
+    yield Remark(text="Records are mirrored with their times; a topic there has another id, hence --ignore-topic-ids.")
+    yield from shell.run(f"{_CLIENT} mirror {address} {new} {_TOPIC}")
+    copy = f"kcoord offsets copy --from {address} --to {new} --group {_GROUP} --ignore-topic-ids"
+    yield from shell.run(copy)
+    yield from shell.run(f"{copy} --execute")
+    yield Remark(text="The proof: exit code 0, the same offsets on both.")
+    yield from shell.run(f"kcoord offsets diff broker:{address} broker:{new} --group {_GROUP}")
+    yield from shell.run(f"kcoord groups describe {_GROUP} -b {new}")
 
 
-def _read_back(cluster: EmbeddedCluster, written: dict[str, Any]) -> Step:
-    told = _in_another_process("consume", cluster, _count)
-    if told["digest"] != written["digest"]:
-        raise TourFailed(f"what was read ({told['digest']}) is not what was written ({written['digest']})")
-    return Step(
-        title="A real consumer, in another process",
-        said=(
-            f"{told['client']} read them back in {told['seconds']:.2f} s.",
-            f"Digest of what was read: {told['digest']}. The same.",
-        ),
-    )
-
-
-def _offsets(cluster: EmbeddedCluster) -> Step:
-    rows: list[tuple[str, ...]] = []
-    for index, address in enumerate(cluster.bootstrap.split(",")):
-        with _connect(address) as client:
-            led = range(index, _partitions, 3)
-            rows += [(str(p), str(_offset(client, p, -2)), str(_offset(client, p, -1))) for p in led]
-    return Step(
-        title="Its offsets",
-        said=("ListOffsets, asked of each partition's leader.",),
-        rows=(("partition", "earliest", "latest"), *sorted(rows)),
-    )
-
-
-def _offset(client: Client, partition: int, timestamp: int) -> int:
-    asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
-    answer = client.ask(_list_offsets, 7, replica_id=-1, topics=[{"name": _topic, "partitions": [asked]}])
-    offset: int = answer.topics[0].partitions[0].offset
-    return offset
-
-
-def _long_poll(cluster: EmbeddedCluster) -> Step:
-    """Wait at the end of a partition while another process writes to it."""
-    with _client(cluster) as client:
-        end = _offset(client, 0, -1)
-        partition = {"partition": 0, "fetch_offset": end, "partition_max_bytes": 1 << 20}
-        began = time.monotonic()
-        client.send(
-            _fetch,
-            12,
-            max_wait=timedelta(seconds=20),
-            min_bytes=1,
-            session_epoch=-1,
-            topics=[{"topic": _topic, "partitions": [partition]}],
-        )
-        _in_another_process("produce", cluster, 97)
-        fetched = client.receive(_fetch, 12).responses[0].partitions[0]
-    if not fetched.records:
-        raise TourFailed("the waiting Fetch came back with nothing")
-    return Step(
-        title="A Fetch that waits",
-        said=(
-            f"A Fetch at offset {end}, the end of partition 0, allowed to wait for 20 s, was parked.",
-            f"Another process wrote to the partition; the Fetch came back after {time.monotonic() - began:.2f} s "
-            f"with {len(fetched.records)} bytes.",
-        ),
-    )
-
-
-def _broken_client(cluster: EmbeddedCluster) -> Step:
-    lying = b"\x00\x03\x00\x01\x00\x00\x00\x01\xff\xff" + b"\x7f\xff\xff\xff"
-    with _client(cluster) as broken, _client(cluster) as other:
-        broken.send_bytes(len(lying).to_bytes(4) + lying)
+def _serve(shell: TourShell, options: str = "") -> Generator[Event, None, tuple[str, CapturedProcess]]:
+    """Start a cluster on a free port, another one if that was taken meanwhile; returns its address and process."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        address = f"127.0.0.1:{free_ports(1)[0]}"
+        line = f"kcoord serve --listen {address} --topic {_TOPIC}:{_PARTITIONS} {options}".rstrip()
+        process = shell.start(line)
         try:
-            broken.receive_frame()
-        except Disconnected:
-            pass
-        else:
-            raise TourFailed("the broken request was answered")
-        brokers = len(other.ask(_metadata, 12, topics=None).brokers)
-    logged = [line for line in cluster.log().splitlines() if "closed peer=" in line]
-    return Step(
-        title="A broken client harms nobody",
-        said=(
-            "A Metadata request that claims 2,147,483,647 topics and brings none was hung up on, with one line:",
-            f"  {logged[-1] if logged else ''}",
-            f"Another client, meanwhile: {brokers} brokers, all is well.",
-        ),
-    )
-
-
-def _client(cluster: EmbeddedCluster) -> Client:
-    return _connect(cluster.bootstrap.split(",")[0])
-
-
-def _connect(address: str) -> Client:
-    host, _, port = address.rpartition(":")
-    return Client(host, int(port), client_id="tour")
-
-
-def _in_another_process(verb: str, cluster: EmbeddedCluster, count: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "kcoord.testing.tour_client", verb, cluster.bootstrap, _topic, str(count)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603 - our own
-    except subprocess.TimeoutExpired:
-        raise TourFailed("the client did not come to an end") from None
-    if done.returncode:
-        raise TourFailed(f"the client failed: {''.join(done.stderr.strip().splitlines()[-1:])}")
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+            process.wait_for("Ctrl-C stops it", timeout=30)
+        except TimedOutError as error:
+            if attempt == _ATTEMPTS or "in use" not in process.stderr():
+                raise TourFailed(str(error)) from error
+            continue
+        yield Typed(line=f"{line} &")
+        yield Printed(text=process.stdout())
+        return address, process
+    raise AssertionError("the last attempt returns or raises")

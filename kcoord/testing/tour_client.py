@@ -1,70 +1,84 @@
 """The tour's client, a process of its own: confluent-kafka, as any application would use it.
 
-    python -m kcoord.testing.tour_client produce BOOTSTRAP TOPIC COUNT
-    python -m kcoord.testing.tour_client consume BOOTSTRAP TOPIC COUNT
+    python -m kcoord.testing.tour_client produce BOOTSTRAP TOPIC COUNT FROM TO
     python -m kcoord.testing.tour_client join BOOTSTRAP TOPIC GROUP
+    python -m kcoord.testing.tour_client mirror FROM TO TOPIC
 
-The first two print one line of JSON on standard output; the third is a member of the group until its input ends.
+`produce` gives its records times from FROM hours ago (2h) to TO hours ago. `join` is a member of the group, and commits
+what it has read, until SIGTERM or SIGINT. `mirror` writes every record of a topic to the same partition of another
+cluster, with its time, as MirrorMaker does.
 """
 
-import hashlib
-import json
+import signal
 import sys
 import threading
 import time
-from collections import defaultdict
-from typing import Any
+from collections.abc import Callable
+from types import FrameType
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition, libversion
 
+_HOUR_MS = 3_600_000
 
-def produce(bootstrap: str, topic: str, count: int) -> dict[str, Any]:
-    """Write so many records as an idempotent producer; what was acknowledged, by partition."""
-    acknowledged: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
 
-    def delivered(error: object, message: Message) -> None:
-        if error is not None:
-            raise RuntimeError(f"not delivered: {error}")
-        acknowledged[message.partition() or 0].append((message.offset() or 0, message.value() or b""))
-
+def produce(bootstrap: str, topic: str, count: int, first: int, last: int) -> None:
+    """Write so many records as an idempotent producer, with times from so many to so many hours ago."""
     began = time.monotonic()
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "compression.type": "lz4"})
+    now = time.time_ns() // 1_000_000
+    producer, delivered = _producer(bootstrap)
     for number in range(count):
-        producer.produce(topic, key=str(number % 97), value=f"order {number}", on_delivery=delivered)
+        age = first * _HOUR_MS - number * (first - last) * _HOUR_MS // count
+        producer.produce(
+            topic, key=str(number % 97), value=f"order {number}", timestamp=now - age, on_delivery=delivered
+        )
         producer.poll(0)
-    if left := producer.flush(30):
-        raise RuntimeError(f"{left} records were not acknowledged")
-    return _told(acknowledged, time.monotonic() - began)
+    _flush(producer)
+    _print(f"{count:,} records written to {topic} in {time.monotonic() - began:.2f} s by librdkafka {libversion()[0]}")
 
 
-def consume(bootstrap: str, topic: str, count: int) -> dict[str, Any]:
-    """Read so many records from the start of every partition."""
-    began = time.monotonic()
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "tour", "enable.auto.commit": False})
+def mirror(source: str, target: str, topic: str) -> None:
+    """Write every record of a topic to the same partition of the other cluster, with its time."""
+    producer, delivered = _producer(target)
+    consumer = Consumer(
+        {"bootstrap.servers": source, "group.id": "mirror", "enable.auto.commit": False, "enable.partition.eof": False}
+    )
     try:
-        partitions = consumer.list_topics(topic, 10).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
-        read: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-        while sum(map(len, read.values())) < count:
+        partitions = [
+            TopicPartition(topic, partition) for partition in consumer.list_topics(topic, 10).topics[topic].partitions
+        ]
+        expected = sum(consumer.get_watermark_offsets(partition, 10)[1] for partition in partitions)
+        consumer.assign([TopicPartition(topic, partition.partition, OFFSET_BEGINNING) for partition in partitions])
+        count = 0
+        while count < expected:
             messages = consumer.consume(1000, timeout=10)
             if not messages:
                 raise RuntimeError("no records came for 10 seconds")
             for message in messages:
-                read[message.partition() or 0].append((message.offset() or 0, message.value() or b""))
-        return _told(read, time.monotonic() - began)
+                producer.produce(
+                    topic,
+                    partition=message.partition() or 0,
+                    key=message.key(),
+                    value=message.value(),
+                    timestamp=message.timestamp()[1],
+                    on_delivery=delivered,
+                )
+            producer.poll(0)
+            count += len(messages)
     finally:
         consumer.close()
+    _flush(producer)
+    _print(f"{count:,} records of {topic} mirrored from {source} to {target}")
 
 
 def join(bootstrap: str, topic: str, group: str) -> None:
-    """Be a member of the group, and commit what was read, until standard input ends."""
+    """Be a member of the group, and commit what was read, until a signal ends it."""
     has_ended = threading.Event()
 
-    def wait_for_the_end() -> None:
-        sys.stdin.read()
+    def end(number: int, frame: FrameType | None) -> None:
         has_ended.set()
 
-    threading.Thread(target=wait_for_the_end, daemon=True).start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -83,23 +97,37 @@ def join(bootstrap: str, topic: str, group: str) -> None:
         consumer.close()
 
 
-def _told(records: dict[int, list[tuple[int, bytes]]], seconds: float) -> dict[str, Any]:
-    digest = hashlib.sha256()
-    for partition in sorted(records):
-        for offset, value in sorted(records[partition]):
-            digest.update(b"%d %d %s\n" % (partition, offset, value))
-    return {
-        "client": f"confluent-kafka with librdkafka {libversion()[0]}",
-        "records": {partition: len(records[partition]) for partition in sorted(records)},
-        "digest": digest.hexdigest()[:16],
-        "seconds": seconds,
-    }
+def _producer(bootstrap: str) -> tuple[Producer, Callable[[object, Message], None]]:
+    """An idempotent producer, and what to do with each delivery."""
+
+    def delivered(error: object, message: Message) -> None:
+        if error is not None:
+            raise RuntimeError(f"not delivered: {error}")
+
+    return Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "compression.type": "lz4"}), delivered
+
+
+def _flush(producer: Producer) -> None:
+    if left := producer.flush(30):
+        raise RuntimeError(f"{left} records were not acknowledged")
+
+
+def _hours(text: str) -> int:
+    return int(text.removesuffix("h"))
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
 
 
 if __name__ == "__main__":
-    verb, bootstrap, topic, what = sys.argv[1:]
-    if verb == "join":
-        join(bootstrap, topic, what)
-    else:
-        verbs = {"produce": produce, "consume": consume}
-        sys.stdout.write(json.dumps(verbs[verb](bootstrap, topic, int(what))) + "\n")
+    verb, *rest = sys.argv[1:]
+    match verb, rest:
+        case "produce", [bootstrap, topic, count, first, last]:
+            produce(bootstrap, topic, int(count), _hours(first), _hours(last))
+        case "join", [bootstrap, topic, group]:
+            join(bootstrap, topic, group)
+        case "mirror", [source, target, topic]:
+            mirror(source, target, topic)
+        case _:
+            sys.exit(__doc__)

@@ -130,12 +130,3 @@ def test_settings_are_listed_with_their_defaults() -> None:
     assert exit_code == 0
     assert len(output.splitlines()) == len(known_settings())
     assert f"{Settings().socket_request_max_bytes}" in output
-
-
-def test_the_tour_ends_well() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "kcoord.commands", "demo"], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert "The same." in done.stdout
-    assert "malformed request" in done.stdout
