@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from kcoord.admin.saying import say_count
+from kcoord.pipeline.report.conclusions import group_conclusion
 from kcoord.pipeline.report.elements import Child, Markup, el, together
 from kcoord.pipeline.report.html_tables import Column, figures, left_out, table
 from kcoord.pipeline.report.line_picture import Line, lines_picture, steps_picture
@@ -31,6 +32,7 @@ def group_page(facts: GroupFacts, scale: TimeScale, piece: timedelta) -> Markup:
     ]
     return together(
         el("h1", "Group ", named(facts.group)),
+        group_conclusion(facts, scale),
         figures(_figures(facts)),
         *(together(el("h2", title), part) for title, part in parts),
     )

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from kcoord.admin.saying import say_count
+from kcoord.pipeline.report.conclusions import overview_conclusion, short_time_remark
 from kcoord.pipeline.report.elements import Child, Markup, el, together
 from kcoord.pipeline.report.group_page import last_known
 from kcoord.pipeline.report.html_tables import Column, figures, left_out, table
@@ -24,6 +25,7 @@ from kcoord.pipeline.report.words import duration, moment, named, number, rate
 
 _LANES: Final = 20
 _LINES: Final = 5
+_TIME_IN_THEM: Final = "Time in them: how long its rebalances took together, as far as the log shows it, at least."
 
 Anchors = Mapping[str, str]
 """Where the page of a group is, by the group's id."""
@@ -33,7 +35,7 @@ def overview(facts: ReportFacts, scale: TimeScale, anchors: Anchors) -> Markup:
     parts = [
         ("When groups rebalanced", _picture(facts, scale, anchors)),
         ("How far groups were behind", _lag(facts, scale, anchors)),
-        ("The most restless groups", _restless(facts.restless, anchors)),
+        ("The most restless groups", _restless(facts.restless, anchors, short_time_remark(facts))),
         ("Members that come and go", _flapping(facts.flapping, anchors)),
         ("Partitions that never catch up", _never_caught_up(facts.never_caught_up, anchors)),
         ("Partitions that stand still", _standing(facts.standing, anchors)),
@@ -44,6 +46,7 @@ def overview(facts: ReportFacts, scale: TimeScale, anchors: Anchors) -> Markup:
     return together(
         el("h1", "The history of groups"),
         el("p", "From ", named(facts.place), ". ", _period(facts), class_="quiet"),
+        overview_conclusion(facts),
         figures(_figures(facts)),
         *(together(el("h2", title), part) for title, part in parts),
     )
@@ -98,7 +101,7 @@ def _peak(facts: GroupFacts) -> float | None:
     return max((point.value for point in facts.lag if point.value is not None), default=None)
 
 
-def _restless(groups: Some[RestlessGroup], anchors: Anchors) -> Markup:
+def _restless(groups: Some[RestlessGroup], anchors: Anchors, remark: str | None) -> Markup:
     if not groups.rows:
         return _nothing("None: no group rebalanced.")
     columns = [
@@ -124,7 +127,11 @@ def _restless(groups: Some[RestlessGroup], anchors: Anchors) -> Markup:
         )
         for each in groups.rows
     ]
-    return table(columns, rows, caption=left_out(groups, "group", which="those that rebalanced most"))
+    told = left_out(groups, "group", which="those that rebalanced most")
+    explained = (
+        f"{_TIME_IN_THEM} Paused: from the last commit before each to the first one after it, added up, at most."
+    )
+    return table(columns, rows, caption=" ".join(part for part in (told, explained, remark) if part))
 
 
 def _causes(group: RestlessGroup) -> str:
@@ -283,4 +290,5 @@ def _groups(groups: Some[GroupFacts], anchors: Anchors) -> Markup:
         for each in groups.rows
     ]
     which = "the most restless ones, then those with the largest lag; --group shows others"
-    return table(columns, rows, caption=left_out(groups, "group", which=which))
+    told = left_out(groups, "group", which=which)
+    return table(columns, rows, caption=f"{told} {_TIME_IN_THEM}" if told else _TIME_IN_THEM)

@@ -41,9 +41,27 @@ def _rows(partitions: Sequence[OwnedPartition], numbers: Numbers, scale: TimeSca
     for topic, own in groupby(partitions, key=lambda each: each.topic):
         yield head(named(topic))
         for partition in own:
-            shapes = (shape for span in partition.spans.rows for shape in _shapes(span, numbers, scale))
+            drawn = (shape for span in partition.spans.rows for shape in _shapes(span, numbers, scale))
+            shapes = [*_brief(partition, scale), *drawn]
             told = f"{short_name(topic)} {partition.partition}: {say_count(partition.spans.total, 'owner')}"
             yield row(str(partition.partition), shapes, scale, height=_HEIGHT, told=told)
+
+
+def _brief(partition: OwnedPartition, scale: TimeScale) -> Iterator[Markup]:
+    """Hatches between the spans that are drawn, where those that are too short to be drawn were."""
+    if not partition.spans.left_out:
+        return
+    reached = 0.0
+    ends = [
+        (scale.percent(span.owned_from or scale.first), scale.percent(span.owned_until or scale.last))
+        for span in partition.spans.rows
+    ]
+    for start, end in [*sorted(ends), (100.0, 100.0)]:
+        if start - reached > _THINNEST:
+            title = el("title", f"among {say_count(partition.spans.left_out, 'short ownership')}, or nobody's")
+            middle = _HEIGHT / 2
+            yield el("line", title, class_="brief", x1=percent(reached), x2=percent(start), y1=middle, y2=middle)
+        reached = max(reached, end)
 
 
 def _shapes(span: OwnedSpan, numbers: Numbers, scale: TimeScale) -> Iterator[Markup]:
@@ -71,5 +89,5 @@ def _caption(ownership: Some[OwnedPartition]) -> str:
     if ownership.left_out:
         said.append(f"{say_count(ownership.left_out, 'partition')} that changed hands less often: left out.")
     if spans := sum(partition.spans.left_out for partition in ownership.rows):
-        said.append(f"{say_count(spans, 'short ownership')}: left out.")
+        said.append(f"{say_count(spans, 'short ownership')}: hatched, as far as anybody owned it there.")
     return " ".join(said)

@@ -78,7 +78,11 @@ dl{{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.75
 dl div{{border-top:2px solid var(--rule);padding-top:.25rem}}
 dt{{color:var(--quiet);font-size:.875rem}}
 dd{{margin:0;font-size:1.15rem;font-variant-numeric:tabular-nums}}
-.scroll{{overflow-x:auto}}
+.scroll{{overflow-x:auto;background:linear-gradient(90deg,var(--ground) 30%,transparent) 0 0/3rem 100% local no-repeat,
+ linear-gradient(270deg,var(--ground) 30%,transparent) 100% 0/3rem 100% local no-repeat,
+ linear-gradient(90deg,var(--quiet),transparent) 0 0/.75rem 100% scroll no-repeat,
+ linear-gradient(270deg,var(--quiet),transparent) 100% 0/.75rem 100% scroll no-repeat}}
+.conclusion{{font-size:1.1rem;max-width:50rem}}
 table{{border-collapse:collapse;width:100%;font-size:.875rem}}
 caption{{text-align:left;caption-side:bottom;padding:.5rem 0}}
 th,td{{text-align:left;vertical-align:top;padding:.35rem .75rem .35rem 0;border-bottom:1px solid var(--rule)}}
@@ -102,6 +106,7 @@ svg .grid{{stroke:var(--rule);stroke-width:1}}
 svg rect,svg .area{{fill:var(--color)}}
 svg rect.mark{{stroke:var(--color);stroke-width:1}}
 svg rect.span{{stroke:var(--ground);stroke-width:1}}
+svg .brief{{stroke:var(--quiet);stroke-width:12;stroke-dasharray:1 3}}
 svg .on{{fill:var(--on-color);pointer-events:none}}
 svg .line{{fill:none;stroke:var(--color);stroke-width:1.5;stroke-linejoin:round;stroke-linecap:round;
  vector-effect:non-scaling-stroke}}

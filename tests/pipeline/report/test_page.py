@@ -148,7 +148,7 @@ def test_what_is_left_out_is_told() -> None:
     [overview, payments, shipping, *_] = sample_page().find_all("section")
     assert "Shown: 5 of 61 groups, the most restless ones" in overview.text
     assert "Shown: 1 of 3 partitions, those that stood longest." in overview.text
-    assert "28 short ownerships: left out." in payments.text
+    assert "28 short ownerships: hatched, as far as anybody owned it there." in payments.text
     assert "Shown: 16 of 116 rebalances, the latest ones." in shipping.text
     assert "1 partition that changed hands less often: left out." in shipping.text
 

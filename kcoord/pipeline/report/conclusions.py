@@ -1,0 +1,72 @@
+"""The sentence at the head of a page: what happened, why, and what it cost, computed from the facts of the page."""
+
+from collections import Counter
+from datetime import timedelta
+
+from kcoord.admin.saying import say_count
+from kcoord.pipeline.report.elements import Markup, el, together
+from kcoord.pipeline.report.model import GroupFacts, Point, ReportFacts
+from kcoord.pipeline.report.scales import TimeScale
+from kcoord.pipeline.report.words import duration, named, number
+
+
+def group_conclusion(facts: GroupFacts, scale: TimeScale) -> Markup:
+    """A paragraph about one group."""
+    span = scale.last - scale.first
+    return el("p", _rebalanced(facts, span), " ", _behind(facts.lag), class_="conclusion")
+
+
+def overview_conclusion(facts: ReportFacts) -> Markup:
+    """A paragraph about all groups: how many rebalanced, which of them most, and how many partitions lag behind."""
+    groups = say_count(facts.groups.total, "group")
+    if not facts.restless.rows:
+        happened = together(f"None of {groups} rebalanced.")
+    else:
+        most = facts.restless.rows[0]
+        happened = together(
+            f"{number(facts.restless.total)} of {groups} rebalanced, {say_count(facts.rebalance_count, 'time')}; ",
+            *("most often ", named(most.group), f": {say_count(most.rebalances, 'time')}"),
+            *_mostly(Counter(most.causes)),
+            f", which took it at least {duration(most.lost_ms)}." if most.lost_ms is not None else ".",
+        )
+    late, still = facts.never_caught_up.total, facts.standing.total
+    behind = f" Never caught up: {say_count(late, 'partition')}; stood still: {say_count(still, 'partition')}."
+    return el("p", happened, behind, class_="conclusion")
+
+
+def short_time_remark(facts: ReportFacts) -> str | None:
+    """A warning about rates per hour where less than an hour was read."""
+    if facts.first_at is None or facts.last_at is None:
+        return None
+    span = facts.last_at - facts.first_at
+    if span >= timedelta(hours=1):
+        return None
+    return f"Per hour: reckoned from {duration(span / timedelta(milliseconds=1))}, less than an hour of records."
+
+
+def _rebalanced(facts: GroupFacts, span: timedelta) -> Markup:
+    if not facts.rebalance_count:
+        return together("It did not rebalance.")
+    causes: Counter[str] = Counter()
+    for mark in facts.marks:
+        causes[mark.cause] += mark.rebalances
+    share = facts.lost_ms / max(span / timedelta(milliseconds=1), 1)
+    return together(
+        f"It rebalanced {say_count(facts.rebalance_count, 'time')}",
+        *_mostly(causes),
+        f", which took at least {duration(facts.lost_ms)}, {share:.1%} of the time.",
+    )
+
+
+def _mostly(causes: Counter[str]) -> tuple[str | Markup, ...]:
+    if not causes:
+        return ()
+    [(cause, count)] = causes.most_common(1)
+    return (", mostly by the cause ", named(cause), f" ({number(count)})")
+
+
+def _behind(lag: tuple[Point, ...]) -> str:
+    known = [point.value for point in lag if point.value is not None]
+    if not known:
+        return "How far it was behind is not known."
+    return f"It was at most {say_count(round(max(known)), 'record')} behind, and {number(known[-1])} at the end."

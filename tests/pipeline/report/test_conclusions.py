@@ -1,0 +1,58 @@
+"""Sentences that conclude from the facts of a page, and words that explain its tables."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from kcoord.pipeline.report.model import GroupFacts, ReportFacts, Some
+from kcoord.pipeline.report.page import render
+from kcoord.pipeline.report.style import STYLE
+
+from .pages import Element, parse
+from .sample_facts import END, START, sample_facts
+
+
+def sections(facts: ReportFacts) -> list[Element]:
+    return parse(render(facts)).find_all("section")
+
+
+def test_each_page_begins_with_what_happened_why_and_what_it_cost() -> None:
+    overview, payments, *_ = sections(sample_facts())
+    assert "4 of 61 groups rebalanced" in overview.find("p", "conclusion").text
+    assert "most often payments: " in overview.find("p", "conclusion").text
+    said = payments.find("p", "conclusion").text
+    count = sample_facts().groups.rows[0].rebalance_count
+    assert f"It rebalanced {count} times, mostly by the cause " in said
+    assert "of the time. It was at most " in said
+
+
+def test_a_group_without_rebalances_is_concluded_from_nothing_else() -> None:
+    quiet = replace(sample_facts(), groups=Some(rows=(GroupFacts(group="g"),), total=1), restless=Some())
+    overview, group = sections(quiet)
+    assert overview.find("p", "conclusion").text.startswith("None of 1 group rebalanced.")
+    assert group.find("p", "conclusion").text == "It did not rebalance. How far it was behind is not known."
+
+
+def test_columns_are_explained_where_they_are() -> None:
+    captions = [caption.text for caption in sections(sample_facts())[0].find_all("caption")]
+    assert sum("Time in them: " in text for text in captions) == 2
+    assert sum("Paused: " in text for text in captions) == 1
+
+
+def test_a_rate_per_hour_of_less_than_an_hour_is_flagged() -> None:
+    short = replace(sample_facts(), last_at=START + timedelta(minutes=20))
+    assert "Per hour: reckoned from 20m, less than an hour" in sections(short)[0].text
+    assert "less than an hour" not in sections(replace(short, last_at=END))[0].text
+
+
+def test_short_ownerships_are_hatched_and_a_complete_lane_is_not() -> None:
+    _, payments, *_ = sections(sample_facts())
+    assert payments.find_all("line", "brief")
+    facts = sample_facts().groups.rows[0]
+    lanes = tuple(replace(each, spans=replace(each.spans, total=len(each.spans.rows))) for each in facts.ownership.rows)
+    whole = replace(facts, ownership=replace(facts.ownership, rows=lanes))
+    _, page = sections(replace(sample_facts(), groups=Some(rows=(whole,), total=1)))
+    assert not page.find_all("line", "brief")
+
+
+def test_a_table_that_scrolls_has_a_shadow_at_the_side_that_is_hidden() -> None:
+    assert "scroll no-repeat" in STYLE.partition(".scroll{")[2].partition("}")[0]
