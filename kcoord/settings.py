@@ -86,6 +86,15 @@ class Settings:
     kcoord_member_max_bytes: int = _setting(
         1_048_576, "What a member may bring to a join, and get by a plan; more gets POLICY_VIOLATION", least=1
     )
+    kcoord_produce_max_records: int = _setting(
+        500_000, "Records in one Produce request; more gets MESSAGE_TOO_LARGE", least=1
+    )
+    kcoord_produce_max_headers: int = _setting(
+        500_000, "Headers of all records in one Produce request; more gets MESSAGE_TOO_LARGE", least=0
+    )
+    kcoord_produce_max_decompressed_bytes: int = _setting(
+        67_108_864, "Bytes of one Produce request's batches once decompressed; more gets MESSAGE_TOO_LARGE", least=1
+    )
     kcoord_max_partitions: int = _setting(50_000, "Partitions of all topics together", least=1)
     kcoord_log_bytes: int = _setting(
         1_073_741_824, "Bytes of records kept in all topics; beyond, Produce gets KAFKA_STORAGE_ERROR", least=1

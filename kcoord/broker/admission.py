@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from kcoord.errors import ErrorCode
 from kcoord.wire.batches import NO_TIMESTAMP, BadBatch, Batch, BatchHeader, has_valid_crc
 from kcoord.wire.compression import Codec
-from kcoord.wire.records import DECOMPRESSED_LIMIT, SMALLEST_RECORD, RecordSpan, plain_records, record_spans
-from kcoord.wire.survey import RecordSurvey, survey_records
+from kcoord.wire.records import DECOMPRESSED_LIMIT, SMALLEST_RECORD, plain_records
+from kcoord.wire.survey import RecordSurvey, key_and_time_steps, survey_records
 
 _SMALLEST_LONG, _LARGEST_LONG = -(2**63), 2**63 - 1
 _LAST_CODEC = max(Codec)
@@ -65,6 +65,7 @@ class Allowance:
     """What the batches of one request may cost together: every record is looked at while all clients wait."""
 
     records: int = 500_000
+    headers: int = 500_000
     decompressed_bytes: int = DECOMPRESSED_LIMIT
 
     def decompress(self, batch: Batch) -> bytes:
@@ -82,14 +83,20 @@ class Allowance:
             raise BadBatch(ErrorCode.message_too_large, "More records than one request may bring")
         return plain
 
+    def survey(self, batch: Batch) -> tuple[bytes, RecordSurvey]:
+        """The batch's plain records and what they are like, if both can be afforded. Raises BadBatch."""
+        plain = self.decompress(batch)
+        survey = survey_records(plain, batch.header.record_count, max_headers=self.headers)
+        self.headers -= survey.header_count
+        return plain, survey
+
 
 def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance) -> int | Refused:
     """The largest timestamp that the batch is to bear, or why the log must not take it."""
     if refused := _check_batch(batch, settings):
         return refused
     try:
-        plain = allowance.decompress(batch)
-        survey = survey_records(plain, batch.header.record_count)
+        plain, survey = allowance.survey(batch)
     except BadBatch as bad:
         return Refused(error=bad.error, message=bad.message)
     if batch.header.codec and not survey.is_consecutive:
@@ -147,9 +154,11 @@ def _may_be_faulty(header: BatchHeader, survey: RecordSurvey, settings: LogSetti
 
 
 def _check_records(header: BatchHeader, plain: bytes, settings: LogSettings, now_ms: int) -> Refused | None:
-    spans = record_spans(plain, header.record_count)
+    steps = key_and_time_steps(plain, header.record_count)
     faults = [
-        (index, *fault) for index, span in enumerate(spans) if (fault := _find_fault(header, span, settings, now_ms))
+        (index, *fault)
+        for index, (delta, has_key) in enumerate(steps)
+        if (fault := _find_fault(header, delta, has_key, settings, now_ms))
     ]
     if not faults:
         return None
@@ -163,11 +172,11 @@ def _check_records(header: BatchHeader, plain: bytes, settings: LogSettings, now
 
 
 def _find_fault(
-    header: BatchHeader, span: RecordSpan, settings: LogSettings, now_ms: int
+    header: BatchHeader, timestamp_delta: int, has_key: bool, settings: LogSettings, now_ms: int
 ) -> tuple[ErrorCode, str] | None:
-    if settings.is_compacted and not span.has_key:
+    if settings.is_compacted and not has_key:
         return ErrorCode.invalid_record, "A compacted topic takes no record without a key"
-    timestamp = _timestamp(header, span.timestamp_delta)
+    timestamp = _timestamp(header, timestamp_delta)
     if not settings.uses_append_time and timestamp != NO_TIMESTAMP:
         if not _is_in_range(timestamp, settings, now_ms):
             return ErrorCode.invalid_timestamp, f"The timestamp {timestamp} is too far from now, {now_ms}"

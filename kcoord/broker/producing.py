@@ -88,7 +88,12 @@ def produce(cluster: Cluster, request: Produce, asked: Asked) -> ProduceReply:
     """Append what was sent. `cluster` tells the long polls of what arrived."""
     if refused := refuse_all(request):
         return ProduceReply(responses=tuple(refused_topic(topic, refused) for topic in merged(request.topics)))
-    allowance = Allowance()
+    settings = cluster.settings
+    allowance = Allowance(
+        records=settings.kcoord_produce_max_records,
+        headers=settings.kcoord_produce_max_headers,
+        decompressed_bytes=settings.kcoord_produce_max_decompressed_bytes,
+    )
     lines = tuple(_produce_topic(cluster, topic, request, asked, allowance) for topic in merged(request.topics))
     return ProduceReply(responses=lines, node_endpoints=endpoints_of(cluster, _misled(lines)))
 

@@ -1,7 +1,8 @@
 """Records by their time: which is the first that is not older, and how old the newest is.
 
 Timestamps are the producers' and need not grow with the offsets. What DeleteRecords has cut off does not count, though
-it may still be there. Whatever cannot be read is an OSError.
+it may still be there. Whatever cannot be read is an OSError. Of a record only its size and its deltas are read, so that
+neither its headers nor its value cost a look-up anything.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 from kcoord.broker.segment import Damaged, Segment
 from kcoord.wire.batches import NO_TIMESTAMP, BadBatch, Batch
-from kcoord.wire.records import Record, read_records
+from kcoord.wire.records import plain_records, read_deltas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +38,9 @@ def newest_time(segments: Sequence[Segment], start_offset: int) -> int:
 
 
 def _find_record(batch: Batch, timestamp: int, start_offset: int) -> TimestampOffset | None:
-    for record in _records_of(batch):
-        if record.timestamp >= timestamp and record.offset >= start_offset:
-            return TimestampOffset(
-                timestamp=record.timestamp, offset=record.offset, leader_epoch=batch.header.leader_epoch
-            )
+    for offset, found in _times_of(batch):
+        if found >= timestamp and offset >= start_offset:
+            return TimestampOffset(timestamp=found, offset=offset, leader_epoch=batch.header.leader_epoch)
     return None
 
 
@@ -51,13 +50,19 @@ def _newest_of(segment: Segment, start_offset: int) -> int:
     cut = segment.batch_holding(start_offset)
     if cut is None:
         return NO_TIMESTAMP
-    left = [record.timestamp for record in _records_of(cut) if record.offset >= start_offset]
+    left = [timestamp for offset, timestamp in _times_of(cut) if offset >= start_offset]
     return max([*left, segment.max_timestamp_from(cut.header.last_offset + 1)])
 
 
-def _records_of(batch: Batch) -> Iterator[Record]:
-    """What was taken from a client was checked then; what was found on a disk was not."""
+def _times_of(batch: Batch) -> Iterator[tuple[int, int]]:
+    """Yields each record's offset and timestamp. What was taken from a client was checked then, what was found on a
+    disk was not: Damaged is raised where it breaks off."""
+    header, position = batch.header, 0
     try:
-        yield from read_records(batch)
+        plain = plain_records(batch)
+        for _ in range(header.record_count):
+            offset_delta, timestamp_delta, position = read_deltas(plain, position)
+            timestamp = header.max_timestamp if header.uses_append_time else header.base_timestamp + timestamp_delta
+            yield header.base_offset + offset_delta, timestamp
     except BadBatch as bad:
         raise Damaged(f"the batch of offset {batch.header.base_offset} cannot be read: {bad.message}") from bad

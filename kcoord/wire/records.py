@@ -224,6 +224,30 @@ def read_span(plain: bytes, position: int) -> RecordSpan:
     return RecordSpan(offset_delta, timestamp_delta, key_start, key_end, value_start, value_end, headers, position)
 
 
+def step_over(plain: bytes, position: int, *, max_headers: int) -> tuple[int, int, bool, int, int]:
+    """Check the record that begins here as `read_span` does, but build nothing from its headers.
+
+    Returns its offset delta, timestamp delta, whether it has a key, how many headers it has, and where it ends. More
+    headers than `max_headers` are refused by their count, before any is read.
+    """
+    try:
+        size, start = read_varint(plain, position)
+        timestamp_delta, position = read_varlong(plain, start + 1)
+        offset_delta, position = read_varint(plain, position)
+        key_size, position = read_varint(plain, position)
+        value_size, position = read_varint(plain, position + max(key_size, 0))
+        header_count, position = read_varint(plain, position + max(value_size, 0))
+        _ensure_header_count(plain, position, header_count)
+        if header_count > max_headers:
+            raise BadBatch(ErrorCode.message_too_large, "More record headers than one request may bring")
+        position = _skip_headers(plain, position, header_count)
+    except (IndexError, BadVarint) as error:
+        raise BadBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long") from error
+    if position != start + size or position > len(plain):
+        raise wrong_record_size(size, position - start)
+    return offset_delta, timestamp_delta, key_size >= 0, header_count, position
+
+
 def wrong_record_size(claimed: int, found: int) -> BadBatch:
     return BadBatch(
         ErrorCode.invalid_record,
@@ -237,8 +261,7 @@ def ensure_filled(plain: bytes, position: int) -> None:
 
 
 def _read_headers(plain: bytes, position: int, count: int) -> tuple[tuple[RecordHeader, ...], int]:
-    if not 0 <= count <= len(plain) - position:
-        raise BadBatch(ErrorCode.invalid_record, f"A record claims {count} headers")
+    _ensure_header_count(plain, position, count)
     headers: list[RecordHeader] = []
     for _ in range(count):
         size, position = read_varint(plain, position)
@@ -250,6 +273,22 @@ def _read_headers(plain: bytes, position: int, count: int) -> tuple[tuple[Record
         position += max(size, 0)
         headers.append((key, value))
     return tuple(headers), position
+
+
+def _ensure_header_count(plain: bytes, position: int, count: int) -> None:
+    if not 0 <= count <= len(plain) - position:
+        raise BadBatch(ErrorCode.invalid_record, f"A record claims {count} headers")
+
+
+def _skip_headers(plain: bytes, position: int, count: int) -> int:
+    for _ in range(count):
+        size, position = read_varint(plain, position)
+        if size < 0:
+            raise BadBatch(ErrorCode.invalid_record, f"A record header claims a key of {size} bytes")
+        size, position = read_varint(plain, position + size)
+        if size > 0:
+            position += size
+    return position
 
 
 def _write_record(out: bytearray, record: Record, *, offset_delta: int, timestamp_delta: int) -> None:

@@ -9,6 +9,7 @@ from kcoord.errors import ErrorCode
 from kcoord.wire.batches import HEADER_SIZE, Batch, assemble, produced_batch, read_header
 from kcoord.wire.compression import Codec, compress
 from kcoord.wire.records import Record, plain_records, write_batch
+from kcoord.wire.varint import uvarint
 
 now_ms = 1_800_000_000_000
 hour_ms = 3_600_000
@@ -184,3 +185,23 @@ def test_a_bomb_is_paid_for_once() -> None:
     allowance = Allowance()
     assert isinstance(admit(batch, LogSettings(), now_ms, allowance), Refused)
     assert allowance.decompressed_bytes == 0
+
+
+def test_a_record_of_too_many_headers_is_refused_by_its_count_alone() -> None:
+    record = bytes([0, 0, 0, 1, 1]) + uvarint(2 * 3_000_000) + b"\x01\x01" * 3_000_000  # a null key, where one is read
+    header = read_header(plain)._replace(record_count=1, last_offset_delta=0, attributes=Codec.ZSTD)
+    bomb = assemble(header, compress(Codec.ZSTD, uvarint(2 * len(record)) + record))
+    assert len(bomb) < 2048
+    assert refusal(produced_batch(bomb)).error is ErrorCode.message_too_large
+
+
+def test_the_batches_of_one_request_share_an_allowance_of_headers() -> None:
+    batch = batch_of(
+        Record(timestamp=now_ms, headers=(("a", b"1"),) * 30), Record(timestamp=now_ms, headers=(("b", None),))
+    )
+    allowance = Allowance(headers=70)
+    outcomes = [admit(batch, LogSettings(), now_ms, allowance) for _ in range(3)]
+    assert outcomes[:2] == [now_ms, now_ms]
+    assert isinstance(outcomes[2], Refused)
+    assert outcomes[2].error is ErrorCode.message_too_large
+    assert allowance.headers == 8

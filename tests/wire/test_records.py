@@ -76,14 +76,15 @@ def test_a_survey_finds_fault_with_the_same_bytes_as_reading_does(written: list[
     plain[position] = data.draw(st.integers(0, 255))
     broken = bytes(plain[: data.draw(st.sampled_from([len(plain), len(plain) - 1, len(plain) // 2]))])
 
-    def read() -> tuple[int, int, bool, bool] | None:
+    def read() -> tuple[int, int, bool, bool, int] | None:
         try:
             spans = list(record_spans(broken, len(written)))
         except BadBatch:
             return None
         times = [span.timestamp_delta for span in spans]
         is_consecutive = [span.offset_delta for span in spans] == list(range(len(spans)))
-        return min(times), max(times), not all(span.has_key for span in spans), is_consecutive
+        headers = sum(len(span.headers) for span in spans)
+        return min(times), max(times), not all(span.has_key for span in spans), is_consecutive, headers
 
     try:
         survey = tuple(survey_records(broken, len(written)))
