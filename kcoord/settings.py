@@ -95,6 +95,11 @@ class Settings:
     kcoord_produce_max_decompressed_bytes: int = _setting(
         67_108_864, "Bytes of one Produce request's batches once decompressed; more gets MESSAGE_TOO_LARGE", least=1
     )
+    kcoord_groups_max_bytes: int = _setting(
+        536_870_912,
+        "Bytes that members of one broker's groups bring; who holds most gets POLICY_VIOLATION before others do",
+        least=1,
+    )
     kcoord_max_partitions: int = _setting(50_000, "Partitions of all topics together", least=1)
     kcoord_log_bytes: int = _setting(
         1_073_741_824, "Bytes of records kept in all topics; beyond, Produce gets KAFKA_STORAGE_ERROR", least=1

@@ -20,6 +20,7 @@ from kcoord.groups import committing, describing, joining, leaving, offsets, reb
 from kcoord.groups.deadlines import Deadline, Purpose
 from kcoord.groups.effects import NOTHING, Cause, Effects, Reason, answer, gathered
 from kcoord.groups.group import Group
+from kcoord.groups.held import bytes_of
 from kcoord.groups.instant import Instant
 from kcoord.groups.member import Member
 from kcoord.groups.registry import Registry
@@ -88,13 +89,15 @@ class Coordinator(Registry):
         if error := self._refusal(request.group_id):
             return joining.refuse(ticket, error, "")
         group, other = self.groups.get(request.group_id), self.others.get(request.group_id)
+        if group is not None and self._lacks_bytes_for(request, group):
+            return joining.refuse(ticket, ErrorCode.policy_violation, request.member_id)
         if group is not None and other is None and request.member_id:  # as most often, and nothing is to be made
             return joining.join(group, request, ticket, at, self._settings, "")
         if self.is_in_use_elsewhere(request.group_id):
             return joining.refuse(ticket, ErrorCode.inconsistent_group_protocol, request.member_id)
         if group is None and request.member_id:
             return joining.refuse(ticket, ErrorCode.unknown_member_id, request.member_id)
-        if self._is_full_for(request, group):
+        if self._is_full_for(request, group) or (group is None and self._lacks_bytes_for(request, None)):
             return joining.refuse(ticket, ErrorCode.policy_violation, "")
         made = self.make_classic(other) if other is not None else NOTHING
         if group is None:
@@ -311,6 +314,18 @@ class Coordinator(Registry):
             return False
         is_one_too_many = self._census.members >= self._settings.kcoord_max_members
         return is_one_too_many or (group is None and self._has_all_groups())
+
+    def _lacks_bytes_for(self, request: Join, group: Group | None) -> bool:
+        """Whether the join brings more than the client may still hold. Who brings no more than it had is let in."""
+        known = None
+        if group is not None:
+            known_id = request.member_id or group.member_ids_by_instance.get(request.instance_id or "", "")
+            known = group.members.get(known_id)
+            if known is None and request.member_id and request.member_id not in group.pending:
+                return False  # nobody is known by that id, and hears that
+        more = bytes_of(request) - (known.held_bytes if known is not None else 0)
+        held = self._census.held
+        return more > 0 and not held.has_room(request, more, self._settings.kcoord_groups_max_bytes)
 
     def _has_all_groups(self) -> bool:
         return len(self.groups) >= self._settings.kcoord_max_groups

@@ -6,11 +6,12 @@ What is decided of it is in joining, syncing and the other files named after a r
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from kcoord.groups import protocols
 from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
+from kcoord.groups.held import Held, bytes_of
 from kcoord.groups.instant import Instant
 from kcoord.groups.kept_offsets import Kept, KeptOffsets
 from kcoord.groups.member import Member, Protocols
@@ -27,6 +28,7 @@ class Census:
     """How many there are in all groups of a coordinator, ids given out included."""
 
     members: int = 0
+    held: Held = field(default_factory=Held)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,6 +173,7 @@ class Group:
         self.members[member.member_id] = member
         self._name_bytes += _name_bytes(member)
         self._census.members += 1
+        self._count_bytes(member, bytes_of(member))
         self.forget_pending(member.member_id)
         self._count(member.protocols, 1)
         self.parked_joins += member.join_ticket is not None
@@ -180,6 +183,7 @@ class Group:
         del self.members[member.member_id]
         self._name_bytes -= _name_bytes(member)
         self._census.members -= 1
+        self._count_bytes(member, 0)
         self._count(member.protocols, -1)
         self.parked_joins -= member.join_ticket is not None
         self.awaiting_sync.discard(member.member_id)
@@ -211,6 +215,8 @@ class Group:
             for known_id, known in self.members.items()
         }
         self._name_bytes += _name_bytes(new) - _name_bytes(old)
+        self._count_bytes(old, 0)
+        self._count_bytes(new, bytes_of(new))
         self.member_ids_by_instance[old.instance_id] = member_id
         self.awaiting_sync.discard(old.member_id)
         if self.is_leader(old.member_id):
@@ -223,6 +229,7 @@ class Group:
             self._count(member.protocols, -1)
             self._count(offered, 1)
         member.protocols = offered
+        self._count_bytes(member, bytes_of(member))
 
     def await_use_of(self, member_id: str, deadline: float) -> None:
         """An id was given out; it is forgotten if nobody has joined with it by then."""
@@ -235,6 +242,15 @@ class Group:
         if deadline:
             self.deadlines.clear(deadline)
             self._census.members -= 1
+
+    def count_bytes_no_longer(self) -> None:
+        """The group is gone, or another takes its place: what its members hold is given back."""
+        for member in self.members.values():
+            self._count_bytes(member, 0)
+
+    def _count_bytes(self, member: Member, held_bytes: int) -> None:
+        self._census.held.add(member, held_bytes - member.held_bytes)
+        member.held_bytes = held_bytes
 
     def elect(self, member_id: str) -> None:
         assert member_id in self.members

@@ -28,6 +28,7 @@ class Member:
     join_ticket: Ticket | None = None
     sync_ticket: Ticket | None = None
     usual_commit: "UsualCommit | None" = None
+    held_bytes: int = 0  # of its names and subscriptions, as its group has counted them
 
     @property
     def is_static(self) -> bool:

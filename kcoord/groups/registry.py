@@ -34,6 +34,11 @@ class Registry:
         self._deadlines = Deadlines()
         self._census = Census()
 
+    @property
+    def held_bytes(self) -> int:
+        """How much all members hold, which `kcoord.groups.max.bytes` bounds."""
+        return self._census.held.total
+
     def replay(self, record: Record) -> None:
         """Let it be as the record says."""
         match record:
@@ -118,6 +123,7 @@ class Registry:
         """The group is gone, or another takes its place."""
         if group is not None:
             self._census.members -= len(group.members) + len(group.pending)
+            group.count_bytes_no_longer()
 
     def _forget_other(self, record: OtherDeleted) -> None:
         other = self.others.get(record.group_id)

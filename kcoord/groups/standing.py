@@ -119,6 +119,8 @@ class StandingJoin(StandingPhase):
         if member.protocols is not self._offered:  # it did not join so the last time
             if not are_named_alike(offered, member.protocols):
                 return None
+            if sum(map(len, subscriptions)) != sum(len(held) for _, held in member.protocols):
+                return None  # there may be no room for more
             member.session_timeout, member.rebalance_timeout = self._timeouts
         member.protocols = self._offered = offered
         group.park_join(member, ticket)

@@ -7,6 +7,7 @@ from math import inf
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.deadlines import Deadline
 from kcoord.groups.group import _MEMBER_BYTES, Group
+from kcoord.groups.held import bytes_of
 from kcoord.groups.member import Member
 from kcoord.groups.state import State
 from kcoord.tickets import Ticket
@@ -93,6 +94,13 @@ def check_memory(coordinator: Coordinator) -> None:
     """Members are counted as they are, and no more is remembered of deadlines than that there are some."""
     members = sum(len(group.members) + len(group.pending) for group in coordinator.groups.values())
     assert coordinator._census.members == members, "members are miscounted"
+    held = [member for group in coordinator.groups.values() for member in group.members.values()]
+    assert coordinator.held_bytes == sum(map(bytes_of, held)), "the bytes of members are miscounted"
+    by_client = Counter[object]()
+    for member in held:
+        by_client[member.client_host] += bytes_of(member)
+        by_client[member.client_host, member.client_id] += bytes_of(member)
+    assert coordinator._census.held.by_holder == by_client, "the bytes of a client are miscounted"
     deadlines = members + 2 * len(coordinator.groups)
     assert len(coordinator._deadlines) <= 4 * deadlines + 256, "deadlines are remembered that nobody has"
 

@@ -218,3 +218,50 @@ def test_a_client_id_that_no_record_can_hold_is_refused_of_members_that_have_the
     given = scene.join(needs_known_id=True).reply.member_id
     reply = scene.join(given, client_id="\ufffd" * 10_923).reply
     assert reply.error_code is ErrorCode.unknown_server_error
+
+
+LARGE = (("range", bytes(100_000)),)
+
+
+def test_members_hold_no_more_bytes_than_allowed_and_a_newcomer_is_let_in_when_one_client_holds_all_it_may() -> None:
+    scene = Scene(kcoord_groups_max_bytes=1_000_000)
+    joins = [scene.join(group_id=f"g{number}", client_id="greedy", protocols=LARGE).reply for number in range(20)]
+    refused = [reply for reply in joins if reply.error_code is LIMIT]
+    assert len(refused) == 17, "a client holds a third"
+    assert not scene.join(group_id="other", client_id="modest").reply.error_code
+    assert not scene.join(joins[0].member_id, group_id="g0", client_id="greedy", protocols=LARGE).reply.error_code
+
+
+def test_bytes_of_a_member_that_leaves_or_expires_are_given_back() -> None:
+    scene = Scene(kcoord_groups_max_bytes=300_000)
+    first = scene.join(group_id="a", protocols=LARGE).reply
+    assert scene.join(group_id="b", protocols=LARGE).reply.error_code is LIMIT
+    scene.leave(first.member_id, group_id="a")
+    assert not scene.join(group_id="b", protocols=LARGE).reply.error_code
+    scene.pass_time(400.0)
+    assert scene.coordinator.held_bytes == 0
+
+
+def test_a_member_that_joins_again_with_more_than_there_is_room_for_is_refused() -> None:
+    scene = Scene(kcoord_groups_max_bytes=50_000)
+    member_id = scene.join().reply.member_id
+    assert scene.join(member_id, protocols=LARGE).reply.error_code is LIMIT
+    assert not scene.join(member_id).reply.error_code
+
+
+def test_bytes_of_members_are_counted_again_after_a_restart() -> None:
+    scene = Scene()
+    scene.stable_group(3)
+    held = scene.coordinator.held_bytes
+    scene.restart()
+    assert scene.coordinator.held_bytes == held > 0
+
+
+@pytest.mark.parametrize("client_id", ["same", "client-{}"])
+def test_ten_thousand_honest_members_of_one_address_fit(client_id: str) -> None:
+    scene = Scene()
+    subscription = (("range", bytes(2_000)), ("cooperative-sticky", bytes(2_000)))
+    for number in range(10_000):
+        name = client_id.format(number)
+        asking = scene.join(group_id=f"g{number // 4}", client_id=name, protocols=subscription)
+        assert asking.is_parked or not asking.reply.error_code
