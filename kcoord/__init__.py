@@ -50,10 +50,9 @@ and through the proxy, where most of it is passed on as it is:
                authorizing), what is done now and then (chores), connection and what it asks of its owner, whose turn it
                is (turns), requests that wait for their answers (parked), dispatch by routes that are made once and
                remember what is asked again and again (routes); what stands is not decided (standing, on a
-               standing_connection), and read and answered many at once (lane, by the kernel's ring); the coordinators
-               at work (group_runtime, on a group_journal, that group_reading reads), compaction in the background
-               (compactor), what is counted (measured, census, metrics_source), the clock, memory that is kept and given
-               back, process (main)
+               standing_connection); the coordinators at work (group_runtime, on a group_journal, that group_reading
+               reads), compaction in the background (compactor), what is counted (measured, census, metrics_source), the
+               clock, memory that is kept and given back, process (main)
     assignors/ who gets which partitions, as consumers plan it: range, and the sticky one. Pure
     admin/     groups and offsets of live clusters: what is told of them (model; offsets in columns: commits) and can be
                asked (live), over our own connections (wire/) or through librdkafka (librdkafka/), and again if it was

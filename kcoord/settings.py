@@ -78,7 +78,6 @@ class Settings:
     queued_max_request_bytes: int = _setting(
         536_870_912, "Bytes of requests that wait and answers unread; beyond, the greediest client is closed", least=1
     )
-    kcoord_io_uring_enable: bool = _setting(True, "Have the kernel read and answer members many at once, where it can")
     kcoord_max_groups: int = _setting(100_000, "Groups of one broker; one more gets POLICY_VIOLATION", least=1)
     kcoord_max_members: int = _setting(
         200_000, "Members of all groups of one broker, ids given out included; one more gets POLICY_VIOLATION", least=1

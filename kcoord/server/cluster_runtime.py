@@ -34,7 +34,6 @@ from kcoord.wire.headers import CORRELATION_ID, read_request_start
 if TYPE_CHECKING:
     from kcoord.broker.fetching import Waiting
     from kcoord.server.group_runtime import GroupRuntime
-    from kcoord.server.lane import Lane
     from kcoord.server.permissions import Authorizer
 
 log = logging.getLogger("kcoord.server")
@@ -67,8 +66,6 @@ class ClusterRuntime:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._is_settling = False
-        self._lane: Lane | None = None
-        self._may_have_lane = self._settings.kcoord_io_uring_enable
         self.soon: Callable[[Turn], None]
         self.leave: Callable[[Act], None]
         self._is_verbose = log.isEnabledFor(logging.DEBUG)
@@ -84,7 +81,7 @@ class ClusterRuntime:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._turns = Turns(self._loop, instant, settle=self.settle, keep=self.keep, afterwards=self._end_round)
+        self._turns = Turns(self._loop, instant, settle=self.settle, keep=self.keep, afterwards=self._arm)
         self._judgement = DeferredJudgement(self._loop, time.monotonic, self._judge_groups)
         self.soon, self.leave = self._turns.ask, self._turns.ask_to_send
         for dispatch in self._dispatches.values():
@@ -106,8 +103,6 @@ class ClusterRuntime:
         self._judgement.close()
         for connection in list(self._connections):
             connection.hang_up()
-        if self._lane is not None:
-            self._lane.close()
         self.cluster.close()
 
     # What connections ask of their owner.
@@ -182,20 +177,6 @@ class ClusterRuntime:
             self._answer_parked()
         self._turns.begin()  # at whose end the alarm is set
 
-    def lane_for(self, transport: asyncio.Transport) -> "Lane | None":
-        if self._may_have_lane:  # made when it is first asked for
-            self._may_have_lane = False
-            self._open_lane()
-        return self._lane if self._lane is not None and self._lane.suits(transport) else None
-
-    def _open_lane(self) -> None:
-        try:
-            from kcoord.server.lane import Lane
-
-            self._lane = Lane(self._loop, self._turns.begin)
-        except (ImportError, OSError) as error:  # another system, an older kernel, or a container that forbids it
-            log.info("no lane why=%r", str(error))
-
     def _dispatch_of(self, node: Node) -> Dispatch:
         if self._authorizer is None:
             return Dispatch(self.cluster, node, fresh_session_id, self._made_groups)
@@ -251,11 +232,6 @@ class ClusterRuntime:
         return self._dispatches[connection.node_id].finish(waiting, at_ms)
 
     # Time.
-
-    def _end_round(self) -> None:
-        if self._lane is not None:
-            self._lane.send()
-        self._arm()
 
     def _arm(self) -> None:
         """Have one alarm set, no later than the earliest deadline. One that rings too early sets the next."""

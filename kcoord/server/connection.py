@@ -117,10 +117,20 @@ class Connection(asyncio.Protocol):
         self._put_aside(pieces, size_of(pieces))
         self._hold(-self.held_bytes)
 
-    def answer_kept(self, frame: bytes, now: float) -> int:
-        """The same, where what the answer rests on is kept. How many bytes are held no more, for the owner to count."""
-        self.answer([frame], now)
-        return 0
+    def answer_flushed(self, frame: bytes, now: float) -> int:
+        """Write the answer to the parked request at once, because the records that it rests on are flushed already.
+
+        Returns how many bytes this connection no longer holds, for the owner to subtract in one sum.
+        """
+        if self._outgoing or self._frames or self._is_full or self._is_amidst or self._is_closed:
+            self.answer([frame], now)
+            return 0
+        assert self._transport is not None
+        self._transport.write(frame)
+        self.ticket = None
+        self.last_active = now
+        freed, self.held_bytes, self._parked_bytes = self.held_bytes, 0, 0
+        return freed
 
     def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
         """Hang up on the client once it has its answers, saying why in one line of the log."""

@@ -1,6 +1,5 @@
 """What a connection asks of the runtime that it belongs to."""
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,7 +11,6 @@ from kcoord.tickets import Ticket
 
 if TYPE_CHECKING:
     from kcoord.server.connection import Connection
-    from kcoord.server.lane import Lane
 
 
 class Owner(Protocol):
@@ -45,8 +43,5 @@ class Owner(Protocol):
 
     def leave(self, send: Callable[[], None]) -> None:
         """Have this called when the others have had their turn, for answers to leave together."""
-
-    def lane_for(self, transport: asyncio.Transport) -> "Lane | None":
-        """Where such connections are read and answered many at once; None if there is no such place for this one."""
 
     def now(self) -> Instant: ...

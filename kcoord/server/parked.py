@@ -1,9 +1,9 @@
 """Requests that wait for their answers: fetches for records, joins and syncs for what other members of a group do.
 
 Theory of operation. When a large group is rebalanced, all its members but one wait, and thousands have their answers at
-once. So these are made together, by columns, when what they rest on is kept, and where a member is in the lane
-(lane.py) its answer is gathered there at once; one at a time, each went through some 19 calls. Of one connection one
-request waits at most, so that it does not matter in which order connections have their answers.
+once. So these are made together, by columns, when what they rest on is kept, and each is written at once; one at a
+time, each went through some 19 calls. Of one connection one request waits at most, so that it does not matter in which
+order connections have their answers.
 """
 
 import logging
@@ -111,7 +111,7 @@ class Parked:
             try:
                 if on_answer is not None:
                     on_answer(ticket, by, reply, len(frame))
-                freed += connection.answer_kept(frame, now)
+                freed += connection.answer_flushed(frame, now)
             except Exception:  # is not to keep the others waiting
                 _could_not_answer(connection)
         return freed

@@ -1,11 +1,10 @@
 """A connection whose client asks the same again and again: what stands is not decided (standing.py).
 
-But for commits it needs no turn either. Where there is a lane, such connections are read and answered in it (lane.py).
+But for commits it needs no turn either.
 """
 
-import asyncio
 from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from kcoord.groups.instant import Instant
 from kcoord.server.connection import LARGE_BYTES, Connection, size_of
@@ -15,12 +14,9 @@ from kcoord.server.standing import HEAD, CommitFrame, HeartbeatFrame, PhaseFrame
 from kcoord.tickets import Ticket
 from kcoord.wire.frames import LENGTH_BYTES
 
-if TYPE_CHECKING:
-    from kcoord.server.lane import Lane, LaneTransport
-
 
 class StandingConnection(Connection):
-    __slots__ = ("_in_lane", "_lane", "_may_take_lane", "_other_phase", "_put_by", "_standing", "_stood")
+    __slots__ = ("_other_phase", "_put_by", "_standing", "_stood")
 
     def __init__(self, owner: Owner, node_id: int, max_frame_bytes: int) -> None:
         super().__init__(owner, node_id, max_frame_bytes)
@@ -28,15 +24,10 @@ class StandingConnection(Connection):
         self._other_phase: PhaseFrame | None = None  # of the two that its member takes part in, in turn
         self._put_by = b""  # a commit that may stand, until its turn
         self._stood = owner.stood
-        self._may_take_lane = True
-        self._lane: Lane | None = None
-        self._in_lane: LaneTransport | None = None
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_closed = True
         self._put_by = b""
-        if self._in_lane is not None:
-            self._in_lane.get_out()
         super().connection_lost(error)
 
     def data_received(self, chunk: bytes) -> None:
@@ -44,8 +35,6 @@ class StandingConnection(Connection):
         if standing is None or not chunk.startswith(standing.head):
             standing = self._standing = self.asker.standing.get(chunk[HEAD])
         if standing is not None:
-            if self._may_take_lane:
-                self._take_lane()
             is_held_up = self._has_turn_coming or self.ticket is not None or self._is_amidst or self._is_full
             if not is_held_up and not self._is_closed and self._ask_again(standing, chunk):
                 return
@@ -54,30 +43,6 @@ class StandingConnection(Connection):
                 self._work_now([])
             else:
                 self._ask_for_turn()
-
-    def left_lane(self, transport: asyncio.Transport) -> None:
-        """It has this transport of the loop again, until something stands once more."""
-        self._transport, self._in_lane, self._may_take_lane = transport, None, True
-
-    def answer_kept(self, frame: bytes, now: float) -> int:
-        """In the lane it leaves without waiting for others to have a turn."""
-        transport = self._in_lane
-        if transport is None or self._outgoing or self._frames or self._is_full or self._is_amidst:
-            return super().answer_kept(frame, now)
-        transport.write(frame)
-        self.ticket = None
-        self.last_active = now
-        freed, self.held_bytes, self._parked_bytes = self.held_bytes, 0, 0
-        return freed
-
-    def _take_lane(self) -> None:
-        """With what stands, where there is a lane and room in it."""
-        assert self._transport is not None
-        if self._lane is None:
-            self._lane = self._owner.lane_for(self._transport)
-        self._in_lane = self._lane.take(self, self._transport) if self._lane else None
-        self._transport = self._in_lane or self._transport
-        self._may_take_lane = self._lane is not None and self._in_lane is None
 
     def _ask_again(self, standing: StandingFrame, chunk: bytes) -> bool:
         """Whether this is a frame that stands: it has its answer then, or waits. Of a commit that is seen later."""

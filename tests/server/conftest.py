@@ -19,7 +19,7 @@ from kcoord.settings import Settings
 from kcoord.wire.client import Client
 
 # What either thread would import when it needs it: CPython 3.11 cannot compile in two at once (python/cpython#106905).
-for _later in ("kcoord.security.login", "kcoord.server.lane", "kcoord.wire.sasl"):
+for _later in ("kcoord.security.login", "kcoord.wire.sasl"):
     import_module(_later)
 
 

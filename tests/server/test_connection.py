@@ -119,9 +119,6 @@ class Script:
         for send in sends:
             send()
 
-    def lane_for(self, transport: asyncio.Transport) -> None:
-        raise AssertionError("nothing stands here")
-
     def now(self) -> Instant:
         return Instant(self.seconds, 0)
 

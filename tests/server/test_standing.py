@@ -1,6 +1,7 @@
 """Heartbeats and commits that are answered without being decided: as quick as that, and as true as any other answer."""
 
 import logging
+import socket
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +17,6 @@ from kcoord.wire.codec import decode_response, encode_request, request_type
 from kcoord.wire.headers import RequestHeader
 from kcoord.wire.kio_asking import build
 from tests.server.conftest import Serve, Server
-from tests.server.rings import LANES
 from tests.server.test_serving_groups import HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, SYNC_GROUP, join
 
 NONE, SESSION = ErrorCode.none, timedelta(seconds=30)
@@ -40,9 +40,9 @@ def stood() -> Stood:
     return Stood()
 
 
-@pytest.fixture(params=LANES)
-def server(request: pytest.FixtureRequest, serve: Serve, stood: Stood) -> Server:
-    server = serve(topics=TOPICS, **{"group.initial.rebalance.delay.ms": "0", **LANES[request.param]})
+@pytest.fixture
+def server(serve: Serve, stood: Stood) -> Server:
+    server = serve(topics=TOPICS, **{"group.initial.rebalance.delay.ms": "0"})
     server.runtime.stood = stood
     return server
 
@@ -346,3 +346,32 @@ def test_nothing_stands_where_each_request_is_to_have_its_line(
     with server.client() as client:
         Asking(client).stand()
     assert not stood
+
+
+@pytest.mark.parametrize("end", ["half-close", "hang-up"])
+def test_a_commit_that_a_client_sends_last_is_applied(server: Server, end: str) -> None:
+    with server.client() as observer:
+        for number in range(10):
+            group_id = f"g{number}"
+            with server.client() as client:
+                member = Asking(client, group_id)
+                member.stand()
+                client.send_bytes(member.a_commit(1000 + number))
+                if end == "half-close":
+                    client._socket.shutdown(socket.SHUT_WR)
+                    assert member.hear(OFFSET_COMMIT, 9).topics[0].partitions[0].error_code is NONE
+            wait_until(server, lambda: len(server.runtime.connections) == 1)
+            asked = [{"name": "t", "partition_indexes": [0]}]
+            answer = observer.ask(OFFSET_FETCH, 7, group_id=group_id, topics=asked, require_stable=False)
+            assert answer.topics[0].partitions[0].committed_offset == 1000 + number
+
+
+def test_a_commit_behind_a_large_request_is_answered_behind_it(member: Asking) -> None:
+    member.stand()
+    for number in range(20):
+        large = member.a_commit(5, topics=("t",) * 2000)
+        member.client.send_bytes(large + member.a_commit(number))
+        answers = [member.client.receive_frame()[:4] for _ in range(2)]
+        assert answers == [large[8:12], member.correlation_id.to_bytes(4)]
+        assert member.fetched() == number
+        assert member.beat() is NONE

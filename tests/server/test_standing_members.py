@@ -16,7 +16,6 @@ from kcoord.tickets import Ticket
 from kcoord.wire.client import Client
 from kcoord.wire.splice import Splice
 from tests.server.conftest import Serve, Server
-from tests.server.rings import LANES
 from tests.server.test_metrics import counting
 from tests.server.test_repeated_members import Rebalancing
 from tests.server.test_serving_groups import (
@@ -112,9 +111,9 @@ class Crowd:
         assert {each.member_id: each.assignment() for each in self.members} == plan
 
 
-@pytest.fixture(params=LANES)
-def server(request: pytest.FixtureRequest, serve: Serve) -> Server:
-    return quick(serve, properties=LANES[request.param])
+@pytest.fixture
+def server(serve: Serve) -> Server:
+    return quick(serve)
 
 
 @pytest.fixture
@@ -188,7 +187,7 @@ def test_what_is_sent_behind_a_join_that_waits_is_answered_after_it(crowd: Crowd
 
 def test_large_assignments_come_whole(crowd: Crowd, server: Server) -> None:
     leader, others = crowd.begin_to_sync(server)
-    sizes = (0, 1, 4000, 4096, 4097, 9000)  # some fit into a buffer of the ring, some are sent at once
+    sizes = (0, 1, 4000, 4096, 4097, 9000)  # small ones leave together, large ones at once
     plan = {each.member_id: bytes([number]) * sizes[number % 6] for number, each in enumerate(crowd.members)}
     leader.sync(plan)
     assert {each.member_id: each.assignment() for each in (leader, *others)} == plan
@@ -198,13 +197,13 @@ def test_who_cannot_be_answered_holds_up_nobody(
     crowd: Crowd, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     crowd.begin_to_sync(server)
-    answer_kept = StandingConnection.answer_kept
+    answer_flushed = StandingConnection.answer_flushed
 
     def fails(connection: StandingConnection, frame: bytes, now: float) -> int:
         assert b"unsendable" not in frame
-        return answer_kept(connection, frame, now)
+        return answer_flushed(connection, frame, now)
 
-    monkeypatch.setattr(StandingConnection, "answer_kept", fails)
+    monkeypatch.setattr(StandingConnection, "answer_flushed", fails)
     crowd.sync_all_but_one(b"unsendable")
     assert caplog.text.count(UNANSWERED) == 1
     assert nothing_waits(server)
