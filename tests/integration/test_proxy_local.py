@@ -248,14 +248,14 @@ def test_a_writer_sees_who_has_written_since_and_reads_all_again_when_asked(kafk
     again = reports.get(timeout=WAIT)
     assert isinstance(again, Loaded)
     assert again.partitions == [{}, {b"key": b"value"}, *[{}] * 6]
-    first._ensure_no_other_writes()
+    first._claim_or_give_way()
 
     second = KafkaWriter(journal, topic, reports.put)
     second.start()
     assert isinstance(reports.get(timeout=WAIT), Loaded)
 
     with pytest.raises(kafka_writer._WasFenced):
-        first._ensure_no_other_writes()
+        first._claim_or_give_way()
     for writer in (first, second):
         writer.stop()
 

@@ -13,6 +13,7 @@ runtime          the coordinator at work, without listeners; what it starts with
 topics           the upstream's topics as the coordinator asks for them; refreshing keeps them true
 kafka_log        the journal on the upstream cluster, as the coordinator sees it
 kafka_writer     the thread that writes it, and reads it by kafka_reader; kafka_topic makes its topic
+claiming         whom the writer gives way to when it is fenced, and from whom it takes the journal back
 journaling       what comes of what the writer reports; waiting_answers are those that wait for it
 seeding          offsets that groups have upstream, taken over when a group is first asked for
 """

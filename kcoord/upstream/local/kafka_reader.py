@@ -12,7 +12,7 @@ joins it or asks for its offsets. What comes of that is of no interest.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -23,6 +23,25 @@ PROOF_KEY: Final = group_key("")
 """That no group has an empty id: a record that changes nothing, and is compacted away."""
 WRITER: Final = "writer"
 """The header of a proof that says who wrote it."""
+TERM: Final = "term"
+"""The header of a proof that says in which term of office: 8 bytes, see claiming."""
+
+NO_TERM: Final = -1
+
+
+class Claim(NamedTuple):
+    """Who says to be the writer of the journal; of two claims the greater one counts. claiming.py says why."""
+
+    term: int
+    """NO_TERM, if the proof has none: kcoord did not write them always."""
+    writer: bytes
+
+
+class Claims(NamedTuple):
+    found: Sequence[Claim]
+    read_to: int
+    """The last offset that was looked at."""
+
 
 Contents = dict[bytes, bytes]
 """What a partition holds: the last value of each key, in the order in which they were written."""
@@ -68,16 +87,19 @@ class KafkaReader:
                     return found
         return None
 
-    def proof_after(self, offset: int) -> bytes | None:
-        """Who wrote the last proof of partition 0 behind this offset; None if there is none, or it is stopped."""
-        last: bytes | None = None
+    def claims_after(self, offset: int) -> "Claims":
+        """The claims of all proofs in partition 0 behind this offset; none if it is stopped meanwhile.
+
+        Raises KafkaException.
+        """
+        found: list[Claim] = []
         with self._consumer([TopicPartition(self._journal.topic, 0, offset + 1)]) as consumer:
             for message in self._messages(consumer):
                 if message.error() is not None:  # the end
-                    return last
+                    return Claims(found, _reached(message))
                 if message.key() == PROOF_KEY and _place(message.offset()) > offset:
-                    last = _writer_of(message)
-        return None
+                    found.append(_claim_of(message))
+        return Claims([], offset)
 
     def _messages(self, consumer: Consumer) -> Iterator[Message]:
         """Records, and ends of partitions, until it is stopped. Raises KafkaException."""
@@ -131,10 +153,11 @@ def _keep_last(contents: Contents, message: Message) -> None:
             contents[key] = value
 
 
-def _writer_of(message: Message) -> bytes:
-    """Nobody's, if it does not say."""
+def _claim_of(message: Message) -> Claim:
     headers: Any = message.headers()
-    return dict(headers or ()).get(WRITER) or b""
+    said = dict(headers or ())
+    term = said.get(TERM)
+    return Claim(int.from_bytes(term) if term else NO_TERM, said.get(WRITER) or b"")
 
 
 def _place(number: int | None) -> int:

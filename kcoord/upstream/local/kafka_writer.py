@@ -14,14 +14,17 @@ those before it, and what they had not committed is aborted by then; so what is 
 | a commit takes too long, or fails    | Lost; the transaction is ended, well or not, and the journal read again (D5)  |
 | it is to be loaded again             | Lost, and from `prove` on                                                     |
 | it cannot be read                    | from `prove` on, by the same producer                                         |
-| another has begun with the same id   | Fenced: it is the other's journal; nothing more is written                    |
-| the producer cannot go on otherwise  | a new one, unless another has proven itself meanwhile: then Fenced            |
+| it is fenced, and another proxy has  | Fenced: it is the other's journal; nothing more is written                    |
+| claimed the journal                  |                                                                               |
+| it is fenced, and no proxy has       | Lost; if none has after a while either, a new producer: it was an outsider    |
+| the producer cannot go on otherwise  | a new one, unless another proxy has claimed the journal: then Fenced          |
 | the topic is gone, or another one    | nothing is written or made: groups wait for an operator                       |
 | a bug                                | Lost, and a new producer                                                      |
 
 A writer that is not asked for anything does not notice that it was fenced. So the log has it prove itself now and then.
-Proofs carry the name of their writer, which is new with each: a producer that begins fences whoever is there, even the
-successor, so that one that has written before looks first who has written since.
+
+A producer that begins fences whoever is there, even a successor, and whoever fenced this one need not be a proxy:
+claiming.py tells whom to give way to.
 
 Rounds carry the epoch of the load that they rest on: those of an earlier epoch are lost, though nobody has told them.
 """
@@ -37,7 +40,9 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kcoord.admin.librdkafka.errors import in_words, without_secrets
-from kcoord.upstream.local.kafka_reader import PROOF_KEY, WRITER, Contents, KafkaReader
+from kcoord.server.clock import now_ms
+from kcoord.upstream.local.claiming import Claiming
+from kcoord.upstream.local.kafka_reader import PROOF_KEY, Contents, KafkaReader
 from kcoord.upstream.local.kafka_topic import (
     LARGEST_RECORD,
     BadJournalTopic,
@@ -58,6 +63,11 @@ _TRANSACTION_TIMEOUT: Final = 600.0
 outage; the next writer ends it at once, whatever this says."""
 _USUAL_BATCH: Final = 1_000_000  # bytes, as librdkafka has it
 _FULL: Final = 0.1  # seconds that a full queue is waited for
+_GRACE: Final = 5.0
+"""Seconds after being fenced in which a proxy that takes over has to prove itself. If it takes longer it gets the
+journal all the same, a little later; an outsider stops groups for at least so long."""
+_PROOF_INTERVAL: Final = 60.0
+"""Seconds after which a busy writer proves itself, too, so that who looks for successors has little to read."""
 _FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
 Entry = tuple[int, bytes, bytes | None]
@@ -108,14 +118,14 @@ class KafkaWriter:
         self._journal = journal
         self._topic = topic
         self._tell = tell
-        self._name = uuid.uuid4().bytes
         self._epoch = 0
         self._is_loaded = False
-        self._proof: _Proof | None = None  # the last one
         self._troubles: set[str] = set()  # since the journal was last read
         self._work: queue.SimpleQueue[Round | Reload | None] = queue.SimpleQueue()
         self._is_stopping = threading.Event()
         self._reader = KafkaReader(journal, self._is_stopping.is_set)
+        self._claiming = Claiming(self._reader, uuid.uuid4().bytes)
+        self._proven_at = 0.0
         self._thread = threading.Thread(target=self._run, name="kcoord-journal", daemon=True)
 
     def start(self) -> None:
@@ -137,11 +147,14 @@ class KafkaWriter:
 
     def _run(self) -> None:
         while not self._is_stopping.is_set():
+            fenced: str | None = None
             try:
                 self._write()
-            except _WasFenced as fenced:
-                self._tell(Fenced(str(fenced)))
+            except _GaveWay as successor:
+                self._tell(Fenced(str(successor)))
                 return
+            except _WasFenced as error:
+                fenced = str(error)
             except KafkaException as error:
                 self._lose(self._words(error))
                 self._rest_after("groups wait until it can be written, which is tried again", self._words(error))
@@ -151,6 +164,9 @@ class KafkaWriter:
                 log.exception("bug journal topic=%s: the writer begins anew", self._journal.topic)
                 self._lose(repr(bug))
                 self._is_stopping.wait(_REST)
+            if fenced is not None and self._gives_way(fenced):  # here, as nothing of the old producer is referred to
+                self._tell(Fenced(fenced))
+                return
 
     def _lose(self, why: str) -> None:
         """What was handed over and is not kept is lost, whatever comes next."""
@@ -169,7 +185,7 @@ class KafkaWriter:
         """With one producer, until it is stopped, fenced, or can no longer be used."""
         if self._troubles:
             ensure_is_unchanged(self._journal, self._topic.partitions)
-        self._ensure_no_other_writes()
+        self._claim_or_give_way()
         producer = self._begun_producer()
         while not self._is_stopping.is_set():
             if loaded := self._loaded(producer):
@@ -177,13 +193,32 @@ class KafkaWriter:
                 self._tell(loaded)
                 self._keep_work(producer)
 
-    def _ensure_no_other_writes(self) -> None:
-        """Since our last proof. Raises _WasFenced, or KafkaException if that cannot be told."""
-        if self._proof is None:
-            return
-        writer = self._reader.proof_after(self._proof.offsets[0])
-        if writer not in (None, self._name):
-            raise _WasFenced("another writer has proven itself")
+    def _claim_or_give_way(self) -> None:
+        """Raises _GaveWay, or KafkaException if it cannot be told who has claimed the journal."""
+        if not self._claiming.has_begun:
+            self._claiming.begin(now_ms())
+        elif self._claiming.is_succeeded():
+            raise _GaveWay("another proxy has claimed the journal")
+
+    def _gives_way(self, why: str) -> bool:
+        """Whether a proxy has taken over from one that was fenced; whoever fenced it has a while to say so."""
+        deadline = time.monotonic() + _GRACE
+        while not self._is_stopping.is_set():
+            trouble = None
+            try:
+                if self._claiming.is_succeeded():
+                    return True
+            except KafkaException as error:
+                trouble = self._words(error)
+            self._lose(why)  # not before the first look: who was succeeded says that at once
+            if trouble is not None:
+                self._rest_after("it cannot be told who has claimed it", trouble)
+            elif time.monotonic() >= deadline:
+                log.warning("journal topic=%s: fenced, but no proxy has taken over: taken back", self._journal.topic)
+                return False
+            else:
+                self._is_stopping.wait(_REST)
+        return False
 
     def _loaded(self, producer: Producer) -> Loaded | None:
         """None if it could not be loaded now. The producer is as good as before. Raises what needs another."""
@@ -196,7 +231,6 @@ class KafkaWriter:
         proof = self._prove(producer)
         if proof is None:
             return None
-        self._proof = proof
         try:
             partitions = self._reader.read(proof.offsets)
         except KafkaException as error:
@@ -214,6 +248,8 @@ class KafkaWriter:
             rounds, last = self._next_work()
             if rounds:
                 entries = [entry for each in rounds for entry in each.entries]
+                if time.monotonic() - self._proven_at > _PROOF_INTERVAL:
+                    entries.append(PROOF)
                 if failure := self._commit(producer, entries, rounds[-1].at_ms):
                     if failure.error.code() not in _FENCED:
                         self._lose(failure.why)
@@ -258,11 +294,17 @@ class KafkaWriter:
             return _Failure(error.args[0], self._words(error), is_committing)
         return None
 
+    def _proof_is_kept(self, error: KafkaError | None, message: Message) -> None:
+        offset = message.offset()
+        if error is None and message.partition() == 0 and offset is not None:
+            self._claiming.proven(offset)
+            self._proven_at = time.monotonic()
+
     def _produce(self, producer: Producer, entry: Entry, at_ms: int, delivered: Delivered | None) -> None:
         partition, key, value = entry
-        more: dict[str, Any] = {"headers": {WRITER: self._name}} if key == PROOF_KEY else {}
-        if delivered:
-            more["on_delivery"] = delivered
+        more: dict[str, Any] = {}
+        if key == PROOF_KEY:
+            more = {"headers": self._claiming.headers, "on_delivery": delivered or self._proof_is_kept}
         while True:
             try:
                 producer.produce(self._journal.topic, value, key, partition, timestamp=at_ms, **more)
@@ -298,6 +340,7 @@ class KafkaWriter:
         at, offsets = time.monotonic(), dict[int, int]()
 
         def delivered(error: KafkaError | None, message: Message) -> None:
+            self._proof_is_kept(error, message)
             partition, offset = message.partition(), message.offset()
             if error is None and partition is not None and offset is not None and offset >= 0:
                 offsets[partition] = offset
@@ -358,4 +401,8 @@ class _Failure(NamedTuple):
 
 
 class _WasFenced(Exception):
-    """Another writer has begun."""
+    """Another producer has begun with the same transactional id, whosever it is."""
+
+
+class _GaveWay(Exception):
+    """Another proxy has claimed the journal."""

@@ -11,7 +11,7 @@ from kcoord.admin.connecting.connection import Connection, Given, resolve
 from kcoord.errors import ErrorCode
 from kcoord.settings import Settings
 from kcoord.testing.embedded import EmbeddedCluster
-from kcoord.upstream.local.kafka_reader import KafkaReader
+from kcoord.upstream.local.kafka_reader import Claims, KafkaReader
 from kcoord.upstream.local.kafka_topic import LARGEST_RECORD, BadJournalTopic, JournalTopic, KafkaJournal, ensure_topic
 from kcoord.upstream.local.runtime import RuntimeSetup
 from kcoord.wire.client import Client
@@ -95,5 +95,5 @@ def test_who_reads_the_journal_needs_no_rights_on_any_group(tmp_path: Path) -> N
         journal = KafkaJournal(upstream=connection_to(cluster), topic="journal")
 
         assert KafkaReader(journal, lambda: False).read([-1, -1]) == [{}, {}]
-        assert KafkaReader(journal, lambda: False).proof_after(-1) is None
+        assert KafkaReader(journal, lambda: False).claims_after(-1) == Claims([], -1)
         assert "operation=describe group='kcoord-journal-journal'" in cluster.log(), "librdkafka has asked for it"

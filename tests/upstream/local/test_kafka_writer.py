@@ -9,13 +9,14 @@ from confluent_kafka import KafkaError
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.upstream.local import kafka_reader, kafka_writer
-from kcoord.upstream.local.kafka_reader import PROOF_KEY, WRITER
+from kcoord.upstream.local.kafka_reader import PROOF_KEY, TERM, WRITER
 from kcoord.upstream.local.kafka_topic import BadJournalTopic, JournalTopic, KafkaJournal
 from kcoord.upstream.local.kafka_writer import Fenced, KafkaWriter, Kept, Loaded, Lost, Report, Round
 from tests.upstream.local.fake_kafka import FakeKafka, FakeMessage, failure
 
 PARTITIONS = 3
 WAIT = 30.0
+FAR_FUTURE = 1 << 50
 BROKEN = KafkaError.INVALID_PRODUCER_ID_MAPPING  # of a producer that cannot go on, though nobody has fenced it
 
 
@@ -44,6 +45,7 @@ class Stage:
 def kafka(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
     made = FakeKafka(PARTITIONS)
     monkeypatch.setattr(kafka_writer, "_REST", 0.001)
+    monkeypatch.setattr(kafka_writer, "_GRACE", 0.0)
     monkeypatch.setattr(kafka_writer, "Producer", made.producer)
     monkeypatch.setattr(kafka_reader, "Consumer", made.consumer)
     monkeypatch.setattr(kafka_writer, "ensure_is_unchanged", lambda journal, partitions: None)
@@ -67,6 +69,14 @@ def make_stage(kafka: FakeKafka) -> Iterator[Callable[..., Stage]]:
 def writers(kafka: FakeKafka, partition: int) -> list[bytes]:
     """Who has proven itself there, in their order."""
     return [dict(each.headers())[WRITER] for each in kafka.logs[partition] if each.key() == PROOF_KEY]
+
+
+def terms(kafka: FakeKafka, partition: int) -> list[int]:
+    return [int.from_bytes(dict(each.headers())[TERM]) for each in kafka.logs[partition] if each.key() == PROOF_KEY]
+
+
+def claim(term: int) -> dict[str, bytes]:
+    return {WRITER: b"another", TERM: term.to_bytes(8)}
 
 
 def test_what_is_kept_is_reported_as_it_was_written(make_stage: Callable[..., Stage]) -> None:
@@ -130,7 +140,7 @@ def test_what_it_proves_holds_since_before_it_was_read(
 
     kafka.on_read = on_read
 
-    assert make_stage().loaded().proven_at == 100.0
+    assert make_stage().loaded().proven_at == 107.0, "who has claimed it is read before, its contents after that"
 
 
 def test_one_that_needs_a_new_producer_gives_way_to_who_has_written_since(
@@ -138,7 +148,7 @@ def test_one_that_needs_a_new_producer_gives_way_to_who_has_written_since(
 ) -> None:
     stage = make_stage()
     stage.loaded()
-    kafka.write(0, PROOF_KEY, None, {WRITER: b"the successor"})
+    kafka.write(0, PROOF_KEY, None, claim(FAR_FUTURE))
     kafka.failures.append(failure(BROKEN, fatal=True))
 
     stage.submit(b"value")
@@ -161,6 +171,110 @@ def test_one_that_needs_a_new_producer_goes_on_if_nobody_has_written_since(
     assert isinstance(stage.next_report(), Lost)
     assert stage.loaded().epoch == 2
     assert len(kafka.producers) == 2
+
+
+def test_one_that_is_fenced_by_a_proxy_gives_way_and_says_nothing_else(
+    kafka: FakeKafka, make_stage: Callable[..., Stage]
+) -> None:
+    stage = make_stage()
+    stage.loaded()
+    kafka.write(0, PROOF_KEY, None, claim(FAR_FUTURE))
+    kafka.failures.append(failure(KafkaError._FENCED, fatal=True))
+
+    stage.submit(b"value")
+
+    assert isinstance(stage.next_report(), Fenced)
+    assert len(kafka.producers) == 1
+
+
+def test_one_that_is_fenced_by_an_outsider_takes_the_journal_back(
+    kafka: FakeKafka, make_stage: Callable[..., Stage], caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = make_stage()
+    stage.loaded()
+    kafka.failures.append(failure(KafkaError._FENCED, fatal=True))
+
+    stage.submit(b"value")
+
+    assert isinstance(stage.next_report(), Lost), "what was handed over is not kept, and nobody is told that it was"
+    assert stage.loaded().partitions[1] == {}
+    assert len(kafka.producers) == 2
+    assert "fenced, but no proxy has taken over: taken back" in caplog.text
+    stage.submit(b"value", epoch=2, number=2)
+    assert stage.next_report() == Kept(2)
+    assert len(set(writers(kafka, 0))) == 1, "in the same term, by the same name"
+
+
+def test_a_proxy_that_proves_itself_a_little_later_is_given_way_to(
+    kafka: FakeKafka, make_stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_writer, "_GRACE", WAIT)
+    stage = make_stage()
+    stage.loaded()
+    looks = iter(range(1000))
+
+    def on_read() -> None:
+        if next(looks) == 3:
+            kafka.write(0, PROOF_KEY, None, claim(FAR_FUTURE))
+
+    kafka.on_read = on_read
+    kafka.failures.append(failure(KafkaError.PRODUCER_FENCED, fatal=True))
+
+    stage.submit(b"value")
+
+    assert isinstance(stage.next_report(), Lost)
+    assert isinstance(stage.next_report(), Fenced)
+    assert len(kafka.producers) == 1
+
+
+def test_a_proxy_that_began_before_is_not_given_way_to(kafka: FakeKafka, make_stage: Callable[..., Stage]) -> None:
+    stage = make_stage()
+    stage.loaded()
+    kafka.write(0, PROOF_KEY, None, claim(1))  # it took the journal back, before it saw that there is a successor
+    kafka.failures.append(failure(KafkaError._FENCED, fatal=True))
+
+    stage.submit(b"value")
+
+    assert isinstance(stage.next_report(), Lost)
+    assert stage.loaded().epoch == 2
+
+
+def test_a_proof_without_a_term_is_given_way_to(kafka: FakeKafka, make_stage: Callable[..., Stage]) -> None:
+    kafka.write(0, PROOF_KEY, None, {WRITER: b"the predecessor"})
+    stage = make_stage()
+    stage.loaded()
+    kafka.write(0, PROOF_KEY, None, {WRITER: b"of an older kcoord"})
+    kafka.failures.append(failure(KafkaError._FENCED, fatal=True))
+
+    stage.submit(b"value")
+
+    assert isinstance(stage.next_report(), Fenced)
+
+
+def test_who_begins_takes_a_term_behind_all_others_whatever_its_clock_says(
+    kafka: FakeKafka, make_stage: Callable[..., Stage]
+) -> None:
+    kafka.write(0, PROOF_KEY, None, claim(FAR_FUTURE))
+
+    make_stage().loaded()
+
+    assert terms(kafka, 0) == [FAR_FUTURE, FAR_FUTURE + 1]
+
+
+def test_a_busy_writer_proves_itself_too(
+    kafka: FakeKafka, make_stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = make_stage()
+    stage.loaded()
+    stage.submit(b"value")
+    assert stage.next_report() == Kept(1)
+    assert len(writers(kafka, 0)) == 1
+
+    monkeypatch.setattr(kafka_writer, "_PROOF_INTERVAL", 0.0)
+    stage.submit(b"value", number=2)
+
+    assert stage.next_report() == Kept(2)
+    assert len(writers(kafka, 0)) == 2
 
 
 def test_what_cannot_be_read_is_read_again_without_a_new_producer(
