@@ -151,6 +151,11 @@ def _forward(
 
     guards = guards_of(rules)
     between = guards.between()
+    if coordinate:
+        from kcoord.upstream.local.wiring import with_hidden_journal
+
+        coordinate, hiding = with_hidden_journal(coordinate)
+        between = [*hiding, *between]
     if metrics is not None:
         from kcoord.upstream.metrics_source import ProxyMetrics  # with --metrics alone: aiohttp takes its time
 

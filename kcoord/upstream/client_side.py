@@ -360,7 +360,9 @@ class ClientSide(asyncio.Protocol):
         except Unanswerable as reason:
             self.hang_up(str(reason))
             return None
-        awaited = Awaited(correlation_id, route, started, request, amended=amended)
+        awaited = Awaited(
+            correlation_id, route.with_whole_answer() if amended else route, started, request, amended=amended
+        )
         match decision:
             case Answer(pieces):
                 self._owner.meter.refused(route.api_key, route.api_version)

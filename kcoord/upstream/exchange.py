@@ -46,8 +46,8 @@ class Instead(NamedTuple):
     """Frames without their lengths. What is forwarded has the API, version and correlation id of the request.
 
     Interceptors behind this one are asked about `frame`; `amended`, where there is one, makes of the broker's response
-    what the client gets, before addresses in it are replaced, and after `Interceptor.response` has seen it. Who amends
-    watches the API, so that its responses are seen whole.
+    what the client gets, before addresses in it are replaced, and after `Interceptor.response` has seen it. Such a
+    response waits until it is whole, whatever becomes of others of its API.
     """
 
     frame: bytes

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     SUBSCRIPTION = "subscription"
     GROUP_SIZE = "group-size"
     REBALANCE_RATE = "rebalance-rate"
+    JOURNAL = "journal"  # of the proxy's groups, which is hidden (hiding.py)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

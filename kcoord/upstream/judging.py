@@ -31,8 +31,7 @@ def judge(client: ClientInfo, route: Route, request: Request) -> Judgement:
         for interceptor in route.interceptors:
             decision = interceptor.request(client, request)
             if isinstance(decision, Instead):
-                assert amended is None, "one interceptor amends"
-                request, amended = request._replace(frame=decision.frame), decision.amended
+                request, amended = request._replace(frame=decision.frame), _both(decision.amended, amended)
             elif decision is not PASS:
                 return Judgement(decision, request, amended)
     except BadBody as bad:
@@ -41,6 +40,13 @@ def judge(client: ClientInfo, route: Route, request: Request) -> Judgement:
         log.exception("bug peer=%s node=%s: a request could not be judged", client.peer, client.node_id)
         raise Unanswerable("a fault of the proxy") from None
     return Judgement(PASS, request, amended)
+
+
+def _both(nearer: Amended | None, earlier: Amended | None) -> Amended | None:
+    """Who changed the request last sees the response first: each gets the answer to what it has sent."""
+    if nearer is None or earlier is None:
+        return nearer or earlier
+    return lambda frame: earlier(nearer(frame))
 
 
 def begin(client: ClientInfo, take: Take) -> None:

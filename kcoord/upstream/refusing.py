@@ -72,11 +72,17 @@ def refusal_pieces(api_key: int, api_version: int, correlation_id: int, request:
     return codec(api_key, api_version).response_pieces(correlation_id, response)
 
 
-def refused_response(api_key: int, api_version: int, request: Any, refusal: Refusal) -> Any:
-    """kio's entity of the response that refuses all that the request asks for."""
+def refused_response(
+    api_key: int, api_version: int, request: Any, refusal: Refusal, *, is_told_below: bool = False
+) -> Any:
+    """kio's entity of the response that refuses all that the request asks for.
+
+    `is_told_below`: per element also where there is an error code at the top, which would be about all of the request.
+    """
     entity_type = response_type(api_key, api_version)
     shape = _shape_of(entity_type)
-    is_told_here = _has_error(shape) and api_key not in _TOLD_BELOW
+    is_below = api_key in _TOLD_BELOW or (is_told_below and any(_leads_to_error(each) for each in shape.plain))
+    is_told_here = _has_error(shape) and not is_below
     told = {"error_message": refusal.message, "throttle_time": refusal.throttle_time}
     values: dict[str, object] = {}
     for field in shape.plain:
@@ -140,7 +146,8 @@ def _taken_over(field: Field, asked: Any, *, is_key: bool) -> object:
         return asked if is_key else _blank(field)
     for name in (field.name, _OTHER_NAMES.get(field.name, "")):
         if hasattr(asked, name):
-            return getattr(asked, name)
+            value = getattr(asked, name)
+            return _blank(field) if value is None and not field.is_nullable else value
     return _blank(field)
 
 

@@ -9,9 +9,11 @@
 | answer is plain       | Fetch and Produce, as they usually are                 | goes on in one piece           |
 | answer is walked      | other Fetch since 16                                   | goes on but for its tail       |
 | answer is whole       | what has addresses in it, ApiVersions, what is watched | waits and is rewritten         |
+|                       | or amended                                             |                                |
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from enum import Enum
 from struct import Struct
 from typing import Final, NamedTuple
@@ -90,6 +92,14 @@ class Route:
         self.answer_is_only_watched = (
             self.answer is AnswerRoute.WHOLE and api_key != API_VERSIONS and not bears_addresses(api_key, api_version)
         )
+
+    def with_whole_answer(self) -> "Route":
+        """The route of a request whose answer is amended, where those of its API pass otherwise."""
+        if self.answer is AnswerRoute.WHOLE and self.is_plain is None:
+            return self
+        route = copy(self)
+        route.answer, route.answer_passes, route.is_plain = AnswerRoute.WHOLE, False, None
+        return route
 
     def refuse(self) -> None:
         self.is_refused, self.passes, self.is_only_watched, self.is_plain_produce = True, False, False, False
@@ -174,7 +184,7 @@ class Awaited(NamedTuple):
     pieces: Sequence[bytes] = ()
     take: Take | None = None
     amended: Amended | None = None
-    """What makes the client's answer of the one that comes; the answer is one that is seen whole."""
+    """What makes the client's answer of the one that comes; then the route is one `with_whole_answer`."""
 
 
 def asks_for_answer(buffer: bytes, position: int, end: int, api_version: int) -> bool | None:

@@ -28,6 +28,7 @@ from kcoord.admin.live import Refused
 from kcoord.errors import ErrorCode
 from kcoord.server.clock import instant
 from kcoord.upstream.exchange import PASS, Answer, ClientInfo, Decision, Request, Take
+from kcoord.upstream.hidden_names import HiddenNames
 from kcoord.upstream.local.answering import (
     FIND_COORDINATOR,
     GROUP_APIS,
@@ -40,7 +41,7 @@ from kcoord.upstream.local.answering import (
 )
 from kcoord.upstream.local.client_link import ClientLink
 from kcoord.upstream.local.journaling import Journaling
-from kcoord.upstream.local.kafka_topic import KafkaJournal, ensure_topic
+from kcoord.upstream.local.kafka_topic import KafkaJournal, ensure_topic, find_topic_id
 from kcoord.upstream.local.kafka_writer import KafkaWriter
 from kcoord.upstream.local.refreshing import Refreshing
 from kcoord.upstream.local.runtime import LocalRuntime, RuntimeSetup
@@ -64,6 +65,8 @@ class LocalSetup:
     upstream: Connection
     runtime: RuntimeSetup = field(default_factory=RuntimeSetup)
     journal: KafkaJournal | None = None
+    hidden: HiddenNames | None = None
+    """The journal's names, which clients may not reach: they are told the id of its topic."""
     seed: re.Pattern[str] | None = None
 
 
@@ -76,7 +79,7 @@ class LocalCoordination:
         self.place: Callable[[], BrokerPlace | None] = lambda: None
         self._setup = setup
         self._make_runtime = make_runtime
-        self._topics = MirroredTopics()
+        self._topics = MirroredTopics(hidden=setup.journal.topic if setup.journal else None)
         self._links: dict[ClientInfo, ClientLink] = {}
         self._journaling: Journaling | None = None
         self._seeding: Seeding | None = None
@@ -89,6 +92,7 @@ class LocalCoordination:
         async with AsyncExitStack() as begun:
             if journal := self._setup.journal:
                 topic = await asyncio.to_thread(ensure_topic, journal)
+                await self._hide(journal)
                 self._journaling = Journaling(journal.topic, topic.partitions, partial(KafkaWriter, journal, topic))
                 runtime = runtime.limited_to(topic.largest_record)
             make_log = self._journaling.make_log if self._journaling else None
@@ -116,6 +120,13 @@ class LocalCoordination:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
         await self._begun.aclose()
+
+    async def _hide(self, journal: KafkaJournal) -> None:
+        """Raises BadJournalTopic: clients are not served before it is known by which id they could mean the journal."""
+        if hidden := self._setup.hidden:
+            topic_id = await asyncio.to_thread(find_topic_id, journal)
+            if topic_id is not None:
+                hidden.learn_topic_id(topic_id)
 
     def why_not_ready(self) -> str | None:
         """None if all groups can be asked for."""

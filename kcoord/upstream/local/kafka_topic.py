@@ -1,12 +1,15 @@
 """The topic that a journal on the upstream cluster is kept in: made if it is not there, refused if it loses records."""
 
+import base64
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]  # its types do not export them
 from confluent_kafka.cimpl import NewTopic
 
@@ -24,6 +27,7 @@ LARGEST_RECORD: Final = 16 << 20
 """Bytes of a group with all its members, far more than the usual 1 MiB: one that is larger cannot be kept, ever."""
 _LEAST_MAX_MESSAGE_BYTES: Final = 128 << 10
 """Room for any record but a group's plan: a group id, a topic and a text have 32,767 bytes each at most."""
+_BRIEFLY: Final = 0.1  # seconds
 _FRAMING: Final = 128
 """Bytes of a batch beside the key and the value of its one record, rounded up."""
 
@@ -97,6 +101,28 @@ def ensure_is_unchanged(journal: KafkaJournal, partitions: int) -> None:
                 "groups would be looked for in others"
             )
         _refuse_what_forgets(journal, _settings(admin, journal))
+
+
+def find_topic_id(journal: KafkaJournal) -> UUID | None:
+    """The id of a topic that is there; None of a cluster that has none. Blocks. Raises BadJournalTopic.
+
+    Brokers hear a little later than the controller of a topic that was just made.
+    """
+    deadline = time.monotonic() + journal.upstream.request_timeout
+    with _admin(journal) as admin:
+        while True:
+            described = admin.describe_topics(
+                TopicCollection([journal.topic]), request_timeout=journal.upstream.request_timeout
+            )[journal.topic]
+            try:
+                shown = described.result().topic_id
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
+                    raise
+                time.sleep(_BRIEFLY)
+            else:
+                topic_id = UUID(bytes=base64.urlsafe_b64decode(str(shown) + "=="))
+                return topic_id if topic_id.int else None
 
 
 @contextmanager

@@ -40,10 +40,14 @@ class DeletedTopic(NamedTuple):
 
 
 class MirroredTopics:
-    """See groups.topics.Topics. `ask` is called for what is not known, so that it may be known the next time."""
+    """See groups.topics.Topics. `ask` is called for what is not known, so that it may be known the next time.
 
-    def __init__(self, ask: Callable[[], None] = lambda: None) -> None:
+    `hidden` is the name of a topic that is not there for groups either, whoever tells of it: the journal's.
+    """
+
+    def __init__(self, ask: Callable[[], None] = lambda: None, *, hidden: str | None = None) -> None:
         self.ask = ask
+        self._hidden = hidden
         self.losses = 0
         self._by_name: dict[str, KnownTopic] = {}
         self._names: dict[UUID, str] = {}
@@ -80,6 +84,8 @@ class MirroredTopics:
 
     def heard(self, name: str, topic_id: UUID, partitions: int) -> None:
         """A broker has told a client of it. If it contradicts what is known, our own list shall say what is true."""
+        if name == self._hidden:
+            return
         known = self._by_name.get(name)
         self._missing.discard(topic_id)
         if known is None:
@@ -98,6 +104,7 @@ class MirroredTopics:
 
     def listed(self, topics: Mapping[str, KnownTopic], asked_at_ms: int) -> Collection[str]:
         """Our own list. The names of those that are missing for the second time: are they there?"""
+        topics = {name: topic for name, topic in topics.items() if name != self._hidden}
         for name, topic in topics.items():
             self._keep(name, topic)
             self._listed[topic.topic_id] = name

@@ -1,10 +1,16 @@
 """Local coordination as a part of the proxy."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from time import monotonic
 
+from kcoord.upstream.hidden_names import HiddenNames
+from kcoord.upstream.hiding import Hiding
 from kcoord.upstream.local.answering import BrokerPlace
 from kcoord.upstream.local.coordination import LocalCoordination, LocalSetup
 from kcoord.upstream.local.runtime import LocalRuntime
+from kcoord.upstream.main import Between
 from kcoord.upstream.proxy import Proxy
 
 
@@ -23,6 +29,14 @@ def local_coordination(
         return coordination
 
     return make
+
+
+def with_hidden_journal(setup: LocalSetup) -> tuple[LocalSetup, list[Between]]:
+    """The setup of a coordination whose journal no client reaches, and what has to stand before all else for that."""
+    if setup.journal is None:
+        return setup, []
+    names = HiddenNames(topic=setup.journal.topic, transactional_id=setup.journal.transactional_id)
+    return replace(setup, hidden=names), [lambda _: nullcontext(Hiding(names, monotonic))]
 
 
 def coordinating_broker(proxy: Proxy) -> BrokerPlace | None:

@@ -1,0 +1,70 @@
+"""Names that clients of the proxy can neither see nor use: a topic, with its id, and a transactional id. Pure.
+
+They stand in frames as they are: Kafka knows no compressed requests, and decodes bytes that are no strict UTF-8 to
+other characters. So a frame that does not contain the bytes of a name or an id cannot mean it, and a search for them
+tells so without parsing, which keeps Produce and Fetch quick.
+"""
+
+from enum import Enum, auto
+from typing import Any, Final
+from uuid import UUID
+
+from kcoord.errors import ErrorCode
+
+TOPIC_RESOURCE: Final = 2  # ConfigResource.Type.TOPIC
+_TOPIC_FIELDS: Final = ("name", "topic", "topic_name")  # as Kafka's schemas call the name of a topic
+
+
+class Kind(Enum):
+    """What a bare text in a request is the name of."""
+
+    TOPIC = auto()
+    TRANSACTION = auto()
+
+
+class HiddenNames:
+    """`topic_ids` grow: a topic that is deleted and made anew behind the proxy's back has another one."""
+
+    def __init__(self, *, topic: str, transactional_id: str) -> None:
+        self.topic = topic
+        self.transactional_id = transactional_id
+        self.topic_ids: set[UUID] = set()
+        self._sought = _without_longer([topic.encode(), transactional_id.encode()])
+
+    def learn_topic_id(self, topic_id: UUID) -> None:
+        if topic_id.int and topic_id not in self.topic_ids:
+            self.topic_ids.add(topic_id)
+            self._sought = [*self._sought, topic_id.bytes]
+
+    def may_be_in(self, frame: bytes) -> bool:
+        """False if the frame names none of them, for sure."""
+        for sought in self._sought:  # noqa: SIM110 - a generator costs more than the search in a short frame
+            if sought in frame:
+                return True
+        return False
+
+    def error_for(self, named: Any, kind: Kind, unknown_topic: ErrorCode) -> ErrorCode | None:
+        """What is told of a text, or of an entity of kio that names something; None if it names nothing hidden."""
+        if isinstance(named, str):
+            return self._error_for_text(named, kind, unknown_topic)
+        if hasattr(named, "resource_name"):
+            is_topic = named.resource_type == TOPIC_RESOURCE
+            return unknown_topic if is_topic and named.resource_name == self.topic else None
+        if getattr(named, "transactional_id", None) == self.transactional_id:
+            return ErrorCode.transactional_id_authorization_failed
+        if getattr(named, "topic_id", None) in self.topic_ids:
+            return ErrorCode.unknown_topic_id
+        if any(getattr(named, field, None) == self.topic for field in _TOPIC_FIELDS):
+            return unknown_topic
+        return None
+
+    def _error_for_text(self, named: str, kind: Kind, unknown_topic: ErrorCode) -> ErrorCode | None:
+        if kind is Kind.TRANSACTION:
+            is_hidden = named == self.transactional_id
+            return ErrorCode.transactional_id_authorization_failed if is_hidden else None
+        return unknown_topic if named == self.topic else None
+
+
+def _without_longer(texts: list[bytes]) -> list[bytes]:
+    """Those that contain no other: whoever finds none of these finds none of the others either."""
+    return [each for each in texts if not any(other in each for other in texts if other is not each)]
