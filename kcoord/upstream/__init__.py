@@ -28,6 +28,6 @@ listeners      where clients connect
 proxy          clients, and the brokers that they mean, which come, go and move
 main           the process
 
-Interceptors, with maps of their own at their heads: hiding (with hidden_names, naming_apis), guarding (with
-guard_rules, guarded_apis, refusing), watching (with watched_group, watched_consumer_group), local/.
+Interceptors, with maps of their own at their heads: hiding (with hidden_names, naming_apis, produce_names), guarding
+(with guard_rules, guarded_apis, refusing), watching (with watched_group, watched_consumer_group), local/.
 """

@@ -125,6 +125,14 @@ class ClientSide(asyncio.Protocol):
                     self.awaited.append(Awaited(correlation_id, route, perf_counter(), request))
                     self._write(chunk)
                     return
+                screen = route.screen
+                if (
+                    screen is not None
+                    and not screen(chunk)
+                    and self._expect(route, correlation_id, chunk, START.size, size)
+                ):
+                    self._write(chunk)
+                    return
         if not self.is_closed:
             self._receive(chunk)
 

@@ -15,7 +15,7 @@ client is hung up on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 
 class Request(NamedTuple):  # of all that is frozen the quickest to make, and one is made for each heartbeat
@@ -94,6 +94,18 @@ class ClientInfo(Protocol):
 
     def hang_up(self, reason: str) -> None:
         """Close the connection; the reason is one line of the log."""
+
+
+Screen = Callable[[bytes], bool]
+"""Whether a request, a frame with or without its length, has to be shown to the interceptor: False if it would pass."""
+
+
+@runtime_checkable
+class Screening(Protocol):
+    """An Interceptor that can tell at a glance, as of a Fetch, that most requests are none of its business."""
+
+    def screen(self, api_key: int) -> Screen | None:
+        """None: all requests of this API have to be shown to it."""
 
 
 class Interceptor(Protocol):

@@ -13,7 +13,7 @@ it through the proxy could forge offsets, delete groups, or fence the journal's 
     APIs that naming_apis.py refuses                it is hung up on, and they are not offered
 
 Requests of the APIs in naming_apis.py are seen whole and searched for the bytes of the names; they are parsed if these
-are in them. It stands before all other interceptors.
+are in them. Records in a large Produce request are stepped over. It stands before all other interceptors.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,11 +22,12 @@ from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from kcoord.errors import ErrorCode
-from kcoord.upstream.exchange import PASS, Answer, ClientInfo, Decision, Instead, Request
+from kcoord.upstream.exchange import PASS, Answer, ClientInfo, Decision, Instead, Request, Screen
 from kcoord.upstream.guard_rules import Reason
 from kcoord.upstream.guarded_apis import FETCH, FIND_COORDINATOR, GUARDED, METADATA, PRODUCE
 from kcoord.upstream.hidden_names import HiddenNames, Kind
 from kcoord.upstream.naming_apis import NAMING, REFUSED, NamingApi
+from kcoord.upstream.produce_names import names_in_produce
 from kcoord.upstream.refusal_log import RefusalLog
 from kcoord.upstream.refusing import Refusal, refused_response, result_list
 from kcoord.wire.codec import codec, decode_request, decode_response, encode_request, known_versions
@@ -35,6 +36,8 @@ from kcoord.wire.headers import RequestHeader, write_response_header
 
 _known_versions = cache(known_versions)
 
+_SHORT: Final = 4096
+"""Bytes: in as many a search takes no time."""
 _TRANSACTION_KEY: Final = 1  # of FindCoordinator's key types
 _WHY: Final = "the journal of groups is the proxy's own"
 _MESSAGES: Final[Mapping[ErrorCode, str]] = {  # as Kafka's Errors has them
@@ -59,8 +62,7 @@ class Hiding:
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
         api = NAMING[request.api_key]
-        is_named = self.names.may_be_in(request.frame)
-        split = self._split(api, request) if is_named else None
+        split = self._split(api, request) if self._may_be_named(request) else None
         if split is None:
             return Instead(request.frame, partial(self._shown, api, request)) if api.shown else PASS
         self._log.refused(client, GUARDED[api.key].name, Reason.JOURNAL, None, _WHY)
@@ -74,11 +76,23 @@ class Hiding:
         response = first if not others else _merged(api, request.api_version, first, others)
         return Answer(codec(api.key, request.api_version).response_pieces(request.correlation_id, response))
 
+    def screen(self, api_key: int) -> Screen | None:
+        return None if NAMING[api_key].shown else self._may_be_in_short
+
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
         """Of what is amended, Instead says how."""
 
     def gone(self, client: ClientInfo) -> None:
         """Nothing is kept of a client."""
+
+    def _may_be_in_short(self, frame: bytes) -> bool:
+        return len(frame) > _SHORT or self.names.may_be_in(frame)
+
+    def _may_be_named(self, request: Request) -> bool:
+        frame = request.frame
+        if request.api_key == PRODUCE and len(frame) > _SHORT:
+            frame = names_in_produce(frame, request.api_version)
+        return self.names.may_be_in(frame)
 
     def _split(self, api: NamingApi, request: Request) -> "_Split | None":
         """None if nothing in it is hidden: the bytes stand for something else."""

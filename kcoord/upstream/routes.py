@@ -4,6 +4,7 @@
 |-----------------------|--------------------------------------------------------|--------------------------------|
 | request passes        | most                                                   | goes on in parts, as it comes  |
 | request is seen whole | what interceptors are interested in, or watch          | waits until it is complete     |
+| request is screened   | of those, what one interceptor can tell at a glance    | goes on, if it came in one     |
 | request is refused    | versions that clients were not told of                 | ends the connection, as Kafka  |
 | answer passes         | most                                                   | goes on in parts, as it comes  |
 | answer is plain       | Fetch and Produce, as they usually are                 | goes on in one piece           |
@@ -20,7 +21,7 @@ from typing import Final, NamedTuple
 
 from kcoord.upstream import fetch_walk
 from kcoord.upstream.api_versions import API_VERSIONS, Limits
-from kcoord.upstream.exchange import Amended, Interceptor, Request, Take
+from kcoord.upstream.exchange import Amended, Interceptor, Request, Screen, Screening, Take
 from kcoord.upstream.plain_answers import (
     FIRST_BY_ID,
     is_plain_fetch,
@@ -69,6 +70,7 @@ class Route:
         "is_refused",
         "is_seen_whole",
         "passes",
+        "screen",
         "watchers",
     )
 
@@ -89,6 +91,8 @@ class Route:
         self.passes = not (self.is_seen_whole or self.is_refused or self.is_produce)
         self.is_plain_produce = self.is_produce and not (self.is_seen_whole or self.is_refused)
         self.is_only_watched = bool(self.watchers) and not (self.interceptors or self.is_refused or self.is_produce)
+        is_judged_only = bool(self.interceptors) and not (self.watchers or self.is_refused or is_unknown_start)
+        self.screen = _screen(api_key, self.interceptors) if is_judged_only else None
         self.answer_is_only_watched = (
             self.answer is AnswerRoute.WHOLE and api_key != API_VERSIONS and not bears_addresses(api_key, api_version)
         )
@@ -103,6 +107,13 @@ class Route:
 
     def refuse(self) -> None:
         self.is_refused, self.passes, self.is_only_watched, self.is_plain_produce = True, False, False, False
+        self.screen = None
+
+
+def _screen(api_key: int, interceptors: Sequence[Interceptor]) -> Screen | None:
+    """What tells at a glance that a request passes, if there is one interceptor and it has such a glance."""
+    (first, *others) = interceptors
+    return first.screen(api_key) if isinstance(first, Screening) and not others else None
 
 
 def _answer_route(api_key: int, api_version: int, *, is_watched: bool) -> AnswerRoute:

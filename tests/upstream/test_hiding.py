@@ -256,6 +256,19 @@ def test_produce_and_fetch_pass_between_others_in_order(hiding: Hiding) -> None:
     assert [(each.topic, each.partitions[0].error_code) for each in told] == [("t", ErrorCode.none), (JOURNAL, UNKNOWN)]
 
 
+@pytest.mark.parametrize("size", [10, 10_000])
+@pytest.mark.parametrize("cut", [0, 20])
+def test_what_does_not_name_it_passes_as_it_is_and_what_does_never(hiding: Hiding, size: int, cut: int) -> None:
+    def produced(topic: str) -> bytes:
+        parts = [{"index": 0, "records": bytes(size)}]
+        return request(PRODUCE, 9, 1, acks=1, topic_data=[{"name": topic, "partition_data": parts}])
+
+    scene = Scene(hiding)
+    for topic in ("t", JOURNAL):
+        scene.ask(*filter(None, (produced(topic)[:cut], produced(topic)[cut:])))
+    assert scene.broker_link.written == produced("t")
+
+
 def test_answers_to_requests_that_do_not_name_it_pass_in_parts(hiding: Hiding) -> None:
     scene = Scene(hiding)
     scene.ask(request(FETCH, 12, 1, topics=[{"topic": "t", "partitions": [{"partition": 0}]}]))
