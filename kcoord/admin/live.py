@@ -24,6 +24,7 @@ from kcoord.admin.model import (
     Topic,
     TopicPartition,
 )
+from kcoord.admin.record_marks import RecordMark
 from kcoord.errors import ErrorCode
 
 
@@ -65,6 +66,9 @@ class LiveCluster(Protocol):
 
     def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
         """The times of the records at these offsets, or of the next ones after them, read from the log itself."""
+
+    def record_marks(self, positions: Collection[Position]) -> Answers[Position, RecordMark]:
+        """The marks of the records at these offsets, or of the next ones after them, read from the log itself."""
 
     def topic_configs(self, topics: Collection[str]) -> Answers[str, Mapping[str, str]]:
         """The settings of topics by name: retention.ms, cleanup.policy and so on."""

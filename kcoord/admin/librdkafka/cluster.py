@@ -32,6 +32,7 @@ from kcoord.admin.model import (
     TopicPartition,
     read_on,
 )
+from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.settling import PASSING, Round, settle
 from kcoord.errors import ErrorCode
 
@@ -118,15 +119,10 @@ class LibrdkafkaCluster:
         return self._each(timestamps, start, lambda _, told: _found(told), lambda tp: f"topic {tp.topic}")
 
     def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
-        """Of partitions that there are: for others librdkafka would wait until they come."""
-        known = self.topics({tp.topic for tp, _ in positions})
-        readable = [(tp, offset) for tp, offset in positions if _has(known.found.get(tp.topic), tp)]
-        missing = {tp for tp, _ in positions if tp.topic in known.found} - {tp for tp, _ in readable}
-        refused = [
-            Refusal(what=f"partition {tp}", error=ErrorCode.unknown_topic_or_partition) for tp in sorted(missing)
-        ]
-        answers = librdkafka_times.timestamps(self._link, readable)
-        return Answers(found=answers.found, refused=(*known.refused, *refused, *answers.refused))
+        return self._read_records(positions, librdkafka_times.timestamps)
+
+    def record_marks(self, positions: Collection[Position]) -> Answers[Position, RecordMark]:
+        return self._read_records(positions, librdkafka_times.record_marks)
 
     def topic_configs(self, topics: Collection[str]) -> Answers[str, Mapping[str, str]]:
         return self._configs(_theirs.ResourceType.TOPIC, topics, "topic")
@@ -193,6 +189,19 @@ class LibrdkafkaCluster:
         self._link.close()
 
     # How it is done
+
+    def _read_records(
+        self, positions: Collection[Position], read: Callable[[Link, Collection[Position]], Answers[Position, Value]]
+    ) -> Answers[Position, Value]:
+        """Of partitions that there are: for others librdkafka would wait until they come."""
+        known = self.topics({tp.topic for tp, _ in positions})
+        readable = [(tp, offset) for tp, offset in positions if _has(known.found.get(tp.topic), tp)]
+        missing = {tp for tp, _ in positions if tp.topic in known.found} - {tp for tp, _ in readable}
+        refused = [
+            Refusal(what=f"partition {tp}", error=ErrorCode.unknown_topic_or_partition) for tp in sorted(missing)
+        ]
+        answers = read(self._link, readable)
+        return Answers(found=answers.found, refused=(*known.refused, *refused, *answers.refused))
 
     def _configs(self, kind: Any, names: Collection[str], what: str) -> Answers[str, Mapping[str, str]]:
         def start(pending: list[str]) -> "Mapping[str, Future[Any]]":

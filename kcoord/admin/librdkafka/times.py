@@ -1,22 +1,30 @@
-"""The times of records, read by a consumer that is told its partitions: it never subscribes, so it joins no group."""
+"""Records, their times or their marks, read by a consumer that has its partitions assigned: so it joins no group."""
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+)
 from confluent_kafka import TopicPartition as TheirPartition
 
 from kcoord.admin.librdkafka.errors import bad_settings, protocol_error
 from kcoord.admin.librdkafka.link import Link
 from kcoord.admin.model import Answers, Position, Refusal, TopicPartition
+from kcoord.admin.record_marks import RecordMark, checksum_of
 from kcoord.errors import ErrorCode
 
 AT_ONCE: Final = 500  # partitions that are read side by side
 NO_TIMESTAMP: Final = -1  # as a producer may write it, too
 ANY_PARTITION: Final = -1
 TIMES: Final = "the times of its records"  # what was refused of a topic
+RECORDS: Final = "its records"
 
 _SETTINGS: Final = {
     "group.id": "kcoord",  # librdkafka wants one; nothing is committed and no one joins
@@ -35,16 +43,52 @@ _SETTINGS: Final = {
 
 
 def timestamps(link: Link, positions: Collection[Position]) -> Answers[Position, int]:
+    """The times of the records at these positions; records that have none are left out."""
+    found: dict[Position, int] = {}
+
+    def take(position: Position, message: Any) -> None:
+        if (timestamp := _time_of(message)) is not None:
+            found[position] = timestamp
+
+    return Answers(found=found, refused=_read(link, positions, _Reading(take, TIMES)))
+
+
+def record_marks(link: Link, positions: Collection[Position]) -> Answers[Position, RecordMark]:
+    found: dict[Position, RecordMark] = {}
+
+    def take(position: Position, message: Any) -> None:
+        found[position] = RecordMark(
+            offset=message.offset(),
+            timestamp=_time_of(message),
+            is_append_time=message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME,
+            checksum=checksum_of(message.key(), message.value()),
+        )
+
+    return Answers(found=found, refused=_read(link, positions, _Reading(take, RECORDS)))
+
+
+def _time_of(message: Any) -> int | None:
+    kind, timestamp = message.timestamp()
+    return None if kind == TIMESTAMP_NOT_AVAILABLE or timestamp == NO_TIMESTAMP else int(timestamp)
+
+
+class _Reading(NamedTuple):
+    """What is done with each record that was read, and how it is called in a refusal."""
+
+    take: Callable[[Position, Any], None]
+    what: str
+
+
+def _read(link: Link, positions: Collection[Position], reading: _Reading) -> tuple[Refusal, ...]:
     """Several positions in one partition are read one after the other."""
     if not positions:
-        return Answers(found={})
+        return ()
     consumer = _new_consumer(link)
     try:
-        found: dict[Position, int] = {}
         refused: dict[Refusal, None] = {}
         for turn in _turns(positions):
-            _read(consumer, turn, found, refused, patience=link.timeout)
-        return Answers(found=found, refused=tuple(refused))
+            _read_turn(consumer, turn, reading, refused, patience=link.timeout)
+        return tuple(refused)
     except KafkaException as error:
         raise link.refused(error) from None
     finally:
@@ -70,10 +114,10 @@ def _turns(positions: Collection[Position]) -> Iterable[Mapping[TopicPartition, 
         waiting = defaultdict(list, {tp: offsets for tp, offsets in waiting.items() if offsets})
 
 
-def _read(
+def _read_turn(
     consumer: Consumer,
     turn: Mapping[TopicPartition, int],
-    found: dict[Position, int],
+    reading: _Reading,
     refused: dict[Refusal, None],
     *,
     patience: float,
@@ -85,11 +129,11 @@ def _read(
         for message in consumer.consume(num_messages=len(waiting), timeout=0.1):
             done = [tp for tp in waiting if _concerns(message, tp)]  # none: one more record of one that is done
             for tp in done:
-                _tell((tp, waiting.pop(tp)), message, found, refused)
+                _tell((tp, waiting.pop(tp)), message, reading, refused)
             if done:
                 consumer.incremental_unassign([TheirPartition(*tp) for tp in done])
     for tp in waiting:
-        refused[Refusal(what=f"topic {tp.topic}", error=ErrorCode.request_timed_out, message=TIMES)] = None
+        refused[Refusal(what=f"topic {tp.topic}", error=ErrorCode.request_timed_out, message=reading.what)] = None
     consumer.unassign()
 
 
@@ -98,13 +142,10 @@ def _concerns(message: Any, tp: TopicPartition) -> bool:
     return bool(message.topic() == tp.topic and message.partition() in (tp.partition, ANY_PARTITION, None))
 
 
-def _tell(position: Position, message: Any, found: dict[Position, int], refused: dict[Refusal, None]) -> None:
-    """A record without a time is left out."""
+def _tell(position: Position, message: Any, reading: _Reading, refused: dict[Refusal, None]) -> None:
     error = message.error()
     if error is None:
-        kind, timestamp = message.timestamp()
-        if kind != TIMESTAMP_NOT_AVAILABLE and timestamp != NO_TIMESTAMP:
-            found[position] = timestamp
+        reading.take(position, message)
     elif error.code() != KafkaError._PARTITION_EOF:  # the end: no record has come there yet
         code, words = protocol_error(error)
-        refused[Refusal(what=f"topic {position[0].topic}", error=code, message=words or TIMES)] = None
+        refused[Refusal(what=f"topic {position[0].topic}", error=code, message=words or reading.what)] = None

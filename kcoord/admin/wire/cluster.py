@@ -19,6 +19,7 @@ from kcoord.admin.model import (
     TopicPartition,
     read_on,
 )
+from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.settling import Round
 from kcoord.admin.wire import changes, times
 from kcoord.admin.wire import groups as wire_groups
@@ -88,7 +89,7 @@ class WireCluster:
         self, partitions: Collection[TopicPartition], positions: Collection[Position]
     ) -> tuple[Answers[TopicPartition, Bounds], Answers[Position, int]]:
         """Records are fetched together with the bounds, and again where the log begins behind the position."""
-        told: Round[TopicPartition, Sweep] = Round()
+        told: Round[TopicPartition, Sweep[int | None]] = Round()
         bounds = self._logs.bounds(partitions, beside=times.first_look(positions, told))
         unread = read_on(positions, bounds.found)
         moved = {tp for tp, _ in unread.difference(positions)}
@@ -100,6 +101,9 @@ class WireCluster:
 
     def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
         return times.timestamps(self._logs, positions, patience=self._patience)
+
+    def record_marks(self, positions: Collection[Position]) -> Answers[Position, RecordMark]:
+        return times.record_marks(self._logs, positions, patience=self._patience)
 
     def topic_configs(self, topics: Collection[str]) -> Answers[str, Mapping[str, str]]:
         return self._logs.configs(TOPIC_RESOURCE, topics)

@@ -1,43 +1,76 @@
-"""The times of the records at offsets, from the batches that a fetch brings."""
+"""Records at offsets, their times or their marks, from the batches that a fetch brings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
-from kcoord.wire.batches import NO_TIMESTAMP, BadBatch, Batch, split
-from kcoord.wire.records import plain_records, read_deltas, skip_records
+from kcoord.admin.record_marks import RecordMark, checksum_of
+from kcoord.wire.batches import NO_TIMESTAMP, BadBatch, Batch, BatchHeader, split
+from kcoord.wire.records import plain_records, read_deltas, read_key_value, skip_records
+
+Value = TypeVar("Value")
+
+
+class FetchedRecord(NamedTuple):
+    """A record in the plain bytes of its batch, where it begins at `position`."""
+
+    header: BatchHeader
+    plain: bytes
+    position: int
+    offset_delta: int
+    timestamp_delta: int
+
+
+def time_of(record: FetchedRecord) -> int | None:
+    """The time of a record in ms since 1970, None if it has none."""
+    header = record.header
+    time = header.max_timestamp if header.uses_append_time else header.base_timestamp + record.timestamp_delta
+    return None if time == NO_TIMESTAMP else time
+
+
+def mark_of(record: FetchedRecord) -> RecordMark:
+    key, value, _ = read_key_value(record.plain, record.position)
+    return RecordMark(
+        offset=record.header.base_offset + record.offset_delta,
+        timestamp=time_of(record),
+        is_append_time=record.header.uses_append_time,
+        checksum=checksum_of(key, value),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
-    """What one fetch told: the time of the first record at each offset or after it, None for records that have none;
-    and where to look on for the offsets that are not among them."""
+class Sweep(Generic[Value]):
+    """What one fetch told: what was read of the first record at each offset or after it (of its time, None for records
+    that have none); and where to look on for the offsets that are not among them."""
 
-    times: Mapping[int, int | None]
+    found: Mapping[int, Value]
     end: int
 
 
-def sweep(fetched: bytes | None, offsets: Sequence[int]) -> Sweep:
+def sweep(fetched: bytes | None, offsets: Sequence[int], read: Callable[[FetchedRecord], Value]) -> Sweep[Value]:
     """Of offsets in ascending order, those that whole batches in there answer for.
 
     A fetch begins with the batch that its offset is in, and may end in a part of one. Transactions' markers are no
     records; aborted records are, as they are to the count of lag. Formats before v2 are not read.
     """
-    times: dict[int, int | None] = {}
+    found: dict[int, Value] = {}
     end = offsets[0]
     try:
         for batch in split(fetched or b""):
-            left = offsets[len(times) :]
+            left = offsets[len(found) :]
             if not left:
                 break
             if not batch.header.is_control and batch.header.last_offset >= left[0]:
-                _look_into(batch, left, times)
+                _look_into(batch, left, found, read)
             end = max(end, batch.header.last_offset + 1)
     except BadBatch:
         pass  # what was read before it stands
-    return Sweep(times=times, end=end)
+    return Sweep(found=found, end=end)
 
 
-def _look_into(batch: Batch, offsets: Sequence[int], times: dict[int, int | None]) -> None:
+def _look_into(
+    batch: Batch, offsets: Sequence[int], found: dict[int, Value], read: Callable[[FetchedRecord], Value]
+) -> None:
     header = batch.header
     plain = plain_records(batch)
     is_whole = header.record_count == header.last_offset - header.base_offset + 1  # compaction has taken none away
@@ -55,5 +88,4 @@ def _look_into(batch: Batch, offsets: Sequence[int], times: dict[int, int | None
             place, position = place + 1, end
         else:
             return
-        time = header.max_timestamp if header.uses_append_time else header.base_timestamp + timestamp_delta
-        times[offset] = None if time == NO_TIMESTAMP else time
+        found[offset] = read(FetchedRecord(header, plain, position, offset_delta, timestamp_delta))

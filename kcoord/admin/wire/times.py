@@ -1,15 +1,16 @@
-"""The times of records, read from the logs: one fetch answers for every position in the batches that it brings."""
+"""Records at positions, read from the logs: one fetch answers for every position in the batches that it brings."""
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kcoord.admin.model import Answers, Position, Refusal, TopicPartition, by_topic
+from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.settling import Round, settle
 from kcoord.admin.wire.apis import FETCH
 from kcoord.admin.wire.logs import Beside, Logs, Partitions, Wanted
-from kcoord.admin.wire.record_times import Sweep, sweep
+from kcoord.admin.wire.record_times import FetchedRecord, Sweep, mark_of, sweep, time_of
 from kcoord.errors import ErrorCode
 
 # For one position a batch is enough: Java's producers make them of up to 16 KiB unless they are told otherwise, others
@@ -21,29 +22,61 @@ AT_FIRST: Final = 2 * 1024 * 1024
 ROOM_FOR_MANY: Final = 256 * 1024
 RESPONSE_BYTES: Final = 8 * 1024 * 1024
 WHAT: Final = "the times of its records"
+RECORDS: Final = "its records"
 
-_NONE: Final[Mapping[TopicPartition, Sweep]] = {}
+Value = TypeVar("Value")
+Time = int | None
+_NO_TIMES: Final[Mapping[TopicPartition, Sweep[Time]]] = {}
 
 
-def first_look(positions: Collection[Position], told: Round[TopicPartition, Sweep]) -> Beside:
+def first_look(positions: Collection[Position], told: Round[TopicPartition, Sweep[Time]]) -> Beside:
     """What to ask for beside the bounds of logs, for positions that most likely lie within them."""
     asking = _Asking(positions)
-    return [_wanted(asking, told, per_request, only=partitions) for partitions, per_request in asking.turns()]
+    of_times = _Reading(time_of, WHAT)
+    return [_wanted(asking, told, of_times, count, only=partitions) for partitions, count in asking.turns()]
 
 
 def timestamps(
-    logs: Logs, positions: Collection[Position], *, patience: float, early: Mapping[TopicPartition, Sweep] = _NONE
+    logs: Logs,
+    positions: Collection[Position],
+    *,
+    patience: float,
+    early: Mapping[TopicPartition, Sweep[Time]] = _NO_TIMES,
 ) -> Answers[Position, int]:
+    """The times of the records at these positions; records that have none are left out."""
+    read = _read(logs, positions, _Reading(time_of, WHAT), patience=patience, early=early)
+    return Answers(found={key: at for key, at in read.found.items() if at is not None}, refused=read.refused)
+
+
+def record_marks(logs: Logs, positions: Collection[Position], *, patience: float) -> Answers[Position, RecordMark]:
+    return _read(logs, positions, _Reading(mark_of, RECORDS), patience=patience, early={})
+
+
+class _Reading(NamedTuple, Generic[Value]):
+    """How a value is read from a record, and how such values are called in a refusal."""
+
+    read: Callable[[FetchedRecord], Value]
+    what: str
+
+
+def _read(
+    logs: Logs,
+    positions: Collection[Position],
+    reading: _Reading[Value],
+    *,
+    patience: float,
+    early: Mapping[TopicPartition, Sweep[Value]],
+) -> Answers[Position, Value]:
     """A partition of which a fetch among others brings nothing is asked for by itself at last; then it has none.
 
     What is not read when patience ends is refused: a log that tells a little each time is not read without end. What a
     first look has told is not asked for again.
     """
     asking = _Asking(positions)
-    found: dict[Position, int] = {}
+    found: dict[Position, Value] = {}
 
-    def take(tp: TopicPartition, told: Sweep | None, *, was_alone: bool) -> None:
-        found.update({(tp, offset): at for offset, at in (told.times if told else {}).items() if at is not None})
+    def take(tp: TopicPartition, told: Sweep[Value] | None, *, was_alone: bool) -> None:
+        found.update({(tp, offset): value for offset, value in (told.found if told else {}).items()})
         asking.go_on(tp, told, was_alone=was_alone)
 
     for tp, told in early.items():
@@ -55,13 +88,13 @@ def timestamps(
     while asking.waiting and not is_late:
         for partitions, per_request in asking.turns():
             left = max(0.0, deadline - time.monotonic())
-            answers = _fetch(logs, asking, partitions, per_request=per_request, patience=left)
+            answers = _fetch(logs, asking, partitions, reading, per_request=per_request, patience=left)
             refused |= dict.fromkeys(answers.refused)
             for tp in partitions:
                 take(tp, answers.found.get(tp), was_alone=per_request == 1)
         is_late = time.monotonic() > deadline
     for topic in by_topic(asking.waiting):
-        late = Refusal(what=f"topic {topic}", error=ErrorCode.request_timed_out, message=WHAT)
+        late = Refusal(what=f"topic {topic}", error=ErrorCode.request_timed_out, message=reading.what)
         refused[late] = None
     return Answers(found=found, refused=tuple(refused))
 
@@ -93,10 +126,10 @@ class _Asking:
             return ROOM_FOR_MANY
         return MORE_ROOM if tp in self._crowded else self._first_room
 
-    def go_on(self, tp: TopicPartition, told: Sweep | None, *, was_alone: bool) -> None:
+    def go_on(self, tp: TopicPartition, told: Sweep[Any] | None, *, was_alone: bool) -> None:
         """Behind what was told; a partition that told nothing gets more room, then is asked by itself, then no more."""
-        left = [offset for offset in self.waiting[tp] if told and offset not in told.times]
-        has_moved = told is not None and (bool(told.times) or told.end > self.places[tp])
+        left = [offset for offset in self.waiting[tp] if told and offset not in told.found]
+        has_moved = told is not None and (bool(told.found) or told.end > self.places[tp])
         self._alone.discard(tp)
         if not left or told is None or (was_alone and not has_moved):
             del self.waiting[tp], self.places[tp]
@@ -110,17 +143,22 @@ class _Asking:
 
 
 def _fetch(
-    logs: Logs, asking: _Asking, partitions: Partitions, *, per_request: int, patience: float
-) -> Answers[TopicPartition, Sweep]:
-    def ask(pending: Partitions, told: Round[TopicPartition, Sweep]) -> None:
-        logs.ask_leaders(pending, _wanted(asking, told, per_request))
+    logs: Logs, asking: _Asking, partitions: Partitions, reading: _Reading[Value], *, per_request: int, patience: float
+) -> Answers[TopicPartition, Sweep[Value]]:
+    def ask(pending: Partitions, told: Round[TopicPartition, Sweep[Value]]) -> None:
+        logs.ask_leaders(pending, _wanted(asking, told, reading, per_request))
 
     return settle(partitions, ask, patience=patience)
 
 
 def _wanted(
-    asking: _Asking, told: Round[TopicPartition, Sweep], per_request: int, *, only: Partitions | None = None
-) -> Wanted[Sweep]:
+    asking: _Asking,
+    told: Round[TopicPartition, Sweep[Value]],
+    reading: _Reading[Value],
+    per_request: int,
+    *,
+    only: Partitions | None = None,
+) -> Wanted[Sweep[Value]]:
     def fields(chunk: Partitions) -> Mapping[str, Any]:
         topics = [{"topic": name, "partitions": [one(tp) for tp in own]} for name, own in by_topic(chunk).items()]
         return {"min_bytes": 0, "max_bytes": RESPONSE_BYTES, "topics": topics}
@@ -132,13 +170,13 @@ def _wanted(
             "partition_max_bytes": asking.room(tp),
         }
 
-    def read(response: Any, answered: Round[TopicPartition, Sweep]) -> None:
+    def read(response: Any, answered: Round[TopicPartition, Sweep[Value]]) -> None:
         for topic in response.responses:
             for each in topic.partitions:
                 tp = TopicPartition(topic.topic, each.partition_index)
                 if each.error_code is not ErrorCode.none:
-                    answered.refuse(tp, f"topic {tp.topic}", each.error_code, WHAT)
+                    answered.refuse(tp, f"topic {tp.topic}", each.error_code, reading.what)
                 elif tp in asking.waiting:
-                    answered.found[tp] = sweep(each.records, asking.waiting[tp])
+                    answered.found[tp] = sweep(each.records, asking.waiting[tp], reading.read)
 
     return Wanted(told, FETCH, fields, read, per_request, None if only is None else set(only))

@@ -14,6 +14,7 @@ from kcoord.admin.connecting.client_settings import BadConnection
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.librdkafka.cluster import LibrdkafkaCluster
 from kcoord.admin.model import Answers, Committed, Group, GroupType, LeavingMember, Member, TopicPartition
+from kcoord.admin.record_marks import RecordMark, checksum_of
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.errors import ErrorCode
 from kcoord.wire.client import Client
@@ -21,6 +22,7 @@ from kcoord.wire.connect_errors import LoginFailed, NoAnswer, TlsFailed, Unreach
 from kcoord.wire.records import Record
 from kcoord.wire.secret import Secret
 from tests.admin.live_world import LiveWorld
+from tests.integration.group_kinds import create_topic
 
 if TYPE_CHECKING:
     from kcoord.testing.cluster import Cluster
@@ -270,6 +272,28 @@ def test_the_times_of_records_are_read_without_joining(scene: Scene) -> None:
     assert same(scene.ours.timestamps(beyond), answers)
     assert [refusal.error for refusal in answers.refused] == [ErrorCode.offset_out_of_range]
     assert "kcoord" not in scene.ours.list_groups().found
+
+
+def test_the_marks_of_records_are_the_same_for_null_and_empty_keys_and_values(
+    scene: Scene, kafka_cluster: "Cluster"
+) -> None:
+    parts: list[tuple[bytes | None, bytes | None]]
+    parts = [(None, None), (b"", b""), (b"k", None), (None, b"v"), (b"k", b"v")]
+    tp = TopicPartition(f"{scene.name}-marks", 0)
+    host, _, port = kafka_cluster.bootstrap.rpartition(":")
+    with Client(host, int(port)) as client:
+        create_topic(client, tp.topic, 1)
+    headers = (("__mirrored", b"yes"),)
+    with LiveWorld(kafka_cluster.bootstrap) as world:
+        for key, value in parts:
+            world.produce(tp, [Record(timestamp=FIRST_TIME, key=key, value=value, headers=headers)])
+    positions = [(tp, offset) for offset in range(len(parts))]
+
+    theirs = scene.theirs.record_marks(positions)
+
+    assert same(scene.ours.record_marks(positions), theirs)
+    assert theirs.found[(tp, 4)] == RecordMark(offset=4, timestamp=FIRST_TIME, checksum=checksum_of(b"k", b"v"))
+    assert len({mark.checksum for mark in theirs.found.values()}) == len(parts)
 
 
 def test_the_times_of_a_topic_that_is_not_there_are_refused(scene: Scene) -> None:
