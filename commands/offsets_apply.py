@@ -12,7 +12,8 @@ from kcoord.admin.opening import open_cluster
 
 from .connection_options import connection_options
 from .offsets_options import Doing, doing_options, offsets_connection
-from .offsets_plan import do, plan_table, tell_differences
+from .offsets_plan import do, tell_differences
+from .offsets_plan_tables import plan_table
 from .output import output_options, show, talk
 
 

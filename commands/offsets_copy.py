@@ -1,6 +1,7 @@
 """`kcoord offsets copy`."""
 
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime
 from shlex import quote
 
@@ -8,16 +9,20 @@ import click
 
 from kcoord.admin.choosing import NoneChosen
 from kcoord.admin.live import LiveCluster
+from kcoord.admin.model import Refusal
 from kcoord.admin.name_patterns import compile_name_pattern
+from kcoord.admin.offsets.comparing import Origin, origin_of
 from kcoord.admin.offsets.exporting import Exported, export
 from kcoord.admin.offsets.importing import targets
+from kcoord.admin.offsets.marking import mark_lines
+from kcoord.admin.offsets.offset_lines import OffsetLine
 from kcoord.admin.offsets.planning import plan_listed
-from kcoord.admin.offsets.plans import Verb
+from kcoord.admin.offsets.plans import Risk, Verb
 from kcoord.admin.opening import open_cluster
 
 from .cluster_places import place_connection, place_of
 from .connection_options import connection_options
-from .offsets_options import Doing, planning_options
+from .offsets_options import Doing, planning_options, risk_options
 from .offsets_plan import show_and_do
 from .output import output_options, progress, talk
 
@@ -42,12 +47,19 @@ class NotAllRead(RuntimeError):
 @click.option(
     "--ignore-topic-ids", is_flag=True, help="Although topics there are not the same ones, but only their names."
 )
+@risk_options
 @planning_options
 @connection_options
 @output_options
 @click.pass_context
 def copy_offsets(
-    ctx: click.Context, source: str, target: str, pattern: re.Pattern[str], ignore_topic_ids: bool, doing: Doing
+    ctx: click.Context,
+    source: str,
+    target: str,
+    pattern: re.Pattern[str],
+    ignore_topic_ids: bool,
+    accepted: tuple[Risk, ...],
+    doing: Doing,
 ) -> None:
     """Copy committed offsets from one cluster to another, for groups that have no members there. They may be new there.
 
@@ -57,25 +69,30 @@ def copy_offsets(
     kcoord offsets copy --from context:old --to context:new --group '.*' --ignore-topic-ids --plan move.json
 
     With a proxy that coordinates locally and the cluster behind it, this writes the offsets back. A PLACE is HOST:PORT,
-    context:NAME, or cluster: for that of -b or --context. Leader epochs and metadata go along for the very same
-    topics. Offsets outside a log become its start or its end, and are flagged. Stop the members of the
-    groups first: where they are read they may be running, but then they go on behind what was copied.
+    context:NAME, or cluster: for that of -b or --context. Leader epochs and metadata go along for the very same topics.
+
+    The record at each offset is compared on both sides, and the plan shows both times. A group is refused as a whole,
+    and the others are done, if a record differs or cannot be compared, if an offset is outside a log, or if the group
+    still has members where it is read: those would go on behind what was copied. Each --accept option takes one of
+    these risks.
     """
     came_from, goes_to = place_connection(ctx, source), place_connection(ctx, target)
-    with open_cluster(came_from) as cluster, progress("reading offsets"):
-        exported = _exported(cluster, pattern)
-    for line in exported.notes:
-        talk(f"kcoord: {line}")
-    with open_cluster(goes_to) as cluster:
+    with open_cluster(goes_to) as there:
+        with open_cluster(came_from) as here, progress("reading offsets and records"):
+            exported = _exported(here, pattern)
+            lines, unread = _marked(here, exported.lines, there)
+        for line in (*exported.notes, *map(str, unread)):
+            talk(f"kcoord: {line}")
         planned = plan_listed(
-            cluster,
-            targets(exported.lines),
+            there,
+            targets(lines),
             verb=Verb.COPY,
             target=source,
             now=datetime.now(UTC),
             ignores_topic_ids=ignore_topic_ids,
+            accepted=accepted,
         )
-        show_and_do(ctx, cluster, planned, doing, where=_where(target))
+        show_and_do(ctx, there, planned, doing, where=_where(target))
 
 
 def _exported(cluster: LiveCluster, pattern: re.Pattern[str]) -> Exported:
@@ -84,10 +101,26 @@ def _exported(cluster: LiveCluster, pattern: re.Pattern[str]) -> Exported:
     names = [name for name in listed.found if pattern.fullmatch(name)]
     if not names and not listed.refused:
         raise NoneChosen(f"no group's name is {pattern.pattern!r}: there are {len(listed.found)}")
-    exported = export(cluster, names, with_times=False)
+    exported = export(cluster, names, with_records=False)
     if refused := (*map(str, listed.refused), *exported.refused, *exported.missing):
         raise NotAllRead(f"nothing is copied, as not all can be read: {'; '.join(refused)}")
     return exported
+
+
+def _marked(
+    source: LiveCluster, lines: Collection[OffsetLine], target: LiveCluster
+) -> tuple[list[OffsetLine], tuple[Refusal, ...]]:
+    """Lines with their records, of logs that are not the very same in the target; and what could not be read."""
+    topics = target.topics(sorted({line.tp.topic for line in lines})).found
+    ids = {name: topic.id for name, topic in topics.items()}
+    cluster_id = target.cluster_id()
+    same: list[OffsetLine] = []
+    others: list[OffsetLine] = []
+    for line in lines:
+        origin = origin_of(line, cluster_id=cluster_id, topic_id=ids.get(line.tp.topic))
+        (same if origin is Origin.SAME_LOG else others).append(line)
+    marked, unread = mark_lines(source, others)
+    return [*same, *marked], unread
 
 
 def _where(place: str) -> str | None:

@@ -11,8 +11,9 @@ from kcoord.admin.choosing import choose
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.offsets.diffing import Diff, Difference, Kind, diff
 from kcoord.admin.offsets.documents import read_text
-from kcoord.admin.offsets.exporting import OffsetLine, export
+from kcoord.admin.offsets.exporting import export
 from kcoord.admin.offsets.importing import read_offsets
+from kcoord.admin.offsets.offset_lines import OffsetLine
 from kcoord.admin.offsets.plan_files import committed_document
 from kcoord.admin.opening import open_cluster
 from kcoord.admin.saying import say_count
@@ -80,7 +81,7 @@ def _of_cluster(where: Connection, groups: Collection[str]) -> Side:
     """
     with open_cluster(where) as cluster:
         names, unlisted = choose(cluster, names=sorted(groups), everything=not groups)
-        exported = export(cluster, names, with_times=False)
+        exported = export(cluster, names, with_records=False)
     sharing = [f"group {name!r} is a share group, which commits no offsets" for name in exported.sharing if groups]
     return Side(exported.lines, (*map(str, unlisted), *exported.refused, *sharing))
 

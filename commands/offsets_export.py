@@ -35,11 +35,16 @@ class PartialExport(RuntimeError):
     show_default=True,
     help="JSON lines with all that is known, or the CSV that kafka-consumer-groups --from-file reads.",
 )
-@click.option("--time/--no-time", "with_times", default=True, help="Read the times of the records, or don't.")
+@click.option(
+    "--time/--no-time",
+    "with_records",
+    default=True,
+    help="Read the record at each offset: its time and checksum, by which an import elsewhere compares. Or don't.",
+)
 @connection_options
 @click.pass_context
 def export_offsets(
-    ctx: click.Context, choice: Choice, path: Path | None, overwrites: bool, form: str, with_times: bool
+    ctx: click.Context, choice: Choice, path: Path | None, overwrites: bool, form: str, with_records: bool
 ) -> None:
     """Export what groups have committed, running groups too.
 
@@ -53,7 +58,7 @@ def export_offsets(
     """
     with open_cluster(offsets_connection(ctx)) as cluster, progress("reading offsets"):
         names, unlisted = choose(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
-        exported = export(cluster, names, with_times=with_times and form == "jsonl")
+        exported = export(cluster, names, with_records=with_records and form == "jsonl")
     is_one = len(choice.names) == 1 and not choice.pattern
     lines = csv_lines(exported.lines, with_group=not is_one) if form == "csv" else json_lines(exported.lines)
     text = "".join(lines)

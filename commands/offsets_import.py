@@ -8,11 +8,11 @@ import click
 from kcoord.admin.offsets.documents import read_text
 from kcoord.admin.offsets.importing import of_groups, read_offsets, rename, targets
 from kcoord.admin.offsets.planning import plan_listed
-from kcoord.admin.offsets.plans import Verb
+from kcoord.admin.offsets.plans import Risk, Verb
 from kcoord.admin.opening import open_cluster
 
 from .connection_options import connection_options
-from .offsets_options import Doing, offsets_connection, planning_options
+from .offsets_options import Doing, offsets_connection, planning_options, risk_options
 from .offsets_plan import show_and_do
 from .output import output_options
 
@@ -38,6 +38,7 @@ def _renames(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @click.option(
     "--ignore-topic-ids", is_flag=True, help="Although topics are not those that the file is of, but only their names."
 )
+@risk_options
 @planning_options
 @connection_options
 @output_options
@@ -48,6 +49,7 @@ def import_offsets(
     groups: tuple[str, ...],
     renames: dict[str, str],
     ignore_topic_ids: bool,
+    accepted: tuple[Risk, ...],
     doing: Doing,
 ) -> None:
     """Import offsets: JSON lines of kcoord offsets export, or the CSV of kafka-consumer-groups. A group may be new.
@@ -58,8 +60,11 @@ def import_offsets(
     kcoord offsets import payments.csv --group payments --execute
     kcoord offsets import prod.jsonl --context staging --ignore-topic-ids
 
-    A file that is wrong in any line is refused, and the line is named. Offsets outside a log become its start or its
-    end, and are flagged. Leader epochs are kept only for the very same topic.
+    A file that is wrong in any line is refused, and the line is named. Leader epochs are kept only for the very same
+    topic. Into another topic or cluster, the record at each offset is compared with the one that the file tells of. A
+    group is refused as a whole if a record differs or cannot be compared, if an offset is outside a log, or if the
+    group had members at the export; each --accept option takes one of these risks. Of a file that tells nothing of
+    records, such as CSV, none are compared, which is said. docs/offsets.md has a table of it.
     """
     lines = read_offsets(read_text(path), str(path), group=groups[0] if len(groups) == 1 else None)
     listed = targets(rename(of_groups(lines, groups) if groups else lines, renames))
@@ -71,5 +76,6 @@ def import_offsets(
             target=str(path),
             now=datetime.now(UTC),
             ignores_topic_ids=ignore_topic_ids,
+            accepted=accepted,
         )
         show_and_do(ctx, cluster, planned, doing)

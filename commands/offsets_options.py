@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kcoord.admin.offsets.plans import Risk
 from kcoord.admin.offsets.selecting import Selection, parse_selection
 from kcoord.admin.offsets.undoing import UndoPlace
 
@@ -69,6 +70,31 @@ def planning_options(command: Command) -> Command:
     ):
         option(planned)
     return doing_options(planned)
+
+
+_RISKS = {
+    Risk.DIFFERENT_RECORDS: "Although the records at an offset are not the same on both sides: some may be skipped.",
+    Risk.UNCOMPARED_RECORDS: "Although records could not be compared with those of another cluster.",
+    Risk.CLAMPED_OFFSETS: "Although a log does not have an offset: its start or its end is taken.",
+    Risk.SOURCE_MEMBERS: "Although groups have members where the offsets come from, which go on from there.",
+}
+
+
+def risk_options(command: Command) -> Command:
+    """Adds an option for each risk, --accept-different-records and so on, and gives the command `accepted`."""
+
+    @wraps(command)
+    def accepting(*args: Any, **others: Any) -> Any:
+        accepted = tuple(risk for risk in Risk if others.pop(_name_of(risk)))
+        return command(*args, accepted=accepted, **others)
+
+    for risk in reversed(Risk):
+        click.option(risk.option, _name_of(risk), is_flag=True, help=_RISKS[risk])(accepting)
+    return accepting
+
+
+def _name_of(risk: Risk) -> str:
+    return f"accepts_{risk.value.replace('-', '_')}"
 
 
 def offsets_connection(ctx: click.Context, said: "Given | None" = None) -> "Connection":

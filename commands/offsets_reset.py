@@ -10,14 +10,14 @@ from kcoord.admin.choosing import choose
 from kcoord.admin.offsets.documents import BadDocument, read_text
 from kcoord.admin.offsets.importing import of_groups, read_offsets, targets
 from kcoord.admin.offsets.planning import plan_listed, plan_reset
-from kcoord.admin.offsets.plans import Verb
+from kcoord.admin.offsets.plans import Risk, Verb
 from kcoord.admin.offsets.resetting import ToListed
 from kcoord.admin.offsets.selecting import Selection, selects
 from kcoord.admin.opening import open_cluster
 
 from .connection_options import connection_options
 from .group_choice import Choice, group_choice
-from .offsets_options import Doing, offsets_connection, planning_options, scope_of, scope_options
+from .offsets_options import Doing, offsets_connection, planning_options, risk_options, scope_of, scope_options
 from .offsets_plan import show_and_do
 from .offsets_targets import target_of, target_options
 from .output import output_options, progress
@@ -28,6 +28,7 @@ from .output import output_options, progress
 @scope_options
 @target_options
 @click.option("--ignore-topic-ids", is_flag=True, help="With --from-file: take offsets of topics that were made anew.")
+@risk_options
 @planning_options
 @connection_options
 @output_options
@@ -38,6 +39,7 @@ def reset(
     selections: tuple[Selection, ...],
     all_topics: bool,
     ignore_topic_ids: bool,
+    accepted: tuple[Risk, ...],
     where: dict[str, Any],
     doing: Doing,
 ) -> None:
@@ -50,12 +52,15 @@ def reset(
     kcoord offsets reset --regex '^prod-' --all-topics --to @2026-11-16T10:00
 
     The offsets are those that kafka-consumer-groups --reset-offsets gives. The groups must have no members; the broker
-    itself refuses it if one joins meanwhile. Before anything is changed an undo file is written.
+    itself refuses it if one joins meanwhile. Before anything is changed an undo file is written. With --from-file the
+    options --accept-... are those of kcoord offsets import.
     """
     now = datetime.now(UTC)
     target = target_of(where, now=now)
     if ignore_topic_ids and not isinstance(target, Path):
         raise click.UsageError("--ignore-topic-ids is for --from-file: no other target has ids of topics")
+    if accepted and not isinstance(target, Path):
+        raise click.UsageError(f"{accepted[0].option} is for --from-file: no other target comes from another cluster")
     scope = selections if isinstance(target, Path) else scope_of(selections, all_topics)
     with open_cluster(offsets_connection(ctx)) as cluster:
         with progress("reading groups and logs"):
@@ -68,6 +73,7 @@ def reset(
                     target=f"from-file {target}",
                     now=now,
                     ignores_topic_ids=ignore_topic_ids,
+                    accepted=accepted,
                 )
             else:
                 planned = plan_reset(cluster, names, scope=scope, target=target, now=now)

@@ -42,6 +42,13 @@ class Fields:
     def optional_number(self, name: str) -> int | None:
         return None if self._found.get(name) is None else self.number(name)
 
+    def optional_texts(self, name: str) -> list[str]:
+        """The texts of a list; none if there is no such field."""
+        listed = self._found.get(name, [])
+        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+            raise BadDocument(f"{self.where}: {name!r} is not a list of texts")
+        return listed
+
     def is_true(self, name: str) -> bool:
         value = self._found.get(name)
         if not isinstance(value, bool):

@@ -4,28 +4,19 @@ Groups may be running: each is read at one moment, and nothing is asked of its m
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kcoord.admin.live import LiveCluster
-from kcoord.admin.model import Answers, Bounds, Committed, GroupType, Position, TopicPartition
-from kcoord.admin.offsets.world import Logs, read_groups, read_logs
+from kcoord.admin.model import GroupType, TopicPartition
+from kcoord.admin.offsets.marking import mark_lines
+from kcoord.admin.offsets.offset_lines import OffsetLine
+from kcoord.admin.offsets.plan_files import mark_document
+from kcoord.admin.offsets.world import GroupNow, Logs, read_groups, read_logs
 
 WHAT: Final = "offsets/v1"
 GROUPS_AT_ONCE: Final = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetLine:
-    """One committed offset. What a file of the other format does not have is None."""
-
-    group: str
-    tp: TopicPartition
-    committed: Committed
-    topic_id: str | None = None
-    bounds: Bounds | None = None
-    timestamp: int | None = None  # of the record at that offset; None if the log has none there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +24,7 @@ class Exported:
     """Lines in order of group, topic and partition, and in words what is not in them.
 
     `refused` are groups that could not be read, `missing` those that do not exist. `notes` tell of groups that have no
-    offsets, and of logs and times that are not in the lines: every offset is.
+    offsets, and of logs and records that are not in the lines: every offset is.
     """
 
     lines: tuple[OffsetLine, ...]
@@ -47,9 +38,9 @@ class CannotExport(RuntimeError):
     """What the format has no place for."""
 
 
-def export(cluster: LiveCluster, names: Collection[str], *, with_times: bool = True) -> Exported:
-    """All that these groups have committed. Without times, no record is read."""
-    commits: dict[str, Mapping[TopicPartition, Committed]] = {}
+def export(cluster: LiveCluster, names: Collection[str], *, with_records: bool = True) -> Exported:
+    """All that these groups have committed, with the marks of the records there if they are wanted."""
+    commits: dict[str, GroupNow] = {}
     refused: list[str] = []
     missing: list[str] = []
     notes: list[str] = []
@@ -63,17 +54,19 @@ def export(cluster: LiveCluster, names: Collection[str], *, with_times: bool = T
                 sharing.append(name)
                 notes.append(f"group {name!r} is a share group, which commits no offsets")
             elif now.committed:
-                commits[name] = now.committed
+                commits[name] = now
             elif now.group is not None:
                 notes.append(f"group {name!r} has committed nothing")
             else:
                 missing.append(f"group {name!r} does not exist")
-    logs = read_logs(cluster, (tp for own in commits.values() for tp in own))
-    times = _times(cluster, commits, logs) if with_times else Answers(found={})
-    notes += map(str, (*logs.refused, *times.refused))
-    lines = [_line(name, tp, own[tp], logs, times.found) for name, own in sorted(commits.items()) for tp in sorted(own)]
+    logs = read_logs(cluster, (tp for now in commits.values() for tp in now.committed))
+    lines = tuple(
+        _line(now, tp, logs, cluster.cluster_id()) for _, now in sorted(commits.items()) for tp in sorted(now.committed)
+    )
+    lines, unread = mark_lines(cluster, lines) if with_records else (lines, ())
+    notes += map(str, (*logs.refused, *unread))
     return Exported(
-        lines=tuple(lines),
+        lines=lines,
         refused=tuple(dict.fromkeys(refused)),
         missing=tuple(missing),
         notes=tuple(dict.fromkeys(notes)),
@@ -81,28 +74,15 @@ def export(cluster: LiveCluster, names: Collection[str], *, with_times: bool = T
     )
 
 
-def _times(
-    cluster: LiveCluster, commits: Mapping[str, Mapping[TopicPartition, Committed]], logs: Logs
-) -> Answers[Position, int]:
-    positions = {
-        (tp, committed.offset)
-        for own in commits.values()
-        for tp, committed in own.items()
-        if tp in logs.bounds and logs.bounds[tp].start <= committed.offset < logs.bounds[tp].end
-    }
-    return cluster.timestamps(positions) if positions else Answers(found={})
-
-
-def _line(
-    group: str, tp: TopicPartition, committed: Committed, logs: Logs, times: Mapping[Position, int]
-) -> OffsetLine:
+def _line(now: GroupNow, tp: TopicPartition, logs: Logs, cluster_id: str | None) -> OffsetLine:
     return OffsetLine(
-        group=group,
+        group=now.name,
         tp=tp,
-        committed=committed,
+        committed=now.committed[tp],
         topic_id=logs.topic_id(tp.topic),
         bounds=logs.bounds.get(tp),
-        timestamp=times.get((tp, committed.offset)),
+        cluster_id=cluster_id,
+        group_state=now.group.state if now.group else None,
     )
 
 
@@ -127,6 +107,10 @@ def line_document(line: OffsetLine) -> dict[str, Any]:
         "log_start": line.bounds and line.bounds.start,
         "log_end": line.bounds and line.bounds.end,
         "timestamp": line.timestamp,
+        "cluster_id": line.cluster_id,
+        "group_state": line.group_state,
+        "next_record": mark_document(line.next_record),
+        "last_record": mark_document(line.last_record),
     }
 
 

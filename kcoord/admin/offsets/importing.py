@@ -13,9 +13,11 @@ from typing import Final
 
 from kcoord.admin.model import Bounds, Committed, TopicPartition
 from kcoord.admin.offsets.documents import INT64, BadDocument, Fields
-from kcoord.admin.offsets.exporting import WHAT, OffsetLine
-from kcoord.admin.offsets.plan_files import committed_of, group_name, partition_of
+from kcoord.admin.offsets.exporting import WHAT
+from kcoord.admin.offsets.offset_lines import OffsetLine
+from kcoord.admin.offsets.plan_files import committed_of, group_name, mark_of, partition_of
 from kcoord.admin.offsets.resetting import ToListed
+from kcoord.admin.record_marks import RecordMark
 
 Numbered = tuple[int, str]
 
@@ -75,8 +77,17 @@ def _from_fields(fields: Fields) -> OffsetLine:
         committed=committed,
         topic_id=fields.optional_text("topic_id"),
         bounds=None if start is None or end is None else Bounds(start, end),
-        timestamp=fields.optional_number("timestamp"),
+        cluster_id=fields.optional_text("cluster_id"),
+        group_state=fields.optional_text("group_state"),
+        next_record=mark_of(fields.optional_inner("next_record")) or _only_time(fields),
+        last_record=mark_of(fields.optional_inner("last_record")),
     )
+
+
+def _only_time(fields: Fields) -> RecordMark | None:
+    """Older exports have the time of the next record and nothing else of it."""
+    timestamp = fields.optional_number("timestamp")
+    return None if timestamp is None else RecordMark(timestamp=timestamp)
 
 
 # CSV
@@ -162,4 +173,4 @@ def _target(group: str, lines: list[OffsetLine]) -> ToListed:
     for line in lines:
         if line.topic_id is not None and topic_ids.setdefault(line.tp.topic, line.topic_id) != line.topic_id:
             raise BadDocument(f"group {group!r} has offsets for two topics that are both named {line.tp.topic!r}")
-    return ToListed(offsets=offsets, topic_ids=topic_ids)
+    return ToListed(offsets=offsets, topic_ids=topic_ids, lines={line.tp: line for line in lines})

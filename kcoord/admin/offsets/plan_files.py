@@ -1,12 +1,25 @@
 """A plan as a file, kcoord.reset-plan/v1: see docs/offsets-files.md."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from kcoord.admin.model import Bounds, Committed, TopicPartition
 from kcoord.admin.offsets.documents import BadDocument, Fields, document_text, read_document, write_whole
-from kcoord.admin.offsets.plans import Change, Flag, GroupPlan, Note, Plan, RecordTimes, Verb
+from kcoord.admin.offsets.plans import (
+    Change,
+    Comparison,
+    Flag,
+    GroupPlan,
+    Note,
+    Plan,
+    RecordTimes,
+    Risk,
+    Verb,
+    Verdict,
+)
+from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.times import utc_text
 
 WHAT: Final = "reset-plan/v1"
@@ -23,14 +36,16 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "target": plan.target,
         "cluster_id": plan.cluster_id,
         "made_at": plan.made_at.isoformat(),
-        "groups": [
-            {
-                "group": group.group,
-                "exists": group.exists,
-                "partitions": [change_document(change) for change in group.changes],
-            }
-            for group in plan.groups
-        ],
+        "accepted": [risk.value for risk in plan.accepted],
+        "groups": [group_document(group) for group in plan.groups],
+    }
+
+
+def group_document(group: GroupPlan) -> dict[str, Any]:
+    return {
+        "group": group.group,
+        "exists": group.exists,
+        "partitions": [change_document(change) for change in group.changes],
     }
 
 
@@ -51,6 +66,30 @@ def change_document(change: Change) -> dict[str, Any]:
         "log_start": change.bounds and change.bounds.start,
         "log_end": change.bounds and change.bounds.end,
         "flags": [{"flag": note.flag.value, "reason": note.reason} for note in change.notes],
+        "comparison": _comparison_document(change.comparison),
+        "risks": [risk.value for risk in change.risks],
+    }
+
+
+def _comparison_document(comparison: Comparison | None) -> dict[str, Any] | None:
+    if comparison is None:
+        return None
+    return {
+        "verdict": comparison.verdict.value,
+        "reason": comparison.reason,
+        "source_record": mark_document(comparison.source),
+        "target_record": mark_document(comparison.target),
+    }
+
+
+def mark_document(mark: RecordMark | None) -> dict[str, Any] | None:
+    if mark is None:
+        return None
+    return {
+        "offset": mark.offset,
+        "timestamp": mark.timestamp,
+        "append_time": mark.is_append_time,
+        "crc32c": mark.checksum,
     }
 
 
@@ -73,7 +112,11 @@ def read_plan(path: Path) -> Plan:
         cluster_id=fields.optional_text("cluster_id"),
         made_at=fields.time("made_at"),
         groups=tuple(_group(group) for group in fields.each("groups")),
+        accepted=_risks(fields, "accepted"),
     )
+    for group in plan.groups:
+        for change in group.changes:
+            _refuse_unaccepted(change, plan.accepted, f"{path}: group {group.group!r}, {change.tp}")
     if not plan.changes:
         raise BadDocument(f"{path}: this plan changes nothing")
     refuse_twice([group.group for group in plan.groups], f"{path}: group")
@@ -98,6 +141,49 @@ def _change(fields: Fields) -> Change:
         bounds=None if start is None or end is None else Bounds(start, end),
         notes=tuple(Note(_one_of(note, "flag", flags), note.text("reason")) for note in fields.each("flags")),
         times=None if first is None or last is None else RecordTimes(first, last),
+        comparison=_comparison(fields.optional_inner("comparison")),
+        risks=_risks(fields, "risks"),
+    )
+
+
+def _comparison(fields: Fields | None) -> Comparison | None:
+    if fields is None:
+        return None
+    return Comparison(
+        verdict=_one_of(fields, "verdict", {verdict.value: verdict for verdict in Verdict}),
+        reason=fields.text("reason"),
+        source=mark_of(fields.optional_inner("source_record")),
+        target=mark_of(fields.optional_inner("target_record")),
+    )
+
+
+def _risks(fields: Fields, name: str) -> tuple[Risk, ...]:
+    """Plans of versions before there were risks have none."""
+    known = {risk.value: risk for risk in Risk}
+    listed = fields.optional_texts(name)
+    unknown = [text for text in listed if text not in known]
+    if unknown:
+        raise BadDocument(f"{fields.where}: {name} {unknown[0]!r} is none of {', '.join(known)}")
+    return tuple(known[text] for text in listed)
+
+
+def _refuse_unaccepted(change: Change, accepted: tuple[Risk, ...], where: str) -> None:
+    for risk in change.risks:
+        if risk not in accepted:
+            raise BadDocument(f"{where}: the risk {risk.value!r} was not accepted when the plan was made")
+
+
+def mark_of(fields: Fields | None) -> RecordMark | None:
+    if fields is None:
+        return None
+    checksum = fields.optional_text("crc32c")
+    if checksum is not None and not re.fullmatch(r"[0-9a-f]{8}", checksum):
+        raise BadDocument(f"{fields.where}: {checksum!r} is not a checksum of 8 hexadecimal digits")
+    return RecordMark(
+        offset=fields.optional_number("offset"),
+        timestamp=fields.optional_number("timestamp"),
+        is_append_time=fields.is_true("append_time"),
+        checksum=checksum,
     )
 
 

@@ -6,8 +6,9 @@ from datetime import datetime
 
 from kcoord.admin.live import LiveCluster
 from kcoord.admin.model import FoundOffset, Position, Refusal, TopicPartition
-from kcoord.admin.offsets.plans import Change, Flag, GroupPlan, Plan, RecordTimes, Verb
+from kcoord.admin.offsets.plans import Change, Flag, GroupPlan, Plan, RecordTimes, Risk, Verb
 from kcoord.admin.offsets.resetting import Aim, CannotReset, Facts, OneTarget, ToListed, ToTime, aims
+from kcoord.admin.offsets.risks import say_uncompared, why_refused, with_risks
 from kcoord.admin.offsets.selecting import BadSelection, Selection, selected, selects
 from kcoord.admin.offsets.world import GroupNow, Groups, Logs, read_groups, read_logs, why_unchangeable
 from kcoord.admin.reading import MOST_GROUPS_WITH_TIMES
@@ -16,10 +17,16 @@ from kcoord.admin.saying import say_partitions, say_some
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan for all groups that can be changed, and in words which cannot, and why."""
+    """A plan for all groups that can be changed, and in words which cannot, and why.
+
+    `withheld` are groups that could be changed, but at a risk that was not accepted: they are shown and left alone.
+    `warnings` are for the operator and refuse nothing.
+    """
 
     plan: Plan
     refused: tuple[str, ...] = ()
+    withheld: tuple[GroupPlan, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def plan_reset(
@@ -57,8 +64,9 @@ def plan_listed(
     target: str,
     now: datetime,
     ignores_topic_ids: bool = False,
+    accepted: Collection[Risk] = (),
 ) -> Planned:
-    """To an offset for each partition of each group by itself."""
+    """To an offset for each partition by itself. A group with a risk that was not accepted is withheld as a whole."""
     groups = read_groups(cluster, list(listed))
     logs = read_logs(cluster, (tp for each in listed.values() for tp in each.offsets))
 
@@ -72,7 +80,20 @@ def plan_listed(
             _refuse_other_topics(decided)
         return decided
 
-    return _planned(cluster, groups, logs, decide, verb=verb, target=target, now=now)
+    planned = _planned(cluster, groups, logs, decide, verb=verb, target=target, now=now)
+    return _without_risky(planned, with_risks(cluster, planned.plan.groups, listed, verb), accepted)
+
+
+def _without_risky(planned: Planned, groups: Collection[GroupPlan], accepted: Collection[Risk]) -> Planned:
+    """The plan of those groups whose risks are all accepted; the others are withheld."""
+    refused = {group.group: why for group in groups if (why := why_refused(group, accepted))}
+    done = tuple(group for group in groups if group.group not in refused)
+    return Planned(
+        plan=replace(planned.plan, groups=done, accepted=tuple(accepted)),
+        refused=(*planned.refused, *(f"group {name!r}: {why}" for name, why in refused.items())),
+        withheld=tuple(group for group in groups if group.group in refused),
+        warnings=say_uncompared(groups),
+    )
 
 
 def plan_delete(

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kcoord.admin.model import Bounds, Committed, TopicPartition
+from kcoord.admin.record_marks import RecordMark
 
 
 class Verb(StrEnum):
@@ -33,6 +34,10 @@ class Flag(StrEnum):
     OUT_OF_RANGE = "out-of-range"
     OTHER_TOPIC_ID = "other-topic-id"
     CHANGED_SINCE = "changed-since"
+    DIFFERENT_RECORDS = "different-records"
+    RECORDS_NOT_COMPARED = "records-not-compared"
+    PARTLY_COMPARED = "partly-compared"
+    SOURCE_HAS_MEMBERS = "source-has-members"
 
 
 class Note(NamedTuple):
@@ -40,6 +45,41 @@ class Note(NamedTuple):
 
     flag: Flag
     reason: str
+
+
+class Risk(StrEnum):
+    """Why a change is refused unless the risk is accepted, each by an option of its own: --accept-different-records."""
+
+    DIFFERENT_RECORDS = "different-records"
+    UNCOMPARED_RECORDS = "uncompared-records"
+    CLAMPED_OFFSETS = "clamped-offsets"
+    SOURCE_MEMBERS = "source-members"
+
+    @property
+    def option(self) -> str:
+        return f"--accept-{self.value}"
+
+
+class Verdict(StrEnum):
+    """Whether the records at an offset are the same where it comes from and where it is committed."""
+
+    SAME = "same"
+    DIFFERENT = "different"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The records that were compared: the next ones, or the last ones before where the source has no next one.
+
+    `reason` says in words what differs or why nothing could be compared; or, of records that are the same, what of them
+    was not compared. It is empty if all was.
+    """
+
+    verdict: Verdict
+    reason: str = ""
+    source: RecordMark | None = None
+    target: RecordMark | None = None
 
 
 class Effect(StrEnum):
@@ -59,7 +99,8 @@ class RecordTimes(NamedTuple):
 class Change:
     """One partition: what is committed, and what shall be. None is nothing: `new` is None where it is deleted.
 
-    `bounds` is None where the log cannot be asked, as of a topic that was deleted.
+    `bounds` is None where the log cannot be asked, as of a topic that was deleted. `comparison` is None where records
+    need not be compared, since the offset was committed for the very same log.
     """
 
     tp: TopicPartition
@@ -69,6 +110,8 @@ class Change:
     bounds: Bounds | None
     notes: tuple[Note, ...] = ()
     times: RecordTimes | None = None  # of the records that are replayed or skipped
+    comparison: Comparison | None = None
+    risks: tuple[Risk, ...] = ()
 
     @property
     def difference(self) -> int | None:
@@ -106,13 +149,14 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`target` is in the words of the command line: "to-earliest", "shift-by -10"."""
+    """`target` is in the words of the command line: "to-earliest", "shift-by -10". Every risk in it is `accepted`."""
 
     verb: Verb
     target: str
     cluster_id: str | None
     made_at: datetime
     groups: tuple[GroupPlan, ...]
+    accepted: tuple[Risk, ...] = ()
 
     @property
     def changes(self) -> int:

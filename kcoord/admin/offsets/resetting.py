@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from kcoord.admin.model import Bounds, Committed, FoundOffset, TopicPartition
+from kcoord.admin.offsets.offset_lines import OffsetLine
 from kcoord.admin.offsets.plans import Flag, Note
 from kcoord.admin.saying import say_partitions
 from kcoord.admin.times import utc_text
@@ -69,10 +70,14 @@ class ToTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToListed:
-    """An offset for each partition by itself, as a file has them; and the ids of their topics, where it has those."""
+    """An offset for each partition by itself, as a file has them; and the ids of their topics, where it has those.
+
+    `lines` is all that the file tells of them, by which records are compared.
+    """
 
     offsets: Mapping[TopicPartition, Committed]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    lines: Mapping[TopicPartition, OffsetLine] = field(default_factory=dict)
 
 
 OneTarget = ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime  # the same for all partitions

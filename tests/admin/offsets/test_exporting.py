@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import Answers, Committed, Refusal, TopicPartition
 from kcoord.admin.offsets.exporting import export
+from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.errors import ErrorCode
 from kcoord.testing.embedded import EmbeddedCluster
@@ -13,14 +14,14 @@ from tests.integration.offsets_scene import OffsetsScene
 Position = tuple[TopicPartition, int]
 
 
-class WithoutTimes(WireCluster):
-    """Of which no record may be read."""
+class WithoutRecords(WireCluster):
+    """A cluster of which no record may be read."""
 
-    def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
+    def record_marks(self, positions: Collection[Position]) -> Answers[Position, RecordMark]:
         return Answers(found={}, refused=(Refusal(what="topic orders", error=ErrorCode.topic_authorization_failed),))
 
 
-def test_offsets_are_exported_without_times_that_are_refused_and_the_refusal_is_told(
+def test_offsets_are_exported_without_records_that_are_refused_and_the_refusal_is_told(
     kcoord_cluster_factory: Callable[..., EmbeddedCluster],
 ) -> None:
     with kcoord_cluster_factory() as embedded:
@@ -28,7 +29,7 @@ def test_offsets_are_exported_without_times_that_are_refused_and_the_refusal_is_
         scene.make_topic("orders")
         scene.produce("orders", 0, [1_700_000_000_000] * 10)
         scene.commit("g", {("orders", 0): 5})
-        cluster = WithoutTimes(Connection(bootstrap=(embedded.bootstrap,)))
+        cluster = WithoutRecords(Connection(bootstrap=(embedded.bootstrap,)))
         try:
             exported = export(cluster, ["g", "nobody"])
         finally:

@@ -1,6 +1,7 @@
 """Files of offsets: JSON lines and Kafka's CSV, written, read and compared."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 from kcoord.admin.model import Bounds, Committed, TopicPartition
 from kcoord.admin.offsets.diffing import Kind, diff
 from kcoord.admin.offsets.documents import BadDocument, read_text
-from kcoord.admin.offsets.exporting import CannotExport, OffsetLine, csv_lines, json_lines
+from kcoord.admin.offsets.exporting import CannotExport, csv_lines, json_lines
 from kcoord.admin.offsets.importing import of_groups, read_offsets, rename, targets
+from kcoord.admin.offsets.offset_lines import OffsetLine
+from kcoord.admin.record_marks import RecordMark
 from tests.admin.offsets.quoted_names import QUOTED
 
 SAMPLES = Path(__file__).parent.parent.parent.parent / "fixtures" / "offsets"
@@ -27,12 +30,21 @@ FULL = OffsetLine(
     committed=Committed(7, 2, "note\x00"),
     topic_id="Y2F0cyBhcmUgZ29vZCBwZQ",
     bounds=Bounds(5, 9),
-    timestamp=1_700_000_000_000,
+    cluster_id="c1",
+    group_state="Empty",
+    next_record=RecordMark(offset=8, timestamp=1_700_000_000_000, is_append_time=True, checksum="00c0ffee"),
 )
 
 _texts = st.text(st.characters(codec="utf-8"), min_size=1)
 _int32 = st.integers(0, 2**31 - 1)
 _int64 = st.integers(0, 2**63 - 1)
+_marks = st.none() | st.builds(
+    RecordMark,
+    offset=st.none() | _int64,
+    timestamp=st.none() | _int64,
+    is_append_time=st.booleans(),
+    checksum=st.none() | st.from_regex("[0-9a-f]{8}", fullmatch=True),
+)
 _lines = st.builds(
     OffsetLine,
     group=_texts,
@@ -42,7 +54,10 @@ _lines = st.builds(
     ),
     topic_id=st.none() | _texts,
     bounds=st.none() | st.builds(Bounds, _int64, _int64),
-    timestamp=st.none() | st.integers(-1, 2**63 - 1),
+    cluster_id=st.none() | _texts,
+    group_state=st.none() | _texts,
+    next_record=_marks,
+    last_record=_marks,
 )
 
 
@@ -68,6 +83,10 @@ def test_each_json_line_says_all_of_itself() -> None:
         "log_start": 5,
         "log_end": 9,
         "timestamp": 1_700_000_000_000,
+        "cluster_id": "c1",
+        "group_state": "Empty",
+        "next_record": {"offset": 8, "timestamp": 1_700_000_000_000, "append_time": True, "crc32c": "00c0ffee"},
+        "last_record": None,
     }
 
 
@@ -230,3 +249,30 @@ def test_the_samples_of_both_formats_are_the_same_offsets() -> None:
     assert diff(as_csv, of_groups(of_many, ["payments"])).differences == ()
     assert "".join(json_lines(as_json)) == read_text(SAMPLES / "payments.jsonl")
     assert "".join(csv_lines(as_csv, with_group=False)) + "\n" == read_text(SAMPLES / "payments.csv")
+
+
+def test_an_export_of_before_records_were_told_is_read_as_far_as_it_tells() -> None:
+    older = read_offsets(read_text(SAMPLES / "payments-older.jsonl"), "f")
+    newer = read_offsets(read_text(SAMPLES / "payments.jsonl"), "f")
+    assert diff(older, newer, exactly=True).differences == ()
+    assert [line.timestamp for line in older] == [line.timestamp for line in newer]
+    assert {(line.cluster_id, line.group_state, line.last_record) for line in older} == {(None, None, None)}
+    assert [line.next_record for line in older] == [
+        None if line.timestamp is None else RecordMark(timestamp=line.timestamp) for line in newer
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        ({"append_time": False, "crc32c": "xyz"}, "'xyz' is not a checksum of 8 hexadecimal digits"),
+        ({"append_time": False, "offset": "1"}, "'offset' is not a whole number"),
+        ({"append_time": 1}, "'append_time' is not true or false"),
+        ([], "is not an object"),
+    ],
+)
+def test_a_record_that_is_not_what_it_should_be_is_refused_with_its_line(mark: object, said: str) -> None:
+    fields = {"kcoord": "offsets/v1", "group": "g", "topic": "t", "partition": 0, "offset": 1, "next_record": mark}
+    with pytest.raises(BadDocument, match=re.escape(said)) as raised:
+        read_offsets(json.dumps(fields), "f")
+    assert str(raised.value).startswith("f:1: ")

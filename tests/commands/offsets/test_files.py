@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kcoord.admin.record_marks import checksum_of
 from tests.commands.offsets.telling import BEFORE, MINUTE, START, cells, undo_file
 from tests.integration.offsets_scene import OffsetsScene, kcoord
 
@@ -14,7 +15,7 @@ def test_an_export_has_all_that_is_known_and_comes_back(scene: OffsetsScene, gro
     run = scene.kcoord("export", group, "-f", "out.jsonl")
     assert (run.exit_code, run.stdout, run.stderr) == (0, "", "2 offsets of 1 group: out.jsonl\n")
     first, second = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
-    assert len(first.pop("topic_id")) == 22
+    assert len(first.pop("topic_id")) == len(first.pop("cluster_id")) == 22
     assert first == {
         "kcoord": "offsets/v1",
         "group": group,
@@ -26,6 +27,14 @@ def test_an_export_has_all_that_is_known_and_comes_back(scene: OffsetsScene, gro
         "log_start": 0,
         "log_end": 100,
         "timestamp": START + 50 * MINUTE,
+        "group_state": "Empty",
+        "next_record": {
+            "offset": 50,
+            "timestamp": START + 50 * MINUTE,
+            "append_time": False,
+            "crc32c": checksum_of(None, b"x"),
+        },
+        "last_record": None,
     }
     assert (second["partition"], second["log_start"], second["timestamp"]) == (1, 10, START + 60 * MINUTE)
 
@@ -127,7 +136,7 @@ def test_what_the_broker_refuses_of_a_change_is_told_by_partition(
     ]
     lines[1] |= {"offset": 17, "metadata": "x" * 5000}
     (folder / "in.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    run = scene.kcoord("import", "in.jsonl", "--execute")
+    run = scene.kcoord("import", "in.jsonl", "--accept-clamped-offsets", "--execute")
     assert run.exit_code == 1
     assert [row[2:7] for row in cells(run)[1:]] == [
         ["0", "50", "7", "7", "done"],

@@ -1,0 +1,130 @@
+"""Plans of changed offsets, and what came of them, as tables."""
+
+from collections.abc import Collection, Sequence
+
+from kcoord.admin.durations import say_duration
+from kcoord.admin.offsets.applying import Applied, Fate
+from kcoord.admin.offsets.plans import Change, Effect, GroupPlan, Plan, Risk, Verb
+from kcoord.admin.offsets.risks import unaccepted
+from kcoord.admin.record_marks import RecordMark
+from kcoord.admin.saying import say_count
+from kcoord.admin.times import utc_text
+
+from .output import Cell, Column, Table
+
+_FIRST_COLUMNS = [
+    Column("GROUP"),
+    Column("TOPIC"),
+    Column("PARTITION", align="right"),
+    Column("OLD", align="right"),
+    Column("NEW", align="right"),
+]
+
+
+def plan_table(plan: Plan, withheld: Sequence[GroupPlan] = ()) -> Table:
+    """Groups that are withheld stand behind those of the plan; EFFECT says that they are refused, and why."""
+    groups = [*plan.groups, *withheld]
+    refused = {group.group for group in withheld}
+    are_compared = any(any(_record_times(change)) for group in groups for change in group.changes)
+    has_records = are_compared or plan.verb in (Verb.COPY, Verb.IMPORT)
+    columns = [
+        *_FIRST_COLUMNS,
+        Column("DIFFERENCE", align="right", spare=True),  # OLD and NEW say it
+        *([Column(name, wide=not are_compared) for name in ("SOURCE-TIME", "TARGET-TIME")] if has_records else ()),
+        Column("EFFECT"),
+        Column("FLAGS"),
+        Column("REASON", wide=True),
+        Column("LOG-START", wide=True),
+        Column("LOG-END", wide=True),
+    ]
+    rows = [
+        (
+            *_first_cells(group.group, change),
+            _difference(change),
+            *(_record_times(change) if has_records else ()),
+            _refused_cell(change, plan) if group.group in refused else say_effect(change, exists=group.exists),
+            _flags(change),
+            _reasons(change),
+            change.bounds and change.bounds.start,
+            change.bounds and change.bounds.end,
+        )
+        for group in groups
+        for change in group.changes
+    ]
+    return Table(columns=columns, rows=rows)
+
+
+def _record_times(change: Change) -> tuple[str | None, str | None]:
+    """When the compared records were written, on both sides."""
+    if change.comparison is None:
+        return None, None
+    return _time(change.comparison.source), _time(change.comparison.target)
+
+
+def _time(mark: RecordMark | None) -> str | None:
+    return None if mark is None or mark.timestamp is None else utc_text(mark.timestamp)
+
+
+def _refused_cell(change: Change, plan: Plan) -> Cell:
+    return Cell(why_withheld(change, plan.accepted), style="bold red")
+
+
+def _first_cells(group: str, change: Change) -> tuple[str, str, int, int | None, int | None]:
+    old = change.old.offset if change.old else None
+    new = change.new.offset if change.new else None
+    return group, change.tp.topic, change.tp.partition, old, new
+
+
+def _difference(change: Change) -> Cell | None:
+    return None if change.difference is None else Cell(f"{change.difference:+d}", raw=change.difference)
+
+
+def say_effect(change: Change, *, exists: bool = True) -> str:
+    """`replays 1,200 records, 3h 12m`."""
+    if change.new is None:
+        return "forgets the offset"
+    if change.old is None:
+        lag = f", lag {max(change.bounds.end - change.new.offset, 0):,}" if change.bounds else ""
+        return f"{'first commit' if exists else 'creates the group'}{lag}"
+    if change.effect is Effect.NOTHING:
+        return "stays" if change.old.offset == change.new.offset else "moves over no records"
+    span = f", {say_duration((change.times.last - change.times.first) / 1000)}" if change.times else ""
+    return f"{change.effect} {say_count(change.records, 'record')}{span}"
+
+
+def applied_table(applied: Applied) -> Table:
+    columns = [
+        *_FIRST_COLUMNS,
+        Column("NOW", align="right"),
+        Column("RESULT"),
+        Column("EFFECT"),
+        Column("FLAGS"),
+        Column("REASON", wide=not applied.failed),
+    ]
+    rows = [
+        (
+            *_first_cells(outcome.group, outcome.change),
+            (outcome.now and outcome.now.offset) if outcome.was_read else "?",
+            Cell(outcome.fate.value, style="green" if outcome.fate is Fate.DONE else "bold red"),
+            say_effect(outcome.change) if outcome.fate is Fate.DONE else "",
+            _flags(outcome.change),
+            outcome.reason or _reasons(outcome.change),
+        )
+        for outcome in applied.outcomes
+    ]
+    return Table(columns=columns, rows=rows)
+
+
+def _flags(change: Change) -> Cell:
+    return Cell(", ".join(note.flag for note in change.notes), style="yellow")
+
+
+def _reasons(change: Change) -> str:
+    return "; ".join(note.reason for note in change.notes)
+
+
+def why_withheld(change: Change, accepted: Collection[Risk]) -> str:
+    risks = unaccepted(change, accepted)
+    if not risks:
+        return "not done, as other partitions of its group are refused"
+    return f"refused: {', '.join(risks)}"

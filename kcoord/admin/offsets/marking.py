@@ -1,0 +1,105 @@
+"""Reading the records that a committed offset lies between, on one cluster: all positions together, in few requests.
+
+The next record is the first one at the offset or after it. The record before is found by looking back from the offset:
+markers of transactions are no records, and compaction leaves gaps, so the offset before may have none.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Final, NamedTuple
+
+from kcoord.admin.live import LiveCluster
+from kcoord.admin.model import Answers, Bounds, Position, Refusal, TopicPartition
+from kcoord.admin.offsets.offset_lines import OffsetLine
+from kcoord.admin.record_marks import RecordMark
+
+LOOK_BACK: Final = 16
+"""So many offsets before a position are searched for the record before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """The next records and the records before, by position; a position that has none there is in neither.
+
+    Of partitions in `unread` nothing is known, as `refused` tells.
+    """
+
+    next: Mapping[Position, RecordMark]
+    last: Mapping[Position, RecordMark]
+    unread: frozenset[TopicPartition] = frozenset()
+    refused: tuple[Refusal, ...] = ()
+
+
+def mark_lines(
+    cluster: LiveCluster, lines: Collection[OffsetLine]
+) -> tuple[tuple[OffsetLine, ...], tuple[Refusal, ...]]:
+    """Lines with their next records or, where there is none, the records before; and what could not be read."""
+    bounds = {line.tp: line.bounds for line in lines if line.bounds is not None}
+    positions = {(line.tp, line.committed.offset) for line in lines if line.bounds is not None}
+    at_end = {(tp, at) for tp, at in positions if at >= bounds[tp].end}
+    marks = read_marks(cluster, bounds, next_at=positions - at_end, last_before=at_end)
+    only_markers = {(tp, at) for tp, at in positions - at_end - marks.next.keys() if tp not in marks.unread}
+    others = read_marks(cluster, bounds, next_at=(), last_before=only_markers)
+    last = {**marks.last, **others.last}
+    marked = tuple(
+        replace(line, next_record=marks.next.get(position), last_record=last.get(position))
+        for line in lines
+        for position in [(line.tp, line.committed.offset)]
+    )
+    return marked, tuple(dict.fromkeys((*marks.refused, *others.refused)))
+
+
+def read_marks(
+    cluster: LiveCluster,
+    bounds: Mapping[TopicPartition, Bounds],
+    *,
+    next_at: Collection[Position],
+    last_before: Collection[Position],
+) -> Marks:
+    """The next record at some positions, and the record before some. Positions beyond the end of a log have neither;
+    before its start, the next record is the log's first."""
+    firsts = {(tp, at): (tp, max(at, bounds[tp].start)) for tp, at in next_at if tp in bounds and at < bounds[tp].end}
+    within = [(tp, at) for tp, at in last_before if tp in bounds and bounds[tp].start < at <= bounds[tp].end]
+    near = {(tp, at): [(tp, at - 1)] for tp, at in within}
+    asked = _read(cluster, [*firsts.values(), *chain.from_iterable(near.values())])
+    last = _last(near, asked.found)
+    far = {(tp, at): _probes(tp, at, bounds[tp]) for tp, at in near.keys() - last.keys() if tp not in asked.unread}
+    again = _read(cluster, list(chain.from_iterable(far.values())))
+    return Marks(
+        next={position: asked.found[first] for position, first in firsts.items() if first in asked.found},
+        last={**last, **_last(far, again.found)},
+        unread=asked.unread | again.unread,
+        refused=tuple(dict.fromkeys((*asked.refused, *again.refused))),
+    )
+
+
+def _probes(tp: TopicPartition, at: int, bounds: Bounds) -> list[Position]:
+    return [(tp, offset) for offset in range(max(bounds.start, at - LOOK_BACK), min(at, bounds.end))]
+
+
+def _last(
+    probes: Mapping[Position, Iterable[Position]], found: Mapping[Position, RecordMark]
+) -> dict[Position, RecordMark]:
+    """Of the records that were found from each probe on, the last one that lies before the position."""
+    last = {}
+    for position, own in probes.items():
+        before = [found[one] for one in own if one in found and (found[one].offset or 0) < position[1]]
+        if before:
+            last[position] = before[-1]
+    return last
+
+
+class _Read(NamedTuple):
+    found: Mapping[Position, RecordMark]
+    unread: frozenset[TopicPartition]
+    refused: tuple[Refusal, ...]
+
+
+def _read(cluster: LiveCluster, positions: Collection[Position]) -> _Read:
+    """A partition is unread if it or its topic was refused and it told nothing: else it has no record there."""
+    answers: Answers[Position, RecordMark] = cluster.record_marks(set(positions)) if positions else Answers(found={})
+    refused = {refusal.what for refusal in answers.refused}
+    silent = {tp for tp, at in positions if (tp, at) not in answers.found}
+    unread = frozenset(tp for tp in silent if f"topic {tp.topic}" in refused or f"partition {tp}" in refused)
+    return _Read(answers.found, unread, answers.refused)

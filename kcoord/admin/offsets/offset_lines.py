@@ -1,0 +1,30 @@
+"""One committed offset as a line of a file, with what tells which log it was committed for."""
+
+from dataclasses import dataclass
+
+from kcoord.admin.model import Bounds, Committed, TopicPartition
+from kcoord.admin.record_marks import RecordMark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetLine:
+    """One committed offset. What a file does not tell is None.
+
+    `next_record` is the first record at the offset or after it; `last_record` is the one before, which is read only
+    where there is no next one, as of a group that has read everything.
+    """
+
+    group: str
+    tp: TopicPartition
+    committed: Committed
+    topic_id: str | None = None
+    bounds: Bounds | None = None
+    cluster_id: str | None = None
+    group_state: str | None = None
+    next_record: RecordMark | None = None
+    last_record: RecordMark | None = None
+
+    @property
+    def timestamp(self) -> int | None:
+        """The time of the next record."""
+        return self.next_record.timestamp if self.next_record else None

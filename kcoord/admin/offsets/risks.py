@@ -1,0 +1,176 @@
+"""What may go wrong when offsets are committed for another log than they come from: records compared, risks named.
+
+An offset that goes back to the very same log needs no comparison. Of a line that does not tell which log it comes from,
+as kafka-consumer-groups' CSV, nothing can be compared: that is flagged and said, and is no risk by itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from kcoord.admin.live import LiveCluster
+from kcoord.admin.model import Position, TopicPartition
+from kcoord.admin.offsets.comparing import Origin, TargetRecords, compare, origin_of, unread
+from kcoord.admin.offsets.marking import Marks, read_marks
+from kcoord.admin.offsets.offset_lines import OffsetLine
+from kcoord.admin.offsets.plans import Change, Comparison, Flag, GroupPlan, Note, Risk, Verb, Verdict
+from kcoord.admin.offsets.resetting import ToListed
+from kcoord.admin.offsets.world import WITHOUT_MEMBERS
+from kcoord.admin.saying import say_partitions, say_some
+
+_CLAMPED = (Flag.CLAMPED_TO_START, Flag.CLAMPED_TO_END)
+_SHOWN = 3
+
+
+def with_risks(
+    cluster: LiveCluster, groups: Collection[GroupPlan], listed: Mapping[str, ToListed], verb: Verb
+) -> tuple[GroupPlan, ...]:
+    """Changes with their records compared and their risks named. Records are read only where the logs may differ."""
+    cluster_id = cluster.cluster_id()
+    pairs = [
+        (change, line)
+        for group in groups
+        for change in group.changes
+        for line in [listed[group.group].lines.get(change.tp)]
+        if line is not None and origin_of(line, cluster_id=cluster_id, topic_id=change.topic_id) is not Origin.SAME_LOG
+    ]
+    marks = _read_target(cluster, pairs)
+
+    def judged(group: str, change: Change) -> Change:
+        line = listed[group].lines.get(change.tp)
+        if line is None:
+            return change
+        origin = origin_of(line, cluster_id=cluster_id, topic_id=change.topic_id)
+        comparison = None if origin is Origin.SAME_LOG else _compared(change, line, marks)
+        return add_risks(replace(change, comparison=comparison), line, origin, verb)
+
+    return tuple(
+        replace(group, changes=tuple(judged(group.group, change) for change in group.changes)) for group in groups
+    )
+
+
+def _read_target(cluster: LiveCluster, pairs: Iterable[tuple[Change, OffsetLine]]) -> Marks:
+    bounds, next_at, last_before = {}, set[Position](), set[Position]()
+    for change, line in pairs:
+        if change.new is None or change.bounds is None:
+            continue
+        bounds[change.tp] = change.bounds
+        if line.next_record is not None:
+            next_at.add((change.tp, change.new.offset))
+            if change.new.offset == change.bounds.end:
+                last_before.add((change.tp, change.new.offset))
+            if (aligned := _aligned(change, line)) is not None:
+                next_at.add((change.tp, aligned))
+        elif line.last_record is not None:
+            last_before.add((change.tp, change.new.offset))
+    return read_marks(cluster, bounds, next_at=next_at, last_before=last_before)
+
+
+def _aligned(change: Change, line: OffsetLine) -> int | None:
+    """The offset of the source's next record, if that lies behind a gap; a clamped offset has nothing to align with."""
+    assert change.new is not None
+    offset = line.next_record.offset if line.next_record else None
+    return offset if offset is not None and change.new.offset == line.committed.offset < offset else None
+
+
+def _compared(change: Change, line: OffsetLine, marks: Marks) -> Comparison | None:
+    if change.new is None or change.bounds is None:
+        return None
+    if change.tp in marks.unread:
+        return unread(line, _why_unread(change, marks))
+    at, aligned = change.new.offset, _aligned(change, line)
+    target = TargetRecords(
+        next=marks.next.get((change.tp, at)),
+        last=marks.last.get((change.tp, at)),
+        aligned=marks.next.get((change.tp, aligned)) if aligned is not None else None,
+    )
+    return compare(line, at=at, bounds=change.bounds, target=target)
+
+
+def _why_unread(change: Change, marks: Marks) -> str:
+    about = (f"topic {change.tp.topic}", f"partition {change.tp}")
+    return "; ".join(str(refusal) for refusal in marks.refused if refusal.what in about)
+
+
+# Decisions
+
+
+def add_risks(change: Change, line: OffsetLine, origin: Origin, verb: Verb) -> Change:
+    """The change with its risks, and with flags that name them."""
+    notes, risks = list(change.notes), []
+    has_members = line.group_state is not None and line.group_state not in WITHOUT_MEMBERS
+    if has_members and (verb is Verb.COPY or origin is Origin.OTHER_LOG):
+        reason = f"the group is {line.group_state} where the offset comes from: its members go on from there"
+        notes.append(Note(Flag.SOURCE_HAS_MEMBERS, reason))
+        risks.append(Risk.SOURCE_MEMBERS)
+    comparison = change.comparison
+    if comparison is not None and (flag := _flag_of(comparison)):
+        notes.append(Note(flag, comparison.reason))
+        if flag is Flag.DIFFERENT_RECORDS:
+            risks.append(Risk.DIFFERENT_RECORDS)
+        elif flag is Flag.RECORDS_NOT_COMPARED and origin is Origin.OTHER_LOG:
+            risks.append(Risk.UNCOMPARED_RECORDS)
+    if any(note.flag in _CLAMPED for note in notes) and not _may_be_clamped(origin, verb):
+        risks.append(Risk.CLAMPED_OFFSETS)
+    return replace(change, notes=tuple(notes), risks=tuple(risks))
+
+
+def _flag_of(comparison: Comparison) -> Flag | None:
+    match comparison.verdict:
+        case Verdict.DIFFERENT:
+            return Flag.DIFFERENT_RECORDS
+        case Verdict.UNKNOWN:
+            return Flag.RECORDS_NOT_COMPARED
+        case Verdict.SAME:
+            is_partial = bool(comparison.reason) and comparison.target is not None
+            return Flag.PARTLY_COMPARED if is_partial else None
+
+
+def _may_be_clamped(origin: Origin, verb: Verb) -> bool:
+    """Offsets that fell out of their own log have nowhere else to go; `reset --from-file` does as Kafka's tool does."""
+    return origin is Origin.SAME_LOG or (origin is Origin.UNKNOWN_LOG and verb is Verb.RESET)
+
+
+def unaccepted(change: Change, accepted: Collection[Risk]) -> tuple[Risk, ...]:
+    return tuple(risk for risk in change.risks if risk not in accepted)
+
+
+def why_refused(group: GroupPlan, accepted: Collection[Risk]) -> str | None:
+    """In words, why a group is left alone as a whole; None if no risk of it is left that was not accepted."""
+    open_risks = {risk: None for change in group.changes for risk in unaccepted(change, accepted)}
+    if not open_risks:
+        return None
+    reasons: dict[str, list[TopicPartition]] = defaultdict(list)
+    for change in group.changes:
+        for risk in unaccepted(change, accepted):
+            if risk is not Risk.SOURCE_MEMBERS:
+                reasons[_reason(change, risk)].append(change.tp)
+    lines = [f"{say_partitions(partitions)}: {reason}" for reason, partitions in reasons.items()]
+    if Risk.SOURCE_MEMBERS in open_risks:
+        lines.insert(0, "it has members where its offsets come from, which go on from there: stop them first")
+    options = " ".join(risk.option for risk in open_risks)
+    why = "; ".join(say_some(lines, limit=_SHOWN))
+    return f"nothing of it is changed, since {why}. If that is meant, say {options}"
+
+
+def _reason(change: Change, risk: Risk) -> str:
+    if risk is Risk.CLAMPED_OFFSETS:
+        return next(note.reason for note in change.notes if note.flag in _CLAMPED)
+    return change.comparison.reason if change.comparison else ""
+
+
+def say_uncompared(groups: Iterable[GroupPlan]) -> tuple[str, ...]:
+    """A warning if records were not compared although nothing is refused for it."""
+    changes = [
+        change
+        for group in groups
+        for change in group.changes
+        if any(note.flag is Flag.RECORDS_NOT_COMPARED for note in change.notes)
+        and Risk.UNCOMPARED_RECORDS not in change.risks
+    ]
+    if not changes:
+        return ()
+    return (
+        "the records at these offsets were not compared, as it is not told which cluster and records they come from: "
+        "in another cluster the same offset may be another record",
+    )
