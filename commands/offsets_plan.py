@@ -109,7 +109,8 @@ def do(
     show(ctx, "offsets-applied", lambda: _applied_document(plan, applied), lambda: [applied_table(applied)])
     done = len(applied.outcomes) - len(applied.failed)
     of_all = f" of {len(applied.outcomes):,}" if applied.failed else ""
-    talk(f"{done:,}{of_all} {'partition was' if done == 1 else 'partitions were'} changed.")
+    thing = "partition" if len(applied.outcomes) == 1 else "partitions"
+    talk(f"{done:,}{of_all} {thing} {'was' if done == 1 else 'were'} changed.")
     if applied.undo_path is None:
         talk(UNDO_FILE_REMOVED)
     else:

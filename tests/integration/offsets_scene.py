@@ -64,7 +64,19 @@ class OffsetsScene:
         """Whose records are kept however old they are."""
         topic = NewTopic(name, partitions, 1, config={"retention.ms": "-1"})
         self._admin.create_topics([topic])[name].result(DEADLINE)
+        self.wait_for_topic(name)
+
+    def wait_for_topic(self, name: str) -> None:
         self._wait(lambda: name in self._admin.list_topics(timeout=DEADLINE).topics)
+
+    def wait_for_end(self, topic: str, partition: int, end: int) -> None:
+        """A transaction's marker comes after the client has been told that it has ended."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "ends", "log_level": 0})
+        tp = KafkaPartition(topic, partition)
+        try:
+            self._wait(lambda: consumer.get_watermark_offsets(tp, DEADLINE) == (0, end))
+        finally:
+            consumer.close()
 
     def delete_topic(self, name: str) -> None:
         self._admin.delete_topics([name])[name].result(DEADLINE)
