@@ -1,10 +1,11 @@
 """Plans of changed offsets, and what came of them, as tables."""
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from kcoord.admin.durations import say_duration
 from kcoord.admin.offsets.applying import Applied, Fate
-from kcoord.admin.offsets.plans import Change, Effect, GroupPlan, Plan, Risk, Verb
+from kcoord.admin.offsets.plans import Change, Effect, GroupPlan, Plan, Risk, Verb, Verdict
 from kcoord.admin.offsets.risks import unaccepted
 from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.saying import say_count
@@ -20,6 +21,8 @@ _FIRST_COLUMNS = [
     Column("NEW", align="right"),
 ]
 
+_RECORD_TIMES: Final = ("SOURCE-TIME", "TARGET-TIME")
+
 
 def plan_table(plan: Plan, withheld: Sequence[GroupPlan] = ()) -> Table:
     """Groups that are withheld stand behind those of the plan; EFFECT says that they are refused, and why."""
@@ -30,7 +33,7 @@ def plan_table(plan: Plan, withheld: Sequence[GroupPlan] = ()) -> Table:
     columns = [
         *_FIRST_COLUMNS,
         Column("DIFFERENCE", align="right", spare=True),  # OLD and NEW say it
-        *([Column(name, wide=not are_compared) for name in ("SOURCE-TIME", "TARGET-TIME")] if has_records else ()),
+        *([Column(name, wide=not are_compared) for name in _RECORD_TIMES] if has_records else ()),
         Column("EFFECT"),
         Column("FLAGS"),
         Column("REASON", wide=True),
@@ -54,15 +57,20 @@ def plan_table(plan: Plan, withheld: Sequence[GroupPlan] = ()) -> Table:
     return Table(columns=columns, rows=rows)
 
 
-def _record_times(change: Change) -> tuple[str | None, str | None]:
+def _record_times(change: Change) -> tuple[Cell | None, Cell | None]:
     """When the compared records were written, on both sides."""
     if change.comparison is None:
         return None, None
-    return _time(change.comparison.source), _time(change.comparison.target)
+    style = "bold red" if change.comparison.verdict is Verdict.DIFFERENT else ""
+    return _time(change.comparison.source, style), _time(change.comparison.target, style)
 
 
-def _time(mark: RecordMark | None) -> str | None:
-    return None if mark is None or mark.timestamp is None else utc_text(mark.timestamp)
+def _time(mark: RecordMark | None, style: str) -> Cell | None:
+    """With a blank, at which narrow screens fold it; CSV has ISO 8601."""
+    if mark is None or mark.timestamp is None:
+        return None
+    text = utc_text(mark.timestamp)
+    return Cell(text.replace("T", " "), style=style, raw=text)
 
 
 def _refused_cell(change: Change, plan: Plan) -> Cell:
@@ -93,6 +101,7 @@ def say_effect(change: Change, *, exists: bool = True) -> str:
 
 
 def applied_table(applied: Applied) -> Table:
+    are_compared = any(any(_record_times(outcome.change)) for outcome in applied.outcomes)
     columns = [
         *_FIRST_COLUMNS,
         Column("NOW", align="right"),
@@ -100,6 +109,7 @@ def applied_table(applied: Applied) -> Table:
         Column("EFFECT"),
         Column("FLAGS"),
         Column("REASON", wide=not applied.failed),
+        *([Column(name, wide=True) for name in _RECORD_TIMES] if are_compared else ()),
     ]
     rows = [
         (
@@ -109,6 +119,7 @@ def applied_table(applied: Applied) -> Table:
             say_effect(outcome.change) if outcome.fate is Fate.DONE else "",
             _flags(outcome.change),
             outcome.reason or _reasons(outcome.change),
+            *(_record_times(outcome.change) if are_compared else ()),
         )
         for outcome in applied.outcomes
     ]

@@ -105,10 +105,13 @@ def _migrator(shell: TourShell, address: str) -> Iterator[Event]:
     new, _ = yield from _serve(shell)
     yield Remark(text="Records are mirrored with their times; a topic there has another id, hence --ignore-topic-ids.")
     yield from shell.run(f"{_CLIENT} mirror {address} {new} {_TOPIC}")
+    yield Remark(
+        text="The record at each offset is compared on both sides: if the mirror lacks records, the group is refused."
+    )
     copy = f"kcoord offsets copy --from {address} --to {new} --group {_GROUP} --ignore-topic-ids"
     yield from shell.run(copy)
     yield from shell.run(f"{copy} --execute")
-    yield Remark(text="The proof: exit code 0, the same offsets on both.")
+    yield Remark(text="Exit code 0: the same offsets on both, at records that were found to be the same.")
     yield from shell.run(f"kcoord offsets diff broker:{address} broker:{new} --group {_GROUP}")
     yield from shell.run(f"kcoord groups describe {_GROUP} -b {new}")
 

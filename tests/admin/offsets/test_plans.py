@@ -12,8 +12,21 @@ from kcoord.admin.model import Bounds, Committed, Group, GroupType, Member, Node
 from kcoord.admin.offsets.checking import WorldChanged, differences
 from kcoord.admin.offsets.documents import BadDocument
 from kcoord.admin.offsets.plan_files import plan_document, read_plan, write_plan
-from kcoord.admin.offsets.plans import Change, Effect, Flag, GroupPlan, Note, Plan, RecordTimes, Verb
+from kcoord.admin.offsets.plans import (
+    Change,
+    Comparison,
+    Effect,
+    Flag,
+    GroupPlan,
+    Note,
+    Plan,
+    RecordTimes,
+    Risk,
+    Verb,
+    Verdict,
+)
 from kcoord.admin.offsets.world import GroupNow, Groups, Logs
+from kcoord.admin.record_marks import RecordMark
 from kcoord.errors import ErrorCode
 
 TP = TopicPartition("orders", 0)
@@ -69,6 +82,13 @@ PLAN = Plan(
                     change(50, 10),
                     notes=(Note(Flag.CLAMPED_TO_START, "5 is before the start"),),
                     times=RecordTimes(1_700_000_000_000, 1_700_000_060_000),
+                    comparison=Comparison(
+                        verdict=Verdict.DIFFERENT,
+                        reason="another time",
+                        source=RecordMark(offset=5, timestamp=7, checksum="00000001"),
+                        target=RecordMark(offset=10, is_append_time=True),
+                    ),
+                    risks=(Risk.DIFFERENT_RECORDS, Risk.CLAMPED_OFFSETS),
                 ),
                 replace(change(None, 0, bounds=None), tp=TopicPartition("gone", 3), topic_id=None),
                 replace(change(50, None), tp=TopicPartition("orders", 1)),
@@ -76,6 +96,7 @@ PLAN = Plan(
         ),
         GroupPlan(group="new", exists=False, changes=(change(None, 10),)),
     ),
+    accepted=(Risk.DIFFERENT_RECORDS, Risk.CLAMPED_OFFSETS),
 )
 
 
@@ -142,6 +163,10 @@ _CHANGE = ("groups", 0, "partitions", 0)
         ((*_CHANGE, "new", "leader_epoch"), -2, "-2 is not a leader epoch"),
         ((*_CHANGE, "new", "metadata"), "\ud800", "half a character"),
         ((*_CHANGE, "flags", 0, "flag"), "odd", "flag 'odd' is none of"),
+        ((*_CHANGE, "comparison", "verdict"), "fine", "verdict 'fine' is none of same, different, unknown"),
+        ((*_CHANGE, "risks"), "none", "'risks' is not a list of texts"),
+        ((*_CHANGE, "risks", 0), "rain", "risks 'rain' is none of different-records"),
+        (("accepted",), ["clamped-offsets"], "orders-0: the risk 'different-records' was not accepted when the plan"),
     ],
 )
 def test_a_plan_that_was_tampered_with_is_refused_and_the_place_is_named(
@@ -152,6 +177,16 @@ def test_a_plan_that_was_tampered_with_is_refused_and_the_place_is_named(
     with pytest.raises(BadDocument, match=said) as refused:
         read_plan(path)
     assert str(refused.value).startswith(str(path))
+
+
+def test_a_plan_of_before_records_were_compared_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    plan = replace(PLAN, groups=PLAN.groups[1:], accepted=())
+    document = _without({"kcoord": "reset-plan/v1", **plan_document(plan)}, "accepted")
+    for name in ("comparison", "risks"):
+        _without(document, *_CHANGE, name)
+    path.write_text(json.dumps(document))
+    assert read_plan(path) == plan
 
 
 def test_a_field_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_both_times_stand_in_the_table_and_in_csv(mirrored: MirroredScene, trans
 
     header, row = transfer(group).stdout.splitlines()
     assert re.search(r" SOURCE-TIME +TARGET-TIME +", header)
-    assert row.count("2023-11-14T22:16:20.000Z") == 2
+    assert row.count("2023-11-14 22:16:20.000Z") == 2
     (as_csv,) = csv.DictReader(io.StringIO(transfer(group, "-o", "csv").stdout))
     assert as_csv["source_time"] == as_csv["target_time"] == "2023-11-14T22:16:20.000Z"
 
@@ -332,7 +332,7 @@ def test_a_saved_plan_keeps_what_was_accepted_and_has_nothing_of_what_was_refuse
     assert saved.exit_code == 0, saved.stderr
     assert json.loads((folder / "move.json").read_text())["accepted"] == ["different-records"]
     shown = mirrored.target.kcoord("apply", "move.json")
-    assert (shown.exit_code, shown.stdout.count("2023-11-14T22:")) == (0, 2), "both times are shown again"
+    assert (shown.exit_code, shown.stdout.count("2023-11-14 22:")) == (0, 2), "both times are shown again"
     assert mirrored.target.kcoord("apply", "move.json", "--execute").exit_code == 0
     assert mirrored.target.offsets(group) == {(mirrored.topic, 0): 10}
 
