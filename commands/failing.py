@@ -74,8 +74,14 @@ def end_by_broken_pipe() -> int:
     return 128 + signal.SIGPIPE  # not reached, unless the signal is blocked
 
 
-def end_by_interrupt() -> int:
-    """130, as shells say of what was ended by Ctrl-C; the line that the terminal put ^C on is ended too."""
+def end_by_interrupt(interrupt: KeyboardInterrupt) -> int:
+    """130, as shells say of what was ended by Ctrl-C; the line that the terminal put ^C on is ended too.
+
+    An interrupt that has an exit code of its own has been told of already.
+    """
+    told = getattr(interrupt, "exit_code", None)
+    if isinstance(told, int):
+        return told
     if sys.stderr.isatty():
         click.echo(err=True)
     return 130

@@ -1,6 +1,7 @@
 """`kcoord groups delete`."""
 
 import sys
+from collections import defaultdict
 from datetime import UTC, datetime
 from shlex import quote
 from typing import Any
@@ -15,6 +16,7 @@ from .connection_options import as_given, connection_options
 from .group_choice import Choice, group_choice
 from .group_documents import heading, refusals
 from .group_tables import state_cell
+from .interrupting import Tally, format_interruption
 from .offsets_options import Doing, doing_options, offsets_connection
 from .offsets_plan import UNDO_FILE_REMOVED, tell_undo_file
 from .output import Cell, Column, Table, output_options, show, talk
@@ -45,8 +47,12 @@ def delete_groups(ctx: click.Context, choice: Choice, doing: Doing) -> None:
             _show_plan(ctx, plan)
             end_with(refused)
             sys.exit(1 if any(deletion.why_not for deletion in plan.deletions) else 0)
-        deleted = delete(cluster, plan, undo=doing.undo, now=datetime.now(UTC), wrote=tell_undo_file)
+        deleted = delete(
+            cluster, plan, undo=doing.undo, now=datetime.now(UTC), wrote=tell_undo_file, stop=doing.interrupts
+        )
     _show_outcome(ctx, plan, deleted)
+    if doing.interrupts.exit_code is not None:
+        sys.exit(doing.interrupts.exit_code)
     end_with(refused)
     sys.exit(1 if deleted.failed else 0)
 
@@ -89,11 +95,27 @@ def _show_outcome(ctx: click.Context, plan: DeletionPlan, deleted: Deleted) -> N
         },
         lambda: [_table([(each, outcome(each)) for each in plan.deletions])],
     )
-    talk(f"{len(deleted.outcomes) - len(deleted.failed):,} of {len(deleted.outcomes):,} deleted.")
+    for line in _outcome_lines(deleted):
+        talk(line)
     if deleted.has_removed_undo:
         talk(UNDO_FILE_REMOVED)
     if deleted.undo_path is not None:
         talk(f"To bring the offsets back: kcoord offsets undo {quote(str(deleted.undo_path))} --execute{as_given(ctx)}")
+
+
+def _outcome_lines(deleted: Deleted) -> list[str]:
+    if not deleted.was_stopped:
+        return [f"{len(deleted.outcomes) - len(deleted.failed):,} of {len(deleted.outcomes):,} deleted."]
+    names: dict[Fate, list[str]] = defaultdict(list)
+    for name, outcome in deleted.outcomes.items():
+        names[outcome.fate].append(name)
+    tally = Tally(
+        done=len(names[Fate.DELETED]),
+        refused=len(names[Fate.KEPT]),
+        untried=len(names[Fate.NOT_TRIED]),
+        uncertain=names[Fate.UNKNOWN],
+    )
+    return format_interruption(tally, noun="group", verb="deleted")
 
 
 def _table(rows: list[tuple[Deletion, Cell]]) -> Table:

@@ -1,19 +1,23 @@
 """`kcoord groups remove-member`."""
 
+import sys
 from collections.abc import Collection, Mapping
+from shlex import quote
 
 import click
 
 from kcoord.admin.live import LiveCluster
 from kcoord.admin.model import Group, LeavingMember, Member
 from kcoord.admin.opening import open_cluster
-from kcoord.admin.removing import NotAMember, chosen_members, leaving
+from kcoord.admin.removing import NotAMember, Removed, chosen_members, leaving, remove
+from kcoord.admin.saying import say_member
 from kcoord.errors import ErrorCode
 
 from .completing import complete_groups
 from .connection_options import connection, connection_options
 from .group_documents import member_document, refusals
 from .group_tables import members_table
+from .interrupting import Interrupts, Tally, format_interruption
 from .output import Cell, Column, Table, output_options, show, talk
 from .seeing import end_with
 
@@ -49,7 +53,7 @@ def remove_member(
     """
     if not (member_ids or instance_ids or everyone):
         raise click.UsageError("say which: --member-id, --instance-id or --all-members")
-    with open_cluster(connection(ctx)) as cluster:
+    with Interrupts() as interrupts, open_cluster(connection(ctx)) as cluster:
         described = cluster.describe_groups([group_name])
         end_with(described.refused)
         group = described.found[group_name]
@@ -58,7 +62,7 @@ def remove_member(
         except NotAMember as error:
             raise click.ClickException(str(error)) from None
         if execute:
-            _remove(ctx, cluster, group, members, reason)
+            _remove(ctx, cluster, group, members, reason, interrupts)
         else:
             _show_plan(ctx, group, members)
 
@@ -73,37 +77,63 @@ def _show_plan(ctx: click.Context, group: Group, members: Collection[Member]) ->
     talk("Nothing was changed: add --execute to do it.")
 
 
-def _remove(ctx: click.Context, cluster: LiveCluster, group: Group, members: Collection[Member], reason: str) -> None:
+def _remove(
+    ctx: click.Context,
+    cluster: LiveCluster,
+    group: Group,
+    members: Collection[Member],
+    reason: str,
+    interrupts: Interrupts,
+) -> None:
     going = {leaving(member): member for member in members}
-    answers = cluster.remove_members(group.name, list(going), reason=reason)
+    removed = remove(cluster, group.name, list(going), reason=reason, stop=interrupts)
     show(
         ctx,
         "groups-remove-member",
         lambda: {
             "group": group.name,
             "executed": True,
-            "members": [
-                {**member_document(member), "error": _error(answers.found[each])} for each, member in going.items()
-            ],
-            "refused": refusals(answers.refused),
+            "members": [{**member_document(member), "error": _error(each, removed)} for each, member in going.items()],
+            "refused": refusals(removed.refused),
         },
-        lambda: [_outcome_table(going, answers.found)],
+        lambda: [_outcome_table(going, removed)],
     )
-    end_with(answers.refused)
+    if removed.was_stopped:
+        _tell_interruption(group, going, removed)
+        sys.exit(interrupts.exit_code)
+    end_with(removed.refused)
 
 
-def _outcome_table(going: Mapping[LeavingMember, Member], errors: Mapping[LeavingMember, ErrorCode]) -> Table:
+def _tell_interruption(group: Group, going: Mapping[LeavingMember, Member], removed: Removed) -> None:
+    done = [each for each, error in removed.errors.items() if error is ErrorCode.none]
+    uncertain = [say_member(going[each]) for each in removed.begun if each not in removed.errors]
+    tally = Tally(
+        done=len(done),
+        refused=len(removed.errors) - len(done),
+        untried=len(going) - len(removed.begun),
+        uncertain=uncertain,
+    )
+    for line in format_interruption(tally, noun="member", verb="removed"):
+        talk(line)
+    talk(f"Who is a member now: kcoord groups describe {quote(group.name)} --members. Removing cannot be undone.")
+
+
+def _outcome_table(going: Mapping[LeavingMember, Member], removed: Removed) -> Table:
     columns = (Column("CLIENT-ID"), Column("HOST"), Column("MEMBER-ID"), Column("INSTANCE-ID"), Column("OUTCOME"))
     rows = [
-        (member.client_id, member.host, member.member_id, member.instance_id, _outcome(errors[each]))
+        (member.client_id, member.host, member.member_id, member.instance_id, _outcome(_error(each, removed)))
         for each, member in going.items()
     ]
     return Table(columns=columns, rows=rows)
 
 
-def _outcome(error: ErrorCode) -> Cell:
-    return Cell("removed", "green") if error is ErrorCode.none else Cell(error.name.upper(), "red")
+def _outcome(error: str | None) -> Cell:
+    return Cell("removed", "green") if error is None else Cell(error, "red")
 
 
-def _error(error: ErrorCode) -> str | None:
+def _error(member: LeavingMember, removed: Removed) -> str | None:
+    """Why a member is not removed, or not known to be; None if it is."""
+    if member not in removed.errors:
+        return "UNKNOWN" if member in removed.begun else "NOT_TRIED"
+    error = removed.errors[member]
     return None if error is ErrorCode.none else error.name.upper()

@@ -114,8 +114,8 @@ def _run(arguments: list[str], wants_debug: bool) -> int:
     except click.Abort:
         talk("kcoord: aborted")
         return 1
-    except KeyboardInterrupt:
-        return end_by_interrupt()
+    except KeyboardInterrupt as interrupt:
+        return end_by_interrupt(interrupt)
     except BrokenPipeError as error:
         return end_by_broken_pipe() if is_unread(sys.stdout, sys.stderr) else _fail(error, wants_debug, 1)
     except Exception as error:

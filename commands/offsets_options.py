@@ -14,6 +14,7 @@ from kcoord.admin.offsets.undoing import UndoPlace
 
 from .completing import complete_topics
 from .connection_options import connection
+from .interrupting import Interrupts
 from .output import talk
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ Command = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doing:
-    """Whether a plan is done, where it is saved, and where the undo file goes."""
+    """Whether a plan is done, where it is saved, where the undo file goes, and who may stop it on the way."""
 
     executes: bool
     undo: UndoPlace
+    interrupts: Interrupts
     plan_path: Path | None = None
     overwrites_plan: bool = False
 
@@ -44,7 +46,8 @@ def doing_options(command: Command) -> Command:
         if undo_path and undo_folder:
             raise click.UsageError("--undo names the file and --undo-dir its folder: give one of them")
         undo = UndoPlace(path=undo_path, folder=undo_folder or Path())
-        return command(*args, doing=Doing(executes=executes, undo=undo), **others)
+        with Interrupts() as interrupts:
+            return command(*args, doing=Doing(executes=executes, undo=undo, interrupts=interrupts), **others)
 
     for option in (
         click.option(

@@ -1,6 +1,7 @@
 """What changing verbs of `kcoord offsets` do with a plan: show it, save it, do it if told to, tell what came of it."""
 
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from kcoord.admin.offsets.plans import Effect, GroupPlan, Plan
 from kcoord.admin.saying import say_count
 
 from .connection_options import as_given
+from .interrupting import Tally, format_interruption
 from .offsets_options import Doing
 from .offsets_plan_tables import applied_table, plan_table, why_withheld
 from .output import output_of, show, talk
@@ -99,7 +101,9 @@ def do(
 ) -> bool:
     """Apply the plan and show the outcome; True if any of it failed. Groups that are withheld are shown as refused."""
     try:
-        applied = apply(cluster, plan, undo=doing.undo, now=datetime.now(UTC), wrote=tell_undo_file)
+        applied = apply(
+            cluster, plan, undo=doing.undo, now=datetime.now(UTC), wrote=tell_undo_file, stop=doing.interrupts
+        )
     except WorldChanged as changed:
         tell_differences(changed)
         raise
@@ -107,15 +111,15 @@ def do(
         talk(f"kcoord: group {outcome.group!r}, {outcome.change.tp}: {outcome.reason}")
     applied = replace(applied, outcomes=(*applied.outcomes, *_left_alone(withheld, plan)))
     show(ctx, "offsets-applied", lambda: _applied_document(plan, applied), lambda: [applied_table(applied)])
-    done = len(applied.outcomes) - len(applied.failed)
-    of_all = f" of {len(applied.outcomes):,}" if applied.failed else ""
-    thing = "partition" if len(applied.outcomes) == 1 else "partitions"
-    talk(f"{done:,}{of_all} {thing} {'was' if done == 1 else 'were'} changed.")
+    for line in _outcome_lines(applied):
+        talk(line)
     if applied.undo_path is None:
         talk(UNDO_FILE_REMOVED)
     else:
         options = as_given(ctx) if where is None else where
         talk(f"To take it back: kcoord offsets undo {quote(str(applied.undo_path))} --execute{options}")
+    if doing.interrupts.exit_code is not None:
+        sys.exit(doing.interrupts.exit_code)
     return bool(applied.failed)
 
 
@@ -125,6 +129,26 @@ def _left_alone(withheld: Iterable[GroupPlan], plan: Plan) -> Iterable[Outcome]:
         for change in group.changes:
             reason = why_withheld(change, plan.accepted)
             yield Outcome(group=group.group, change=change, fate=Fate.REFUSED, now=change.old, reason=reason)
+
+
+def _outcome_lines(applied: Applied) -> list[str]:
+    if applied.was_stopped:
+        return format_interruption(_tally(applied), noun="group", verb="changed")
+    done = len(applied.outcomes) - len(applied.failed)
+    of_all = f" of {len(applied.outcomes):,}" if applied.failed else ""
+    return [f"{done:,}{of_all} {'partition was' if done == 1 else 'partitions were'} changed."]
+
+
+def _tally(applied: Applied) -> Tally:
+    """A group counts by the worst of its partitions."""
+    fates: dict[str, set[Fate]] = defaultdict(set)
+    for outcome in applied.outcomes:
+        fates[outcome.group].add(outcome.fate)
+    uncertain = [group for group, own in fates.items() if Fate.UNKNOWN in own]
+    done = [group for group, own in fates.items() if own == {Fate.DONE}]
+    untried = [group for group, own in fates.items() if own == {Fate.NOT_TRIED}]
+    refused = len(fates) - len(uncertain) - len(done) - len(untried)
+    return Tally(done=len(done), refused=refused, untried=len(untried), uncertain=uncertain)
 
 
 def tell_differences(changed: WorldChanged) -> None:
@@ -144,7 +168,8 @@ def tell_undo_file(path: Path) -> None:
 
 def _first_of_each_reason(failed: Iterable[Outcome]) -> Iterable[Outcome]:
     """A thousand partitions of one group that are refused for one reason are one line; the table has them all."""
-    return {(outcome.group, outcome.reason): outcome for outcome in reversed(list(failed))}.values()
+    tried = [outcome for outcome in failed if outcome.fate is not Fate.NOT_TRIED]
+    return {(outcome.group, outcome.reason): outcome for outcome in reversed(tried)}.values()
 
 
 def _summary(plan: Plan, withheld: Sequence[GroupPlan]) -> str:

@@ -1,7 +1,7 @@
 """Deleting groups: which may be deleted, what is lost with them, and how to bring their offsets back."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +11,10 @@ from kcoord.admin.live import LiveCluster
 from kcoord.admin.model import Committed, Group, GroupType, Refusal, TopicPartition
 from kcoord.admin.offsets.undoing import Undo, UndoPlace, UndoStep, write_undo
 from kcoord.admin.saying import say_count
+from kcoord.admin.stopping import NEVER, Stop
 from kcoord.errors import ErrorCode
+
+GROUPS_AT_ONCE: Final = 100  # are deleted together; after each such batch it may be stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,7 @@ class Fate(StrEnum):
     DELETED = "deleted"
     KEPT = "kept"
     UNKNOWN = "unknown"  # it could not be read again, or is there still and may be deleted yet
+    NOT_TRIED = "not-tried"  # someone asked for an end before its turn came
 
 
 class Outcome(NamedTuple):
@@ -62,6 +66,7 @@ class Deleted:
     outcomes: Mapping[str, Outcome]
     undo_path: Path | None
     has_removed_undo: bool = False
+    was_stopped: bool = False
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -89,11 +94,13 @@ def delete(
     undo: UndoPlace,
     now: datetime,
     wrote: Callable[[Path], None] = lambda _: None,
+    stop: Stop = NEVER,
 ) -> Deleted:
     """Look again, write the undo file, delete, and look what is there now.
 
     The broker itself refuses to delete a group that has got a member since the look. `wrote` is told where the undo
-    file is before anything is deleted; from then on no failure is raised, but is an outcome.
+    file is before anything is deleted; from then on no failure is raised, but is an outcome. No further groups are
+    begun after `stop` was asked for, and after a KeyboardInterrupt the broker's word counts, where there is one.
     """
     wanted = [deletion.group.name for deletion in plan.deletions]
     again = {deletion.group.name: deletion for deletion in plan_deletion(cluster, wanted).deletions}
@@ -103,16 +110,23 @@ def delete(
     if not free:
         return Deleted(outcomes=outcomes, undo_path=None)
     taken_back = _undo_of(free.values(), cluster, now)
+    stop.begin()
     undo_path = write_undo(taken_back, undo) if taken_back.groups else None
     if undo_path is not None:
         wrote(undo_path)
-    errors, failure = _delete(cluster, list(free))
-    there = _look_again(cluster, list(free))
-    outcomes |= {name: _outcome(name, errors.get(name), failure, there) for name in free}
-    if undo_path is not None and all(_is_untouched(outcomes[name], free[name], there.found.get(name)) for name in free):
+    ended = _delete_all(cluster, free, stop)
+    outcomes |= ended.outcomes
+    is_untouched = undo_path is not None and all(
+        _is_untouched(outcomes[name], free[name], ended.there.found.get(name)) for name in free
+    )
+    if undo_path is not None and is_untouched:
         undo_path.unlink(missing_ok=True)
-        return Deleted(outcomes={name: outcomes[name] for name in wanted}, undo_path=None, has_removed_undo=True)
-    return Deleted(outcomes={name: outcomes[name] for name in wanted}, undo_path=undo_path)
+    return Deleted(
+        outcomes={name: outcomes[name] for name in wanted},
+        undo_path=None if is_untouched else undo_path,
+        has_removed_undo=is_untouched,
+        was_stopped=ended.was_stopped,
+    )
 
 
 def _why_not(deletion: Deletion | None) -> str | None:
@@ -145,12 +159,49 @@ def _undo_of(deletions: Collection[Deletion], cluster: LiveCluster, now: datetim
     )
 
 
-def _delete(cluster: LiveCluster, names: list[str]) -> tuple[Mapping[str, ErrorCode], str]:
-    """The error of each group that an answer came for, and what failed besides."""
+class _Ended(NamedTuple):
+    """What became of groups, and what is there now."""
+
+    outcomes: Mapping[str, Outcome]
+    there: "_There"
+    was_stopped: bool
+
+
+def _delete_all(cluster: LiveCluster, names: Collection[str], stop: Stop) -> _Ended:
+    steps = _Steps()
+    there = _There({}, ())
+    is_cut_off = False
     try:
-        return cluster.delete_groups(names).found, ""
-    except Exception as error:  # whatever it is: some groups may be gone, and that must be told
-        return {}, f"it failed: {error}"
+        _delete(cluster, list(names), steps, stop)
+        there = _look_again(cluster, steps.begun)
+    except KeyboardInterrupt:
+        is_cut_off = True
+    outcomes = {
+        name: _outcome(name, steps, there) if name in steps.begun else Outcome(Fate.NOT_TRIED, "interrupted before")
+        for name in names
+    }
+    return _Ended(outcomes, there, was_stopped=is_cut_off or stop.is_asked())
+
+
+@dataclass(slots=True)
+class _Steps:
+    """The groups that a broker was asked to delete, and what it said of them: right at any moment of an interrupt."""
+
+    begun: list[str] = field(default_factory=list)
+    errors: dict[str, ErrorCode] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def _delete(cluster: LiveCluster, names: list[str], steps: _Steps, stop: Stop) -> None:
+    for first in range(0, len(names), GROUPS_AT_ONCE):
+        if stop.is_asked():
+            return
+        batch = names[first : first + GROUPS_AT_ONCE]
+        steps.begun += batch
+        try:
+            steps.errors |= cluster.delete_groups(batch).found
+        except Exception as error:  # whatever it is: some groups may be gone, and that must be told
+            steps.failures |= dict.fromkeys(batch, f"it failed: {error}")
 
 
 class _There(NamedTuple):
@@ -172,9 +223,10 @@ def _look_again(cluster: LiveCluster, names: list[str]) -> _There:
     )
 
 
-def _outcome(name: str, error: ErrorCode | None, failure: str, there: _There) -> Outcome:
+def _outcome(name: str, steps: _Steps, there: _There) -> Outcome:
     """By what is there now. The broker's word counts only where that cannot be read."""
-    said = failure or _say(error)
+    error = steps.errors.get(name)
+    said = steps.failures.get(name) or _say(error)
     if name in there.gone:
         return Outcome(Fate.DELETED)
     if name not in there.found:
@@ -189,6 +241,8 @@ def _outcome(name: str, error: ErrorCode | None, failure: str, there: _There) ->
 
 
 def _is_untouched(outcome: Outcome, before: Deletion, now: Deletion | None) -> bool:
+    if outcome.fate is Fate.NOT_TRIED:
+        return True
     return outcome.fate is Fate.KEPT and now is not None and now.committed == before.committed
 
 

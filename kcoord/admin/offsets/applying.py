@@ -6,7 +6,7 @@ judged by what is committed afterwards, since a change may be made although the 
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum, StrEnum, auto
 from pathlib import Path
@@ -19,6 +19,7 @@ from kcoord.admin.offsets.plans import Change, GroupPlan, Plan
 from kcoord.admin.offsets.undoing import UndoPlace, undo_of, write_undo
 from kcoord.admin.offsets.world import Logs, read_groups, read_logs
 from kcoord.admin.saying import say_some
+from kcoord.admin.stopping import NEVER, Stop
 from kcoord.errors import ErrorCode
 
 GROUPS_AT_ONCE: Final = 10  # are looked at again before they are changed
@@ -31,6 +32,7 @@ class Fate(StrEnum):
     REFUSED = "refused"
     OVERWRITTEN = "overwritten"  # the broker took it, and something else is committed now
     UNKNOWN = "unknown"  # no answer came that is sure, or it could not be read again: it may be done, now or soon
+    NOT_TRIED = "not-tried"  # someone asked for an end before its turn came
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,7 @@ class Applied:
 
     outcomes: tuple[Outcome, ...]
     undo_path: Path | None
+    was_stopped: bool = False
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
@@ -64,25 +67,37 @@ def apply(
     undo: UndoPlace,
     now: datetime,
     wrote: Callable[[Path], None] = lambda _: None,
+    stop: Stop = NEVER,
 ) -> Applied:
     """Do exactly this plan. Raises WorldChanged, before anything was changed, if the world is not as it found it.
 
     `wrote` is told where the undo file is before anything is changed; from then on no failure is raised, but is an
     outcome. Each group is looked at again right before its change, as there may be many before it: one that has
-    changed since is refused, and the others are done.
+    changed since is refused, and the others are done. No group is begun after `stop` was asked for; after a
+    KeyboardInterrupt nothing more is asked of the cluster, and what the broker has acknowledged counts as done.
     """
     logs = check(cluster, plan)
+    stop.begin()
     undo_path = write_undo(undo_of(plan, made_at=now), undo)
     wrote(undo_path)
-    refusals: dict[str, Refusals] = {}
-    for first in range(0, len(plan.groups), GROUPS_AT_ONCE):
-        batch = replace(plan, groups=plan.groups[first : first + GROUPS_AT_ONCE])
-        refusals |= _change_batch(cluster, batch, logs)
-    outcomes = _outcomes(cluster, plan, refusals)
-    if all(_is_untouched(outcome, refusals[outcome.group].get(outcome.change.tp)) for outcome in outcomes):
+    steps = _Steps()
+    committed: Mapping[str, Mapping[TopicPartition, Committed]] = {}
+    is_cut_off = False
+    try:
+        _change_all(cluster, plan, logs, steps, stop)
+        committed = _read_again(cluster, plan, steps)
+    except KeyboardInterrupt:
+        is_cut_off = True
+    refusals = {group.group: steps.refusals_of(group) for group in plan.groups}
+    outcomes = _outcomes(plan, refusals, committed, is_cut_off=is_cut_off)
+    is_untouched = all(_is_untouched(each, refusals[each.group].get(each.change.tp)) for each in outcomes)
+    if is_untouched:
         undo_path.unlink(missing_ok=True)
-        return Applied(outcomes=outcomes, undo_path=None)
-    return Applied(outcomes=outcomes, undo_path=undo_path)
+    return Applied(
+        outcomes=outcomes,
+        undo_path=None if is_untouched else undo_path,
+        was_stopped=is_cut_off or stop.is_asked(),
+    )
 
 
 def check(cluster: LiveCluster, plan: Plan) -> Logs:
@@ -115,20 +130,45 @@ class Refused(NamedTuple):
 Refusals = Mapping[TopicPartition, Refused]
 
 
-def _change_batch(cluster: LiveCluster, plan: Plan, logs: Logs) -> dict[str, Refusals]:
+@dataclass(slots=True)
+class _Steps:
+    """Which groups were begun, and what was refused of those that are over: right at any moment of an interrupt."""
+
+    begun: set[str] = field(default_factory=set)
+    over: dict[str, Refusals] = field(default_factory=dict)
+
+    def refusals_of(self, group: GroupPlan) -> Refusals:
+        if group.group in self.over:
+            return self.over[group.group]
+        return _all_refused(group, _cut_off if group.group in self.begun else _stopped)
+
+
+def _change_all(cluster: LiveCluster, plan: Plan, logs: Logs, steps: _Steps, stop: Stop) -> None:
+    for first in range(0, len(plan.groups), GROUPS_AT_ONCE):
+        if stop.is_asked():
+            return
+        _change_batch(cluster, replace(plan, groups=plan.groups[first : first + GROUPS_AT_ONCE]), logs, steps, stop)
+
+
+def _change_batch(cluster: LiveCluster, plan: Plan, logs: Logs, steps: _Steps, stop: Stop) -> None:
     """Look at these groups again, and change those that are as the plan found them."""
     try:
         groups = read_groups(cluster, [group.group for group in plan.groups])
     except Exception as error:  # groups before these may be changed: it must be told
         lost = Refused(f"not tried: {error}", Said.NOT_TRIED)
-        return {group.group: _all_refused(group, lost) for group in plan.groups}
-    refusals: dict[str, Refusals] = {}
+        steps.over |= {group.group: _all_refused(group, lost) for group in plan.groups}
+        return
     for group in plan.groups:
+        if stop.is_asked():
+            return
         one = replace(plan, groups=(group,))
         found = differences(one, cluster_id=plan.cluster_id, groups=groups, logs=logs)
-        changed = Refused(f"not tried, changed since: {'; '.join(say_some(found))}", Said.NOT_TRIED)
-        refusals[group.group] = _all_refused(group, changed) if found else _change(cluster, group)
-    return refusals
+        if found:
+            changed = Refused(f"not tried, changed since: {'; '.join(say_some(found))}", Said.NOT_TRIED)
+            steps.over[group.group] = _all_refused(group, changed)
+        else:
+            steps.begun.add(group.group)
+            steps.over[group.group] = _change(cluster, group)
 
 
 def _all_refused(group: GroupPlan, refused: Refused) -> Refusals:
@@ -172,6 +212,8 @@ def _refused(
 
 
 _not_tried: Final = Refused("not tried, after others were refused", Said.NOT_TRIED)
+_stopped: Final = Refused("not tried: interrupted before", Said.NOT_TRIED)
+_cut_off: Final = Refused("interrupted before the broker had answered: it may be done, now or soon", Said.PERHAPS)
 _MEMBER_JOINED: Final = "a member has joined the group meanwhile, and the broker took nothing from outside"
 _WHY: Final = {
     ErrorCode.unknown_member_id: _MEMBER_JOINED,
@@ -211,25 +253,44 @@ def why_refused(error: ErrorCode | None, message: str = "") -> Refused:
     return Refused(f"{words} ({name})" if words else name, said)
 
 
-def _outcomes(cluster: LiveCluster, plan: Plan, refusals: Mapping[str, Refusals]) -> tuple[Outcome, ...]:
+def _read_again(cluster: LiveCluster, plan: Plan, steps: _Steps) -> Mapping[str, Mapping[TopicPartition, Committed]]:
+    """What is committed now, of the groups whose turn has come."""
+    names = [group.group for group in plan.groups if group.group in steps.over]
     try:
-        committed = cluster.committed([group.group for group in plan.groups]).found
+        return cluster.committed(names).found
     except Exception:  # then nothing is known, which the outcomes tell
-        committed = {}
+        return {}
+
+
+def _outcomes(
+    plan: Plan,
+    refusals: Mapping[str, Refusals],
+    committed: Mapping[str, Mapping[TopicPartition, Committed]],
+    *,
+    is_cut_off: bool,
+) -> tuple[Outcome, ...]:
     return tuple(
-        _outcome(group.group, change, refusals[group.group].get(change.tp), committed.get(group.group))
+        _outcome(group.group, change, refusals[group.group].get(change.tp), committed.get(group.group), is_cut_off)
         for group in plan.groups
         for change in group.changes
     )
 
 
 def _outcome(
-    group: str, change: Change, refused: Refused | None, committed: Mapping[TopicPartition, Committed] | None
+    group: str,
+    change: Change,
+    refused: Refused | None,
+    committed: Mapping[TopicPartition, Committed] | None,
+    is_cut_off: bool,
 ) -> Outcome:
     """By what is committed now; the broker's word is the reason that is told."""
+    if refused is _stopped:
+        return Outcome(group=group, change=change, fate=Fate.NOT_TRIED, now=None, was_read=False, reason=refused.why)
     if committed is None:
         fate = Fate.REFUSED if refused and refused.said is Said.NOT_TRIED else Fate.UNKNOWN
         why = f"{refused.why if refused else 'the broker took it'}; it could not be read again"
+        if is_cut_off:
+            fate, why = _by_word(refused)
         return Outcome(group=group, change=change, fate=fate, now=None, was_read=False, reason=why)
     done = Outcome(group=group, change=change, fate=Fate.DONE, now=committed.get(change.tp))
     if refused is None:
@@ -240,6 +301,13 @@ def _outcome(
         return done
     fate = Fate.UNKNOWN if refused.said is Said.PERHAPS else Fate.REFUSED
     return replace(done, fate=fate, reason=refused.why)
+
+
+def _by_word(refused: Refused | None) -> tuple[Fate, str]:
+    """What the broker has said counts, where nobody wants to wait until it is read again."""
+    if refused is None:
+        return Fate.DONE, "the broker took it; it was not read again"
+    return Fate.UNKNOWN if refused.said is Said.PERHAPS else Fate.REFUSED, refused.why
 
 
 def _is_untouched(outcome: Outcome, refused: Refused | None) -> bool:

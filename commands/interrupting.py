@@ -1,0 +1,118 @@
+"""Ctrl-C and SIGTERM while a command changes a cluster: it ends soon, and says what was changed and what was not."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from types import FrameType, TracebackType
+from typing import Final, NamedTuple, Self
+
+from kcoord.admin.saying import say_count, say_some
+
+from .output import talk
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+NOTHING_CHANGED: Final = "Interrupted: nothing was changed."
+_STOPPING: Final = "Interrupted: waiting for the answer to what is on its way. Interrupt again to end without it."
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal that ends the command, with the exit code that shells give to what such a signal has ended."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.exit_code = 128 + number
+
+
+class Interrupts:
+    """Takes the signals while it is entered, and is the `Stop` of what changes the cluster.
+
+    Until a change begins, a signal ends the command at once. Then the first is only noted, so that the answer to what
+    is on its way is still heard; every further one is raised.
+    """
+
+    def __init__(self) -> None:
+        self._has_begun = False
+        self._number: int | None = None
+        self._before: dict[int, object] = {}
+
+    def begin(self) -> None:
+        self._has_begun = True
+
+    def is_asked(self) -> bool:
+        return self._number is not None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of a command that has told what it did before it was stopped; None if it was not."""
+        return None if self._number is None else 128 + self._number
+
+    def __enter__(self) -> Self:
+        for number in SIGNALS:
+            before = signal.getsignal(number)
+            if before is signal.SIG_IGN:  # as a shell has it for what runs in the background
+                continue
+            with suppress(ValueError):  # signals are for the main thread alone
+                signal.signal(number, self._hear)
+                self._before[number] = before
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]
+        if isinstance(error, KeyboardInterrupt) and not self._has_begun:
+            _end_line_of_terminal()
+            talk(NOTHING_CHANGED)
+
+    def _hear(self, number: int, _: FrameType | None) -> None:
+        if not self._has_begun or self._number is not None:
+            raise Interrupted(number)
+        self._number = number
+        _write_now(_STOPPING)
+
+
+class Tally(NamedTuple):
+    """How many steps of a change were done, refused and never begun, and the names of those that are uncertain."""
+
+    done: int
+    refused: int
+    untried: int
+    uncertain: Sequence[str] = ()
+
+    @property
+    def total(self) -> int:
+        return self.done + self.refused + self.untried + len(self.uncertain)
+
+
+def format_interruption(tally: Tally, *, noun: str, verb: str) -> list[str]:
+    """Lines such as "Interrupted: 17 of 2,000 groups were changed, 1,983 were not touched."."""
+    parts = [f"{tally.done:,} of {say_count(tally.total, noun)} {_was(tally.done)} {verb}"]
+    if tally.uncertain:
+        parts.append(f"{len(tally.uncertain):,} may be {verb} or not")
+    if tally.refused:
+        parts.append(f"{tally.refused:,} {_was(tally.refused)} refused")
+    parts.append(f"{tally.untried:,} {_was(tally.untried)} not touched")
+    lines = [f"Interrupted: {', '.join(parts)}."]
+    if tally.uncertain:
+        names = ", ".join(say_some([repr(name) for name in tally.uncertain]))
+        lines.append(f"Whether it was {verb} is not known, as no answer was waited for: {noun} {names}.")
+    return lines
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _write_now(text: str) -> None:
+    """By the system's own call: a signal may come while Python is in the middle of writing to the same stream."""
+    with suppress(OSError):
+        os.write(2, f"{os.linesep if os.isatty(2) else ''}{text}{os.linesep}".encode())
+
+
+def _end_line_of_terminal() -> None:
+    """A terminal has put ^C on the line."""
+    if sys.stderr.isatty():
+        talk("")

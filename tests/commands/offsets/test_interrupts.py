@@ -1,0 +1,227 @@
+"""Ctrl-C and SIGTERM in the middle of a change: what is said is what is on the cluster."""
+
+import itertools
+import json
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kcoord.admin.model import TopicPartition
+from kcoord.admin.wire.cluster import WireCluster
+from kcoord.testing.embedded import EmbeddedCluster
+from tests.admin.live_world import LiveWorld, assigned, connection
+from tests.commands.offsets.relay import HOST, Relay, relay
+from tests.commands.offsets.telling import undo_file
+from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
+from tests.integration.offsets_scene import OffsetsScene
+
+OFFSET_COMMIT, OFFSET_FETCH, LIST_GROUPS, LEAVE_GROUP, DELETE_GROUPS = 8, 9, 16, 13, 42
+GROUPS = [f"g-{number:04}" for number in range(60)]
+OLD, NEW = 50, 0
+
+
+class Place(NamedTuple):
+    scene: OffsetsScene
+    relay: Relay
+
+
+@pytest.fixture(scope="module")
+def place(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[Place]:
+    with (
+        kcoord_cluster_factory(topics={"orders": 1}, options=("--advertise", HOST)) as cluster,
+        relay(cluster.bootstrap) as between,
+    ):
+        scene = OffsetsScene(f"127.0.0.1:{cluster.bootstrap.rpartition(':')[2]}")
+        scene.produce("orders", 0, [1_700_000_000_000] * 100)
+        yield Place(scene, between)
+
+
+@pytest.fixture(autouse=True)
+def _groups(place: Place) -> None:
+    place.relay.hears = lambda _: True
+    for name in GROUPS:
+        place.scene.commit(name, {("orders", 0): OLD})
+
+
+def committed(place: Place) -> Mapping[str, int | None]:
+    """What is on the cluster now, by group; None where nothing is."""
+    cluster = WireCluster(connection(place.relay.address))
+    try:
+        found = cluster.committed(GROUPS).found
+    finally:
+        cluster.close()
+    tp = TopicPartition("orders", 0)
+    return {name: found[name][tp].offset if tp in found[name] else None for name in GROUPS}
+
+
+class Told(NamedTuple):
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers of the line that tells of the interruption."""
+        (line,) = re.findall(r"^Interrupted: (\d.*)\.$", self.stderr, re.MULTILINE)
+        kinds = {"of": "done", "may": "uncertain", "refused": "refused", "not": "untried"}
+        found = re.findall(r"(\d+) (?:were |was )?(of|may|refused|not)", line)
+        return {kinds[word]: int(number) for number, word in found}
+
+
+def interrupted(place: Place, *arguments: str, at: tuple[int, int], signals: tuple[int, ...]) -> Told:
+    """A command that gets its first signal when its request of that kind and number is on the way to the broker.
+
+    If there are more signals, the broker does that request and its answer is lost; each further signal is sent when
+    the command has said that it heard the one before.
+    """
+    process = subprocess.Popen(
+        [*KCOORD, *arguments, "-b", place.relay.address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=quiet_environment(),
+        text=True,
+    )
+    counts = itertools.count(1)
+    is_sent = threading.Event()
+
+    def hears(api: int) -> bool:
+        if api != at[0] or is_sent.is_set() or next(counts) != at[1]:
+            return True
+        is_sent.set()
+        process.send_signal(signals[0])
+        return len(signals) == 1
+
+    place.relay.hears = hears
+    try:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        said = []
+        for further in signals[1:]:
+            said.append(_line_with(process.stderr, "Interrupt again"))
+            process.send_signal(further)
+        stdout, stderr = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+        place.relay.hears = lambda _: True
+    assert "Traceback" not in stderr
+    assert is_sent.is_set(), stderr
+    return Told(process.returncode, stdout, "".join(said) + stderr)
+
+
+def _line_with(stream: Iterator[str], word: str) -> str:
+    said = ""
+    for line in stream:
+        said += line
+        if word in line:
+            return said
+    raise AssertionError(said)
+
+
+RESET = ("offsets", "reset", "--regex", "^g-", "--all-topics", "--to", "earliest", "--execute")
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_what_is_said_to_be_changed_is_changed_and_the_rest_is_not(place: Place, number: int, exit_code: int) -> None:
+    told = interrupted(place, *RESET, at=(OFFSET_COMMIT, 17), signals=(number,))
+    now = committed(place)
+    assert told.exit_code == exit_code
+    assert told.counts == {"done": 17, "untried": 43}
+    assert [name for name in GROUPS if now[name] == NEW] == GROUPS[:17]
+    assert {now[name] for name in GROUPS[17:]} == {OLD}
+    assert "Nothing was changed" not in told.stderr
+
+
+def test_the_undo_file_takes_back_what_was_done_before_the_interruption(place: Place, folder: Path) -> None:
+    told = interrupted(place, *RESET, at=(OFFSET_COMMIT, 5), signals=(signal.SIGINT,))
+    (proposed,) = re.findall(r"^To take it back: kcoord (.*)$", told.stderr, re.MULTILINE)
+    assert undo_file(folder) in proposed
+    assert NEW in committed(place).values()
+    undone = subprocess.run(
+        [*KCOORD, *proposed.split()], capture_output=True, text=True, env=quiet_environment(), check=False
+    )
+    assert undone.returncode == 0, undone.stderr
+    assert set(committed(place).values()) == {OLD}
+
+
+def test_the_table_of_results_tells_the_three_kinds_apart(place: Place) -> None:
+    told = interrupted(place, *RESET, "-o", "json", at=(OFFSET_COMMIT, 4), signals=(signal.SIGINT, signal.SIGINT))
+    results = [each["result"] for each in json.loads(told.stdout)["partitions"]]
+    assert results == ["done"] * 3 + ["unknown"] + ["not-tried"] * 56
+
+
+@pytest.mark.parametrize("signals", [(signal.SIGINT, signal.SIGINT), (signal.SIGINT, signal.SIGTERM)])
+def test_a_second_signal_ends_it_at_once_and_what_was_in_flight_is_named_as_uncertain(
+    place: Place, signals: tuple[int, ...]
+) -> None:
+    told = interrupted(place, *RESET, at=(OFFSET_COMMIT, 8), signals=signals)
+    now = committed(place)
+    assert told.exit_code == 130
+    assert told.counts == {"done": 7, "uncertain": 1, "untried": 52}
+    assert repr(GROUPS[7]) in told.stderr
+    assert "To take it back: " in told.stderr
+    assert {now[name] for name in GROUPS[:8]} == {NEW}  # the broker did what it gave no answer to
+    assert {now[name] for name in GROUPS[8:]} == {OLD}
+
+
+def test_an_interrupt_before_the_first_change_says_that_nothing_was_changed(place: Place, folder: Path) -> None:
+    told = interrupted(place, *RESET, at=(LIST_GROUPS, 1), signals=(signal.SIGINT,))
+    assert (told.exit_code, told.stdout) == (130, "")
+    assert told.stderr == "Interrupted: nothing was changed.\n"
+    assert set(committed(place).values()) == {OLD}
+    assert not list(folder.iterdir())
+
+
+def test_sigterm_before_the_first_change_says_so_too(place: Place, folder: Path) -> None:
+    told = interrupted(place, *RESET, at=(OFFSET_FETCH, 1), signals=(signal.SIGTERM,))
+    assert (told.exit_code, told.stdout, told.stderr) == (143, "", "Interrupted: nothing was changed.\n")
+    assert not list(folder.iterdir())
+
+
+DELETE = ("groups", "delete", "--regex", "^g-", "--execute")
+
+
+def test_deleting_groups_says_what_is_deleted_and_what_is_there_still(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(60, 300):
+        place.scene.commit(f"g-{number:04}", {("orders", 0): OLD})
+    told = interrupted(place, *DELETE, at=(DELETE_GROUPS, 1), signals=(signal.SIGINT,))
+    left = [name for name in _listed(place) if name.startswith("g-")]
+    assert told.exit_code == 130
+    assert told.counts["untried"] == len(left) > 0
+    assert told.counts["done"] == 300 - len(left) > 0
+    assert "To bring the offsets back: " in told.stderr
+    told = interrupted(place, *DELETE, at=(DELETE_GROUPS, 1), signals=(signal.SIGINT, signal.SIGINT))
+    assert told.exit_code == 130
+    assert told.counts["uncertain"] > 0
+    assert told.counts["untried"] == len([name for name in _listed(place) if name.startswith("g-")])
+    assert "To bring the offsets back: " in told.stderr
+
+
+def _listed(place: Place) -> list[str]:
+    cluster = WireCluster(connection(place.relay.address))
+    try:
+        return sorted(cluster.list_groups().found)
+    finally:
+        cluster.close()
+
+
+def test_removing_members_says_whether_they_are_gone(place: Place) -> None:
+    with LiveWorld(place.relay.address) as world:
+        world.join("team", assignment=assigned("orders", 0))
+        told = interrupted(
+            place,
+            *("groups", "remove-member", "team", "--all-members", "--execute"),
+            at=(LEAVE_GROUP, 1),
+            signals=(signal.SIGINT, signal.SIGINT),
+        )
+        assert not world.cluster.describe_groups(["team"]).found["team"].members
+    assert told.exit_code == 130
+    assert told.counts == {"done": 0, "uncertain": 1, "untried": 0}
+    assert "describe team" in told.stderr
