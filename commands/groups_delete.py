@@ -10,7 +10,6 @@ import click
 
 from kcoord.admin.choosing import choose
 from kcoord.admin.deleting import Deleted, Deletion, DeletionPlan, Fate, delete, plan_deletion
-from kcoord.admin.opening import open_cluster
 
 from .connection_options import as_given, connection_options
 from .group_choice import Choice, group_choice
@@ -19,6 +18,7 @@ from .group_tables import state_cell
 from .interrupting import Tally, format_interruption
 from .offsets_options import Doing, doing_options, offsets_connection
 from .offsets_plan import UNDO_FILE_REMOVED, tell_undo_file
+from .opening import open_cluster
 from .output import Cell, Column, Table, output_options, show, talk
 from .seeing import end_with
 

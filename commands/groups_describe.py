@@ -2,12 +2,11 @@
 
 import click
 
-from kcoord.admin.opening import open_cluster
-
 from .connection_options import connection, connection_options
 from .group_choice import Choice, group_choice
 from .group_documents import look_document
 from .group_tables import describe_tables, members_with_group, partitions_with_group, states_table
+from .opening import open_cluster
 from .output import Table, output_of, output_options, show
 from .seeing import end_with, see
 

@@ -17,7 +17,6 @@ from kcoord.admin.doctor.finding import Code, Finding, Severity
 from kcoord.admin.doctor.gathering import gather
 from kcoord.admin.live import LiveCluster, Refused
 from kcoord.admin.looking import Look
-from kcoord.admin.opening import open_cluster
 from kcoord.admin.reading import MOST_GROUPS_WITH_TIMES, look
 from kcoord.admin.times import utc_text
 
@@ -25,6 +24,7 @@ from .connection_options import connection, connection_options
 from .duration_options import duration, interval
 from .group_choice import Choice, group_choice
 from .groups_doctor_text import FOLDED_ABOVE, SEVERITY_STYLES, findings_text, summary
+from .opening import open_cluster
 from .output import Cell, Column, Table, is_colored, output_of, output_options, progress, show, talk, write
 
 NEVER: Final = "never"

@@ -10,7 +10,6 @@ import click
 
 from kcoord.admin.durations import say_duration
 from kcoord.admin.looking import Look
-from kcoord.admin.opening import open_cluster
 from kcoord.admin.saying import say_count, say_partitions
 from kcoord.admin.times import utc_text
 from kcoord.admin.totals import Grain, LagLine, lag_lines, total
@@ -20,6 +19,7 @@ from .duration_options import duration
 from .group_choice import Choice, group_choice
 from .group_documents import refusals
 from .group_tables import lag_time
+from .opening import open_cluster
 from .output import Cell, Column, Table, output_of, output_options, show, talk
 from .seeing import end_with, see
 

@@ -9,13 +9,13 @@ import click
 from kcoord.admin.choosing import matching
 from kcoord.admin.looking import GroupSum
 from kcoord.admin.model import GroupType, ListedGroup, Refusal
-from kcoord.admin.opening import open_cluster
 
 from .completing import complete_topics
 from .connection_options import connection, connection_options
 from .group_choice import pattern_option
 from .group_documents import refusals
 from .group_tables import state_cell
+from .opening import open_cluster
 from .output import Column, Table, output_of, output_options, show, write
 from .printable import printable
 from .seeing import end_with, sum_named

@@ -8,7 +8,6 @@ import click
 
 from kcoord.admin.live import LiveCluster
 from kcoord.admin.model import Group, LeavingMember, Member
-from kcoord.admin.opening import open_cluster
 from kcoord.admin.removing import NotAMember, Removed, chosen_members, leaving, remove
 from kcoord.admin.saying import say_member
 from kcoord.errors import ErrorCode
@@ -18,6 +17,7 @@ from .connection_options import connection, connection_options
 from .group_documents import member_document, refusals
 from .group_tables import members_table
 from .interrupting import Interrupts, Tally, format_interruption
+from .opening import open_cluster
 from .output import Cell, Column, Table, output_options, show, talk
 from .seeing import end_with
 

@@ -8,12 +8,12 @@ import click
 from kcoord.admin.offsets.applying import check
 from kcoord.admin.offsets.checking import WorldChanged
 from kcoord.admin.offsets.plan_files import plan_document, read_plan
-from kcoord.admin.opening import open_cluster
 
 from .connection_options import connection_options
 from .offsets_options import Doing, doing_options, offsets_connection
 from .offsets_plan import do, tell_differences
 from .offsets_plan_tables import plan_table
+from .opening import open_cluster
 from .output import output_options, show, talk
 
 

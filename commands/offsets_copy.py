@@ -18,12 +18,12 @@ from kcoord.admin.offsets.marking import mark_lines
 from kcoord.admin.offsets.offset_lines import OffsetLine
 from kcoord.admin.offsets.planning import plan_listed
 from kcoord.admin.offsets.plans import Risk, Verb
-from kcoord.admin.opening import open_cluster
 
 from .cluster_places import place_connection, place_of
 from .connection_options import connection_options
 from .offsets_options import Doing, planning_options, risk_options
 from .offsets_plan import show_and_do
+from .opening import open_cluster
 from .output import output_options, progress, talk
 
 

@@ -6,12 +6,12 @@ import click
 
 from kcoord.admin.offsets.planning import plan_delete
 from kcoord.admin.offsets.selecting import Selection
-from kcoord.admin.opening import open_cluster
 
 from .completing import complete_groups
 from .connection_options import connection_options
 from .offsets_options import Doing, offsets_connection, planning_options, scope_of, scope_options
 from .offsets_plan import show_and_do
+from .opening import open_cluster
 from .output import output_options
 
 

@@ -15,11 +15,11 @@ from kcoord.admin.offsets.exporting import export
 from kcoord.admin.offsets.importing import read_offsets
 from kcoord.admin.offsets.offset_lines import OffsetLine
 from kcoord.admin.offsets.plan_files import committed_document
-from kcoord.admin.opening import open_cluster
 from kcoord.admin.saying import say_count
 
 from .cluster_places import FORMS, is_place, place_connection
 from .connection_options import connection_options
+from .opening import open_cluster
 from .output import Cell, Column, Table, output_of, output_options, show, talk
 
 

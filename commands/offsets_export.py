@@ -8,12 +8,12 @@ import click
 from kcoord.admin.choosing import choose
 from kcoord.admin.offsets.documents import write_whole
 from kcoord.admin.offsets.exporting import csv_lines, export, json_lines
-from kcoord.admin.opening import open_cluster
 from kcoord.admin.saying import say_count
 
 from .connection_options import connection_options
 from .group_choice import Choice, group_choice
 from .offsets_options import offsets_connection
+from .opening import open_cluster
 from .output import progress, talk, write
 
 

@@ -9,11 +9,11 @@ from kcoord.admin.offsets.documents import read_text
 from kcoord.admin.offsets.importing import of_groups, read_offsets, rename, targets
 from kcoord.admin.offsets.planning import plan_listed
 from kcoord.admin.offsets.plans import Risk, Verb
-from kcoord.admin.opening import open_cluster
 
 from .connection_options import connection_options
 from .offsets_options import Doing, offsets_connection, planning_options, risk_options
 from .offsets_plan import show_and_do
+from .opening import open_cluster
 from .output import output_options
 
 

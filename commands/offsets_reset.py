@@ -13,13 +13,13 @@ from kcoord.admin.offsets.planning import plan_listed, plan_reset
 from kcoord.admin.offsets.plans import Risk, Verb
 from kcoord.admin.offsets.resetting import ToListed
 from kcoord.admin.offsets.selecting import Selection, selects
-from kcoord.admin.opening import open_cluster
 
 from .connection_options import connection_options
 from .group_choice import Choice, group_choice
 from .offsets_options import Doing, offsets_connection, planning_options, risk_options, scope_of, scope_options
 from .offsets_plan import show_and_do
 from .offsets_targets import target_of, target_options
+from .opening import open_cluster
 from .output import output_options, progress
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 
 from kcoord.admin.offsets.undoing import plan_undo, read_undo
-from kcoord.admin.opening import open_cluster
 
 from .connection_options import connection_options
 from .offsets_options import Doing, doing_options, offsets_connection
 from .offsets_plan import show_and_do
+from .opening import open_cluster
 from .output import output_options
 
 

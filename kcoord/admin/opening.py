@@ -5,23 +5,27 @@ from contextlib import contextmanager
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.live import LiveCluster
+from kcoord.admin.waiting import Waits
 
 
 @contextmanager
-def open_cluster(connection: Connection, *, about: Sequence[str] = ()) -> Iterator[LiveCluster]:
-    """`about`: the groups that it will be asked about, where they are known beforehand."""
-    cluster = _open(connection, about)
+def open_cluster(
+    connection: Connection, *, about: Sequence[str] = (), waits: Waits | None = None
+) -> Iterator[LiveCluster]:
+    """`about`: the groups that it will be asked about, where they are known beforehand. `waits` has, as long as it is
+    open, what the cluster is being waited for."""
+    cluster = _open(connection, about, waits)
     try:
         yield cluster
     finally:
         cluster.close()
 
 
-def _open(connection: Connection, about: Sequence[str]) -> LiveCluster:
+def _open(connection: Connection, about: Sequence[str], waits: Waits | None) -> LiveCluster:
     if connection.needs_librdkafka:
         from kcoord.admin.librdkafka.cluster import LibrdkafkaCluster
 
-        return LibrdkafkaCluster(connection)
+        return LibrdkafkaCluster(connection, waits=waits)
     from kcoord.admin.wire.cluster import WireCluster
 
-    return WireCluster(connection, about=about)
+    return WireCluster(connection, about=about, waits=waits)

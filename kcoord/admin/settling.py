@@ -1,11 +1,17 @@
-"""Asking again for what is not settled yet: a coordinator that loads, a leader that moved, a broker that restarts."""
+"""Asking again for what is not settled yet: a coordinator that loads, a leader that moved, a broker that restarts.
+
+Most of that is over in a moment, and worth waiting for. Some of it may last for days, such as a partition whose only
+replica is on a broker that is gone. Readers wait for that as long as an election takes, and go on without it.
+"""
 
 import time
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from kcoord.admin.model import Answers, Refusal
+from kcoord.admin.waiting import Waits
 from kcoord.errors import ErrorCode
 
 Item = TypeVar("Item", bound=Hashable)
@@ -31,6 +37,18 @@ PASSING: Final = frozenset(
     }
 )
 """Errors that may be gone when one asks again."""
+
+MAY_LAST: Final[Mapping[ErrorCode, float]] = {
+    ErrorCode.leader_not_available: 2.0,
+    ErrorCode.network_exception: 5.0,
+    ErrorCode.coordinator_not_available: 5.0,
+    ErrorCode.replica_not_available: 5.0,
+    ErrorCode.kafka_storage_error: 5.0,
+    ErrorCode.request_timed_out: 5.0,
+}
+"""For how many seconds a reader asks again after errors that may last as long as a broker is down."""
+PATIENT: Final[Mapping[ErrorCode, float]] = {}
+"""The `may_last` of who would rather wait than go on without an answer."""
 
 
 @dataclass(slots=True)
@@ -62,23 +80,43 @@ def settle(
     *,
     patience: float,
     passing: frozenset[ErrorCode] = PASSING,
+    may_last: Mapping[ErrorCode, float] = MAY_LAST,
+    waits: Waits | None = None,
 ) -> Answers[Item, Value]:
-    """Ask for all items, and again for those that were refused for now, until all are settled or patience ends."""
+    """Ask for all items, and again for those that were refused for now, until all are settled or patience ends.
+
+    For errors that `may_last` patience ends sooner. While it waits, `waits` has what for.
+    """
     found: dict[Item, Value] = {}
     refused: dict[Item, Refusal] = {}
     pending = list(dict.fromkeys(items))
-    deadline = time.monotonic() + patience
+    start = time.monotonic()
     pause = FIRST_PAUSE
-    while pending:
-        told: Round[Item, Value] = Round()
-        ask(pending, told)
-        found |= told.found
-        refused |= told.refused
-        pending = [item for item, refusal in told.refused.items() if refusal.error in passing]
-        if not pending or time.monotonic() + pause > deadline:
-            break
-        time.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
-        for item in pending:
-            del refused[item]
+    with ExitStack() as waiting:
+        while pending:
+            told: Round[Item, Value] = Round()
+            ask(pending, told)
+            found |= told.found
+            refused |= told.refused
+            asked_again_at = time.monotonic() + pause - start
+            pending = [
+                item
+                for item, refusal in told.refused.items()
+                if refusal.error in passing and asked_again_at <= min(patience, may_last.get(refusal.error, patience))
+            ]
+            if not pending:
+                break
+            if waits is not None and pause == FIRST_PAUSE:
+                waiting.enter_context(waits.on(_format_pending(pending, told)))
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            for item in pending:
+                del refused[item]
     return Answers(found=found, refused=tuple(dict.fromkeys(refused.values())))
+
+
+def _format_pending(pending: Collection[Item], told: Round[Item, Value]) -> str:
+    """The first of what is asked for again, and how many there are besides."""
+    first = next(iter(pending))
+    others = f" and {len(pending) - 1:,} more" if len(pending) > 1 else ""
+    return f"{told.refused[first]}{others}"

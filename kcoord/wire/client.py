@@ -138,6 +138,11 @@ class Client:
             raise
         return bytes(frame)
 
+    def wait_for_answers(self, timeout: float) -> None:
+        """Wait so many seconds for each answer from now on; the time to connect is over."""
+        self._timeout = timeout
+        self._socket.settimeout(timeout)
+
     def close(self) -> None:
         self._socket.close()
 

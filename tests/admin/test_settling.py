@@ -5,7 +5,9 @@ from collections.abc import Iterable
 import pytest
 
 from kcoord.admin import settling
-from kcoord.admin.settling import PASSING, Round, settle
+from kcoord.admin.connecting.connection import DEFAULT_TIMEOUT
+from kcoord.admin.settling import PASSING, PATIENT, Round, settle
+from kcoord.admin.waiting import Waits
 from kcoord.errors import ErrorCode
 
 PATIENCE = 60.0
@@ -97,3 +99,35 @@ def test_of_an_answer_only_what_was_asked_for_is_taken_and_what_is_missing_is_na
     assert told.take(["a", "b", "c", "d"], answered) == ["d"]
     assert told.found == {"a": 1}
     assert told.refused.keys() == {"b", "c"}
+
+
+def test_what_may_last_is_given_up_soon_while_others_are_asked_for_again() -> None:
+    script = Script(a=[ErrorCode.leader_not_available], b=[LOADING, LOADING, None])
+    answers = settle(["a", "b"], script.ask, patience=PATIENCE, may_last={ErrorCode.leader_not_available: 0.0})
+    assert script.asked == [["a", "b"], ["b"], ["b"]]
+    assert answers.found == {"b": 3}
+    assert [refusal.error for refusal in answers.refused] == [ErrorCode.leader_not_available]
+
+
+def test_who_would_rather_wait_asks_again_for_what_may_last() -> None:
+    script = Script(a=[ErrorCode.leader_not_available, ErrorCode.leader_not_available, None])
+    assert settle(["a"], script.ask, patience=PATIENCE, may_last=PATIENT).found == {"a": 3}
+
+
+def test_no_error_that_may_last_is_waited_for_as_long_as_a_request() -> None:
+    assert max(settling.MAY_LAST.values()) < DEFAULT_TIMEOUT / 5
+    assert settling.MAY_LAST.keys() < PASSING
+
+
+def test_while_it_waits_it_is_said_for_what() -> None:
+    waits, seen = Waits(), []
+    script = Script(a=[LOADING, LOADING, None], b=[LOADING, None])
+
+    def ask(items: list[str], told: Round[str, int]) -> None:
+        seen.append(waits.longer_than(0))
+        script.ask(items, told)
+
+    settle(["a", "b"], ask, patience=PATIENCE, waits=waits)
+    first = "group a: COORDINATOR_LOAD_IN_PROGRESS and 1 more"
+    assert seen == [[], [first], [first]]
+    assert waits.longer_than(0) == []

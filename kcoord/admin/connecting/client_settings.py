@@ -33,6 +33,7 @@ _RENAMED: Final = {
     "socket.timeout.ms": "request.timeout.ms",
 }
 
+SETUP_TIMEOUT: Final = "socket.connection.setup.timeout.ms"
 JAAS: Final = "sasl.jaas.config"
 UNSECURED_TOKEN: Final = "kcoord.unsecured.token"  # noqa: S105 - the claims of a JAAS line, as JSON
 DELEGATION_TOKEN: Final = "kcoord.delegation.token"  # noqa: S105
@@ -42,6 +43,7 @@ KNOWN: Final = frozenset(
         "bootstrap.servers",
         "client.id",
         "request.timeout.ms",
+        SETUP_TIMEOUT,
         "security.protocol",
         "sasl.mechanisms",
         "sasl.username",

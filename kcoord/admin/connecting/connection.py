@@ -18,13 +18,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from kcoord.admin.connecting.client_settings import KNOWN, BadConnection, Layer, Setting, merged, of_file, of_pairs
+from kcoord.admin.connecting.client_settings import (
+    KNOWN,
+    SETUP_TIMEOUT,
+    BadConnection,
+    Layer,
+    Setting,
+    merged,
+    of_file,
+    of_pairs,
+)
 from kcoord.admin.connecting.security import SPOKEN, bad, mechanism_of, protocol_of, security_of
 from kcoord.wire.connect_errors import address
 from kcoord.wire.secret import Secret
 from kcoord.wire.security import OAuthBearer, Plain, Scram, Security
 
 DEFAULT_TIMEOUT: Final = 30.0
+DEFAULT_SETUP_TIMEOUT: Final = 5.0
 CLIENT_ID: Final = "kcoord"
 _PREFIXES_OF_LIBRDKAFKA: Final = ("sasl.kerberos.", "sasl.oauthbearer.assertion.", "sasl.oauthbearer.grant.")
 THREE_WAYS: Final = (
@@ -63,6 +73,8 @@ class Connection:
     security: Security = field(default_factory=Security)
     client_id: str = CLIENT_ID
     request_timeout: float = DEFAULT_TIMEOUT
+    setup_timeout: float = DEFAULT_SETUP_TIMEOUT
+    """Seconds until a broker must have accepted a connection and told its versions; never more than for a request."""
     librdkafka: Mapping[str, str | Secret] = field(default_factory=dict)
     """The same as the configuration of librdkafka; librdkafka_configuration() makes it ready for use."""
     needs_librdkafka: str | None = None
@@ -82,7 +94,7 @@ def resolve(given: Given, environment: Mapping[str, str]) -> Connection:
     if "bootstrap.servers" not in settings:
         raise NoCluster(THREE_WAYS)
     bootstrap = addresses(settings["bootstrap.servers"])
-    timeout = given.request_timeout or _timeout(settings)
+    timeout = given.request_timeout or _timeout(settings, "request.timeout.ms", DEFAULT_TIMEOUT)
     security = security_of(settings, timeout=timeout)
     passed_on = {key: settings[key] for key in settings if key not in KNOWN and _is_for_librdkafka(key, settings[key])}
     client_id = settings["client.id"].text if "client.id" in settings else CLIENT_ID
@@ -91,6 +103,7 @@ def resolve(given: Given, environment: Mapping[str, str]) -> Connection:
         security=security,
         client_id=client_id,
         request_timeout=timeout,
+        setup_timeout=_timeout(settings, SETUP_TIMEOUT, DEFAULT_SETUP_TIMEOUT),
         librdkafka=_librdkafka(settings, bootstrap, security, client_id, timeout)
         | {key: setting.value for key, setting in passed_on.items()},
         needs_librdkafka=_why_librdkafka(settings, passed_on),
@@ -199,12 +212,13 @@ def _with_context(name: str | None, above: list[Layer], environment: Mapping[str
 # What comes of them
 
 
-def _timeout(settings: Layer) -> float:
-    if "request.timeout.ms" not in settings:
-        return DEFAULT_TIMEOUT
-    text = settings["request.timeout.ms"].text.strip()
+def _timeout(settings: Layer, key: str, default: float) -> float:
+    """The seconds of a setting in milliseconds."""
+    if key not in settings:
+        return default
+    text = settings[key].text.strip()
     if not text.isascii() or not text.isdecimal() or not int(text):
-        raise bad(settings, "request.timeout.ms", f"{text!r} is no number of milliseconds")
+        raise bad(settings, key, f"{text!r} is no number of milliseconds")
     return int(text) / 1000
 
 
@@ -241,6 +255,8 @@ def _librdkafka(
         "security.protocol": protocol,
         "socket.timeout.ms": str(round(timeout * 1000)),
     }
+    if SETUP_TIMEOUT in settings:
+        made[SETUP_TIMEOUT] = settings[SETUP_TIMEOUT].text.strip()
     if tls := security.tls:
         made |= {
             "ssl.ca.pem": tls.authorities,

@@ -34,6 +34,7 @@ from kcoord.admin.model import (
 )
 from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.settling import PASSING, Round, settle
+from kcoord.admin.waiting import Waits
 from kcoord.errors import ErrorCode
 
 Key = TypeVar("Key")
@@ -53,8 +54,8 @@ _AS_KAFKA_PRINTS: Final = str.maketrans("+/", "-_")  # ids of topics: base64 for
 class LibrdkafkaCluster:
     """See `live.LiveCluster` for what each method promises."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._link = Link(librdkafka_configuration(connection), timeout=connection.request_timeout)
+    def __init__(self, connection: Connection, *, waits: Waits | None = None) -> None:
+        self._link = Link(librdkafka_configuration(connection), timeout=connection.request_timeout, waits=waits)
         self._admin = self._link.admin
         self._timeout = connection.request_timeout
 

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from kcoord.admin.librdkafka.errors import bad_settings, cannot_connect, in_words, without_secrets
 from kcoord.admin.live import Refused
+from kcoord.admin.waiting import Waits
 from kcoord.wire.connect_errors import Disconnected, NoAnswer
 
 LOOK_EVERY: Final = 0.05  # seconds, at callbacks while an operation is under way
@@ -31,8 +32,9 @@ _silent.addHandler(logging.NullHandler())
 class Link:
     """An AdminClient, once a broker has answered it. Raises CannotConnect if none does, BadConnection for settings."""
 
-    def __init__(self, configuration: Mapping[str, Any], *, timeout: float) -> None:
+    def __init__(self, configuration: Mapping[str, Any], *, timeout: float, waits: Waits | None = None) -> None:
         self.timeout = timeout
+        self._waits = waits or Waits()
         self.configuration = {**configuration, "logger": _silent}
         self._bootstrap = str(configuration.get("bootstrap.servers", ""))
         self._trouble: KafkaError | None = None
@@ -54,12 +56,13 @@ class Link:
     def wait_for(self, futures: "list[Future[Any]]") -> None:
         """Until all are done, well or not. Raises CannotConnect as soon as it is clear that they will not be."""
         deadline = time.monotonic() + self.timeout + 5.0  # librdkafka keeps the time; this is for the worst
-        while wait(futures, timeout=LOOK_EVERY).not_done:
-            self.admin.poll(0)
-            if self._is_hopeless():
-                raise self._why()
-            if time.monotonic() > deadline:
-                raise NoAnswer(f"{self._bootstrap}: librdkafka has not answered within {self.timeout:g} s")
+        with self._waits.on(f"{self._bootstrap}, asked by librdkafka"):
+            while wait(futures, timeout=LOOK_EVERY).not_done:
+                self.admin.poll(0)
+                if self._is_hopeless():
+                    raise self._why()
+                if time.monotonic() > deadline:
+                    raise NoAnswer(f"{self._bootstrap}: librdkafka has not answered within {self.timeout:g} s")
         self.admin.poll(0)
 
     def refused(self, error: KafkaException) -> Refused:

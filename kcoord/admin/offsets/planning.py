@@ -12,7 +12,7 @@ from kcoord.admin.offsets.risks import say_uncompared, why_refused, with_risks
 from kcoord.admin.offsets.selecting import BadSelection, Selection, selected, selects
 from kcoord.admin.offsets.world import GroupNow, Groups, Logs, read_groups, read_logs, why_unchangeable
 from kcoord.admin.reading import MOST_GROUPS_WITH_TIMES
-from kcoord.admin.saying import say_partitions, say_some
+from kcoord.admin.saying import say_count, say_partitions, say_some
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,16 +44,19 @@ def plan_reset(
         name: tuple(sorted(each.committed)) if named is None else named for name, each in groups.found.items()
     }
     logs = read_logs(cluster, (tp for own in partitions.values() for tp in own))
-    found = _found_by_time(cluster, target, logs)
+    logs, found = _found_by_time(cluster, target, logs)
+    silent = _silent(logs, {tp for own in partitions.values() for tp in own})
 
     def decide(group: GroupNow) -> dict[TopicPartition, Aim]:
-        own = partitions[group.name]
-        if not own:
+        if not partitions[group.name]:
             raise CannotReset("it has committed nothing: name topics with --topic")
-        refuse_unread(own, logs)
+        own = [tp for tp in partitions[group.name] if tp not in silent]
+        refuse_unread(own or partitions[group.name], logs)
         return aims(target, own, Facts(committed=group.committed, bounds=logs.bounds, found=found))
 
-    return _planned(cluster, groups, logs, decide, verb=Verb.RESET, target=str(target), now=now)
+    planned = _planned(cluster, groups, logs, decide, verb=Verb.RESET, target=str(target), now=now)
+    cut = [plan.group for plan in planned.plan.groups if not silent.isdisjoint(partitions[plan.group])]
+    return replace(planned, refused=(*planned.refused, *_left_out(silent, cut, logs)))
 
 
 def plan_listed(
@@ -124,18 +127,34 @@ def _selected_in(cluster: LiveCluster, scope: Collection[Selection]) -> tuple[To
         raise BadSelection(", ".join(map(str, hidden)) or str(error)) from None
 
 
-def _found_by_time(cluster: LiveCluster, target: OneTarget, logs: Logs) -> Mapping[TopicPartition, FoundOffset]:
+def _found_by_time(
+    cluster: LiveCluster, target: OneTarget, logs: Logs
+) -> tuple[Logs, Mapping[TopicPartition, FoundOffset]]:
+    """The logs that could be asked, and where each has that time."""
     if not isinstance(target, ToTime):
-        return {}
+        return logs, {}
     since_1970 = max(target.timestamp, 0)  # what is below means "latest" and the like to a broker, and no time
     answers = cluster.offsets_at(dict.fromkeys(logs.bounds, since_1970))
-    if answers.refused:
-        raise CannotReset(f"no offsets by time: {'; '.join(say_some([str(each) for each in answers.refused]))}")
-    return answers.found
+    bounds = {tp: own for tp, own in logs.bounds.items() if tp in answers.found}
+    return replace(logs, bounds=bounds, refused=(*logs.refused, *answers.refused)), answers.found
+
+
+def _silent(logs: Logs, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+    """The partitions that the cluster has, and whose logs it does not tell of, as they have no leader now."""
+    unread = [tp for tp in partitions if tp not in logs.bounds and tp.topic in logs.topics]
+    return {tp for tp in unread if tp.partition in logs.topics[tp.topic].leaders}
+
+
+def _left_out(silent: Collection[TopicPartition], groups: Collection[str], logs: Logs) -> list[str]:
+    """A line that names the partitions which are missing in the plans of some groups; none if there are no such."""
+    if not groups:
+        return []
+    where = f"group {next(iter(groups))!r}" if len(groups) == 1 else say_count(len(groups), "group")
+    return [f"{where}: {say_partitions(silent)} left out, as the logs cannot be asked{_because(logs.refused)}"]
 
 
 def refuse_unread(partitions: Collection[TopicPartition], logs: Logs) -> None:
-    """A reset is for all that was named or for nothing."""
+    """Offsets are set for all of these partitions or for none."""
     unread = [tp for tp in partitions if tp not in logs.bounds]
     if not unread:
         return

@@ -5,6 +5,7 @@ connection of its own: the work is waiting.
 """
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -13,13 +14,15 @@ from typing import Any, Final, NamedTuple
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.live import Refused
 from kcoord.admin.model import Node
+from kcoord.admin.waiting import Waits
 from kcoord.admin.wire.apis import API_VERSIONS, METADATA, Api
 from kcoord.errors import ErrorCode
 from kcoord.wire.asking import by_layouts
 from kcoord.wire.client import Client
-from kcoord.wire.connect_errors import LoginFailed, Unreachable, address
+from kcoord.wire.connect_errors import LoginFailed, NoAnswer, Unreachable, address
 from kcoord.wire.frames import BadBody, BadFrame
 
+SILENT_FOR: Final = 15.0  # seconds that a broker which did not answer in time is not asked again
 IN_FLIGHT = 4  # requests on the way on one connection: the next is there when a broker has done with one
 
 
@@ -53,10 +56,15 @@ class Brokers:
 
     `early` is asked of the first of them together with who is there, each in the oldest version that we know; there are
     no answers to it if that broker does not know them.
+
+    An address that did not answer in time is not asked again for a while: a command has several things to ask of each
+    broker, and would wait for each of them.
     """
 
-    def __init__(self, connection: Connection, *, early: Sequence[Question] = ()) -> None:
+    def __init__(self, connection: Connection, *, early: Sequence[Question] = (), waits: Waits | None = None) -> None:
+        self.waits = waits or Waits()
         self._connection = connection
+        self._silent: dict[str, tuple[float, NoAnswer]] = {}  # by address: until when, and what to say of it
         self._first = (_WHO_IS_THERE, *early)
         self.early: Sequence[Answer] = ()
         self._links: dict[int, _Link] = {}
@@ -68,10 +76,12 @@ class Brokers:
         """Ask one broker, or the next if that one cannot be reached."""
         failure: ConnectionError | None = None
         for node in sorted(self.nodes, key=lambda node: not self._is_linked(node)):
-            try:
-                return self._link(node).ask(api, values)
-            except ConnectionError as error:
-                failure = error
+            (outcome,) = self._ask_pipelined(node, [Question(node, api, values)])
+            if isinstance(outcome, Answer):
+                return outcome
+            if not isinstance(outcome, ConnectionError):
+                raise outcome
+            failure = outcome
         raise Unreachable(f"no broker of the cluster can be reached: {failure or 'it names none'}") from failure
 
     def ask_each(self, questions: Sequence[Question]) -> list[Outcome]:
@@ -141,7 +151,7 @@ class Brokers:
         raise Unreachable("no broker can be reached: " + "; ".join(map(str, failures)))
 
     def _who_is_there(self, place: str) -> "tuple[_Link, Sequence[Answer]]":
-        link = _Link(self._connection, place, first=self._first)
+        link = self._connected(place, first=self._first)
         try:
             return link, link.first or [link.ask(METADATA, _WHO_IS_THERE.values)]
         except BaseException:
@@ -168,7 +178,7 @@ class Brokers:
             return link
         if link:
             link.close()
-        self._links[node] = _Link(self._connection, place)
+        self._links[node] = self._connected(place)
         return self._links[node]
 
     def _open(self, node: int) -> None:
@@ -177,9 +187,30 @@ class Brokers:
 
     def _ask_pipelined(self, node: int, questions: Sequence[Question]) -> list[Outcome]:
         try:
-            return self._link(node).ask_all(questions)
+            link = self._link(node)
+            with self.waits.on(f"broker {node} at {link.address}"):
+                outcomes = link.ask_all(questions)
         except ConnectionError as error:
             return [error] * len(questions)
+        for outcome in outcomes[-1:]:
+            if isinstance(outcome, NoAnswer):
+                self._be_silent(link.address, outcome)
+        return outcomes
+
+    def _connected(self, place: str, *, first: Sequence[Question] = ()) -> "_Link":
+        """A new connection to an address, unless it was silent a moment ago."""
+        until, why = self._silent.get(place, (0.0, None))
+        if why is not None and time.monotonic() < until:
+            raise why
+        try:
+            with self.waits.on(place):
+                return _Link(self._connection, place, first=first)
+        except NoAnswer as error:
+            self._be_silent(place, error)
+            raise
+
+    def _be_silent(self, place: str, error: NoAnswer) -> None:
+        self._silent[place] = (time.monotonic() + SILENT_FOR, error)
 
     def _side_by_side(self, nodes: Sequence[int], do: Callable[[int], None]) -> None:
         try:
@@ -282,7 +313,7 @@ class _Link:
             int(port),
             security=self._connection.security,
             client_id=self._connection.client_id,
-            timeout=self._connection.request_timeout,
+            timeout=min(self._connection.setup_timeout, self._connection.request_timeout),
             asking=by_layouts,
         )
 
@@ -291,6 +322,7 @@ class _Link:
         for each in first:
             self._send(each, each.api.oldest)
         response = self._client.receive(API_VERSIONS.key, API_VERSIONS.newest)
+        self._client.wait_for_answers(self._connection.request_timeout)
         return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
 
 

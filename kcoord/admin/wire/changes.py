@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from kcoord.admin.model import Answers, Committed, GroupType, LeavingMember, Refusal, TopicPartition, by_topic
-from kcoord.admin.settling import PASSING, Round, settle
+from kcoord.admin.settling import PASSING, PATIENT, Round, settle
 from kcoord.admin.wire.apis import (
     CONSUMER_GROUP_HEARTBEAT,
     DELETE_GROUPS,
@@ -150,7 +150,7 @@ def delete_groups(coordinators: Coordinators, names: Collection[str], *, patienc
             else:
                 told.refuse(each.group_id, f"group {each.group_id}", each.error_code)
 
-    answers = settle(names, ask, patience=patience, passing=_SAFE_TO_REPEAT)
+    answers = settle(names, ask, patience=patience, passing=_SAFE_TO_REPEAT, may_last=PATIENT, waits=coordinators.waits)
     failed = {refusal.what: refusal.error for refusal in answers.refused}
     errors = {
         name: ErrorCode.none if name in answers.found else failed.get(f"group {name}", ErrorCode.unknown_server_error)
@@ -194,7 +194,9 @@ def _change(
         else:
             told.found[group] = ErrorCode.none
 
-    answers = settle([group], ask, patience=patience, passing=_SAFE_TO_REPEAT)
+    answers = settle(
+        [group], ask, patience=patience, passing=_SAFE_TO_REPEAT, may_last=PATIENT, waits=coordinators.waits
+    )
     if not last:
         whole = answers.refused[0].error if answers.refused else ErrorCode.unknown_server_error
         return Answers(found=dict.fromkeys(parts, whole), refused=answers.refused)

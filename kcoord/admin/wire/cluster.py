@@ -21,6 +21,7 @@ from kcoord.admin.model import (
 )
 from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.settling import Round
+from kcoord.admin.waiting import Waits
 from kcoord.admin.wire import changes, times
 from kcoord.admin.wire import groups as wire_groups
 from kcoord.admin.wire import offsets as wire_offsets
@@ -34,10 +35,11 @@ from kcoord.errors import ErrorCode
 class WireCluster:
     """See `live.LiveCluster` for what each method promises."""
 
-    def __init__(self, connection: Connection, *, about: Sequence[str] = ()) -> None:
+    def __init__(self, connection: Connection, *, about: Sequence[str] = (), waits: Waits | None = None) -> None:
         """Where it is about one group, its coordinator is asked for together with who is there."""
         self._patience = connection.request_timeout
-        self._brokers = Brokers(connection, early=[early_question(group) for group in about] if len(about) == 1 else ())
+        early = [early_question(group) for group in about] if len(about) == 1 else ()
+        self._brokers = Brokers(connection, early=early, waits=waits)
         self._coordinators = Coordinators(self._brokers)
         for group, answer in zip(about, self._brokers.early, strict=False):
             self._coordinators.learn_early(group, answer)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kcoord.admin.settling import PASSING, Round
+from kcoord.admin.waiting import Waits
 from kcoord.admin.wire.apis import FIND_COORDINATOR, Api
 from kcoord.admin.wire.brokers import Answer, Brokers, Outcome, Question, in_chunks, refusing
 from kcoord.errors import ErrorCode
@@ -43,6 +44,11 @@ class Coordinators:
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self._nodes: dict[str, int] = {}
+
+    @property
+    def waits(self) -> Waits:
+        """Where it is said what is waited for."""
+        return self._brokers.waits
 
     def ask(self, groups: Groups, *asked: Asked[Any]) -> None:
         """Ask the coordinators of these groups, all that is asked at once."""

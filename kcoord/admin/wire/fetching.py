@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import Answers, TopicPartition, by_topic
-from kcoord.admin.settling import Round, settle
+from kcoord.admin.settling import PATIENT, Round, settle
 from kcoord.admin.wire.apis import FETCH, LIST_OFFSETS
 from kcoord.admin.wire.brokers import Brokers
 from kcoord.admin.wire.logs import CONSUMER_REPLICA, LATEST, PARTITIONS_PER_REQUEST, Logs, Partitions, Wanted
@@ -116,7 +116,7 @@ class Fetching:
         def ask(pending: Partitions, told: Round[TopicPartition, int]) -> None:
             self._logs.ask_leaders(pending, Wanted(told, LIST_OFFSETS, fields, read, PARTITIONS_PER_REQUEST))
 
-        return settle(partitions, ask, patience=self._patience)
+        return settle(partitions, ask, patience=self._patience, may_last=PATIENT)
 
     def close(self) -> None:
         self._brokers.close()

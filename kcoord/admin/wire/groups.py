@@ -53,9 +53,9 @@ def list_groups(
         for node in told.refused.keys() - brokers.nodes.keys():
             told.refuse(node, f"broker {node}", ErrorCode.broker_not_available, "it has left the cluster")
 
-    settled = settle(list(brokers.nodes), ask, patience=patience)
+    settled = settle(list(brokers.nodes), ask, patience=patience, waits=brokers.waits)
     if any(refusal.error is ErrorCode.broker_not_available for refusal in settled.refused):
-        again = settle(list(brokers.nodes), ask, patience=patience)
+        again = settle(list(brokers.nodes), ask, patience=patience, waits=brokers.waits)
         settled = Answers(found=again.found, refused=tuple(dict.fromkeys((*settled.refused, *again.refused))))
     if not states and not types:
         return Answers(found=found, refused=settled.refused)
@@ -154,4 +154,4 @@ def _describe_as(
         coordinators.ask(pending, Asked(told, api, fields, read, GROUPS_PER_REQUEST), *others)
         others.clear()
 
-    return settle(names, ask, patience=patience)
+    return settle(names, ask, patience=patience, waits=brokers.waits)

@@ -56,7 +56,7 @@ class Logs:
     def topics(self, names: Collection[str] | None) -> Answers[str, Topic]:
         if names is None:
             return self._all_topics()
-        return settle(names, self._ask_topics, patience=self._patience)
+        return settle(names, self._ask_topics, patience=self._patience, waits=self._brokers.waits)
 
     def bounds(self, partitions: Collection[TopicPartition], *, beside: Beside = ()) -> Answers[TopicPartition, Bounds]:
         """Both ends are asked for at the same time; and what is `beside`, when they first are, and not again."""
@@ -75,13 +75,13 @@ class Logs:
                 if tp not in told.refused
             }
 
-        return settle(partitions, ask, patience=self._patience)
+        return settle(partitions, ask, patience=self._patience, waits=self._brokers.waits)
 
     def offsets_at(self, timestamps: Mapping[TopicPartition, int]) -> Answers[TopicPartition, FoundOffset]:
         def ask(pending: Partitions, told: Offsets) -> None:
             self.ask_leaders(pending, _offsets_at(told, timestamps.__getitem__))
 
-        return settle(timestamps, ask, patience=self._patience)
+        return settle(timestamps, ask, patience=self._patience, waits=self._brokers.waits)
 
     def configs(self, kind: int, names: Collection[str]) -> Answers[str, Mapping[str, str]]:
         what = "topic" if kind == TOPIC_RESOURCE else "group"
@@ -100,7 +100,7 @@ class Logs:
                 for name in told.take(chunk, answered):
                     told.refuse(name, f"{what} {name}", ErrorCode.unknown_server_error, NOTHING_TOLD)
 
-        return settle(names, ask, patience=self._patience)
+        return settle(names, ask, patience=self._patience, waits=self._brokers.waits)
 
     def ask_leaders(self, partitions: Partitions, *wanted: Wanted[Any]) -> None:
         """Ask the leaders of these partitions, all that is wanted at once. Of which no leader is known is refused in

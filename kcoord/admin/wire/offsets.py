@@ -27,7 +27,7 @@ def committed(coordinators: Coordinators, groups: Collection[str], *, patience: 
     def ask(pending: Groups, told: Round[str, Commits]) -> None:
         coordinators.ask(pending, commits_asked(told))
 
-    return settle(groups, ask, patience=patience)
+    return settle(groups, ask, patience=patience, waits=coordinators.waits)
 
 
 def commits_asked(told: Round[str, Commits]) -> Asked[Commits]:
@@ -100,7 +100,7 @@ def share_starts(coordinators: Coordinators, groups: Collection[str], *, patienc
                 }
             )
 
-    return settle(groups, ask, patience=patience)
+    return settle(groups, ask, patience=patience, waits=coordinators.waits)
 
 
 def _told(lag: int) -> int | None:

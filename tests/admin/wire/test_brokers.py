@@ -1,12 +1,16 @@
 """Connections to brokers that move, answer out of turn or are nowhere."""
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from kcoord.admin.waiting import Waits
 from kcoord.admin.wire import apis, brokers
 from kcoord.admin.wire.brokers import Answer, Brokers, Question
-from kcoord.wire.connect_errors import Unreachable
+from kcoord.wire.connect_errors import NoAnswer, Unreachable
 from tests.admin.live_world import PATIENCE, connection
 
 from .scripted_broker import API_VERSIONS, METADATA, ScriptedBroker
@@ -113,3 +117,54 @@ def test_a_cluster_that_never_named_a_broker_is_told_so(broker: ScriptedBroker) 
     empty = Brokers(connection(broker.address))
     with pytest.raises(Unreachable, match="no broker of the cluster can be reached: it names none"):
         empty.refresh()
+
+
+def test_a_broker_that_takes_connections_and_says_nothing_is_waited_for_once(broker: ScriptedBroker) -> None:
+    """Its time to answer at all is short, where that for a request is long, and is spent on one question alone."""
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        deaf.setblocking(False)
+        broker.brokers |= {2: deaf.getsockname()}
+        known = Brokers(replace(connection(broker.address, timeout=PATIENCE), setup_timeout=0.05))
+        try:
+            outcomes = [known.ask_each([NOBODYS, NOBODYS._replace(node=2)]) for _ in range(3)]
+        finally:
+            known.close()
+        deaf.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            deaf.accept()
+    for first, second in outcomes:
+        assert isinstance(first, Answer)
+        assert isinstance(second, NoAnswer)
+        assert "did not answer within 0.05 s" in str(second)
+
+
+def test_a_broker_that_was_silent_is_asked_again_after_a_while(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(brokers, "SILENT_FOR", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        broker.brokers |= {2: deaf.getsockname()}
+        known = Brokers(replace(connection(broker.address, timeout=PATIENCE), setup_timeout=0.05))
+        try:
+            for _ in range(2):
+                known.ask_each([NOBODYS._replace(node=2)])
+                deaf.accept()[0].close()
+        finally:
+            known.close()
+
+
+def test_while_a_broker_is_asked_it_is_known_that_it_is_waited_for(broker: ScriptedBroker) -> None:
+    waits, seen = Waits(), []
+    known = Brokers(connection(broker.address), waits=waits)
+    tell = broker.answers[METADATA]
+
+    def metadata(request: Any) -> Mapping[str, Any] | None:
+        seen.append(waits.longer_than(0))
+        return tell(request)
+
+    broker.answers[METADATA] = metadata
+    try:
+        known.refresh()
+    finally:
+        known.close()
+    assert seen == [[f"broker 1 at {broker.address}"]]
