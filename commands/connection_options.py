@@ -1,6 +1,7 @@
 """Options that say which cluster is meant. They may stand anywhere: before the noun, before the verb and after it."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 
     from kcoord.admin.connecting.connection import Connection, Given
 
+_WARNED: Final = "kcoord.warned-of-secrets"
+_SAFER: Final = (
+    "say -X KEY=env:NAME, KEY=file:PATH or KEY=command:…, or put it into a context (kcoord context add) "
+    "or a file (--command-config, KCOORD_COMMAND_CONFIG)"
+)
 DEBUG: Final = "kcoord.debug"
 """In ctx.meta: whether --debug was said, which main() takes out of the arguments."""
 
@@ -45,6 +51,18 @@ def _pair(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...
             raise click.BadParameter(f"{key.split(':')[0]!r} must be followed by =VALUE", ctx, parameter)
         pairs.append((key.strip(), value))
     return keep(ctx, parameter, tuple(pairs))
+
+
+def _warn_of_secrets(ctx: click.Context, pairs: Sequence[tuple[str, str]]) -> None:
+    """One line, however many secrets stand on the command line, and at how many places of it."""
+    if not pairs or _WARNED in ctx.meta or ctx.resilient_parsing:  # as where a shell completes the line
+        return
+    from kcoord.admin.connecting.secrets import holds_secret
+
+    seen = [key for key, value in pairs if holds_secret(key, value)]
+    if seen:
+        ctx.meta[_WARNED] = True
+        talk(f"kcoord: others on this machine can see {', '.join(dict.fromkeys(seen))} of -X (ps): {_SAFER}")
 
 
 BOOTSTRAP: Final = shared_option(
@@ -98,6 +116,7 @@ def connection(ctx: click.Context, said: "Given | None" = None) -> "Connection":
         found = resolve(said or given(ctx), os.environ)
     except NoCluster as error:
         raise click.UsageError(str(error), ctx) from None
+    _warn_of_secrets(ctx, (said or given(ctx)).pairs)
     for warning in found.warnings:
         talk(f"kcoord: {warning}")
     if found.ignored and ctx.meta.get(DEBUG):

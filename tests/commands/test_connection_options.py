@@ -129,3 +129,54 @@ def test_help_is_shown_without_loading_what_connects() -> None:
         "kcoord.admin.connecting.connection",
         "confluent_kafka",
     }
+
+
+# Secrets that others can see
+
+
+def warning(*arguments: str) -> str:
+    done = CliRunner().invoke(root, [*arguments, "-b", "h:1"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return str(done.stderr)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "sasl.password=abc",
+        "ssl.key.password=abc",
+        "ssl.truststore.password=abc",
+        "sasl.oauthbearer.client.secret=abc",
+        "sasl.password=text:abc",
+        'sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="a" '
+        'password="abc";',
+    ],
+)
+def test_a_secret_on_the_command_line_is_warned_of_with_the_safer_ways_and_not_repeated(pair: str) -> None:
+    told = warning("noun", "verb", "-X", pair).partition("\n")[0]
+    assert told.startswith(
+        f"kcoord: others on this machine can see {pair.partition('=')[0]} of -X (ps): say -X KEY=env:"
+    )
+    for way in ("file:PATH", "command:", "context add", "--command-config", "KCOORD_COMMAND_CONFIG"):
+        assert way in told
+    assert "abc" not in told
+
+
+def test_many_secrets_at_several_places_are_warned_of_once() -> None:
+    told = warning("-X", "sasl.password=a", "noun", "-X", "ssl.key.password=b", "verb", "-X", "ssl.keystore.password=c")
+    assert told.count("others on this machine") == 1
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "sasl.password=env:KCOORD_TEST_SECRET",
+        "sasl.username=abc",
+        "client.id=abc",
+        'sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="a" '
+        'password="env:KCOORD_TEST_SECRET";',
+    ],
+)
+def test_what_refers_to_a_secret_or_is_none_is_not_warned_of(pair: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KCOORD_TEST_SECRET", "abc")
+    assert "others on this machine" not in warning("noun", "verb", "-X", pair)

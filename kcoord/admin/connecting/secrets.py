@@ -10,6 +10,7 @@ stands in one is run.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,16 @@ from typing import Final
 from kcoord.wire.connect_errors import in_one_line
 from kcoord.wire.secret import Secret
 
-__all__ = ["ADVICE", "BadReference", "Secret", "is_reference", "is_secret_key", "resolve", "resolve_without_commands"]
+__all__ = [
+    "ADVICE",
+    "BadReference",
+    "Secret",
+    "holds_secret",
+    "is_reference",
+    "is_secret_key",
+    "resolve",
+    "resolve_without_commands",
+]
 
 COMMAND_TIMEOUT: Final = 30.0
 ADVICE: Final = "say env:NAME, file:PATH or command:… instead"
@@ -27,6 +37,7 @@ _SECRET_WORDS: Final = ("password", "secret", "passphrase", "credential", "user.
 _SECRET_KEYS: Final = frozenset(
     {"ssl.key.pem", "ssl.keystore.key", "sasl.jaas.config", "sasl.oauthbearer.assertion.private.key.pem"}
 )
+_SECRET_IN_JAAS: Final = re.compile(r"(?:password|secret)\w*\s*=\s*[\"']?(?!env:|file:|command:|[\"'])", re.IGNORECASE)
 
 
 class BadReference(ValueError):
@@ -42,6 +53,13 @@ def is_secret_key(key: str) -> bool:
 def is_reference(value: str) -> bool:
     scheme, colon, _ = value.partition(":")
     return bool(colon) and scheme in _SCHEMES[:3]
+
+
+def holds_secret(key: str, value: str) -> bool:
+    """Whether a setting's value is a secret itself, and not a reference to one. A JAAS line may hold references."""
+    if not value or not is_secret_key(key) or is_reference(value):
+        return False
+    return key.lower() != "sasl.jaas.config" or _SECRET_IN_JAAS.search(value) is not None
 
 
 def resolve(key: str, value: str, environment: Mapping[str, str] = os.environ) -> Secret:
