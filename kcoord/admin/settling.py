@@ -44,7 +44,7 @@ MAY_LAST: Final[Mapping[ErrorCode, float]] = {
     ErrorCode.coordinator_not_available: 5.0,
     ErrorCode.replica_not_available: 5.0,
     ErrorCode.kafka_storage_error: 5.0,
-    ErrorCode.request_timed_out: 5.0,
+    ErrorCode.request_timed_out: 0.0,  # there was a long wait before it
 }
 """For how many seconds a reader asks again after errors that may last as long as a broker is down."""
 PATIENT: Final[Mapping[ErrorCode, float]] = {}

@@ -351,6 +351,8 @@ def refusing(outcome: ConnectionError | Unsupported) -> tuple[ErrorCode, str]:
     """What a failed question is as an error of the protocol."""
     if isinstance(outcome, Unsupported):
         return ErrorCode.unsupported_version, str(outcome)
+    if isinstance(outcome, NoAnswer):
+        return ErrorCode.request_timed_out, str(outcome)
     return ErrorCode.network_exception, str(outcome)
 
 
