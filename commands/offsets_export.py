@@ -53,6 +53,9 @@ def export_offsets(
     kcoord offsets export --all-groups | grep '"topic": "orders"'
     kcoord offsets export payments --format csv -f payments.csv
 
+    The exit code is 0 if every offset is written. Groups that have none, share groups and those that are deleted
+    meanwhile are told of, and are a failure only if they were named.
+
     CSV of one group that was named has three columns: topic, partition, offset; otherwise the group is the first of
     four. JSON lines are described in docs/offsets-files.md.
     """
@@ -62,8 +65,10 @@ def export_offsets(
     is_one = len(choice.names) == 1 and not choice.pattern
     lines = csv_lines(exported.lines, with_group=not is_one) if form == "csv" else json_lines(exported.lines)
     text = "".join(lines)
-    refused = (*map(str, unlisted), *exported.refused, *exported.missing)
-    for line in (*refused, *exported.notes):
+    with_offsets = {line.group for line in exported.lines}
+    is_lacking_a_named_one = any(name not in with_offsets for name in choice.names)
+    refused = (*map(str, unlisted), *exported.refused, *(exported.missing if is_lacking_a_named_one else ()))
+    for line in dict.fromkeys((*refused, *exported.missing, *exported.notes)):
         talk(f"kcoord: {line}")
     if path is None:
         write(text)
@@ -71,6 +76,5 @@ def export_offsets(
         raise PartialExport(f"{path} is left as it was: not all groups could be read. Take another name for the others")
     else:
         write_whole(path, text, overwrites=overwrites)
-        groups = len({line.group for line in exported.lines})
-        talk(f"{say_count(len(exported.lines), 'offset')} of {say_count(groups, 'group')}: {path}")
-    sys.exit(1 if refused or exported.notes else 0)
+        talk(f"{say_count(len(exported.lines), 'offset')} of {say_count(len(with_offsets), 'group')}: {path}")
+    sys.exit(1 if refused or exported.gaps or is_lacking_a_named_one else 0)

@@ -14,6 +14,7 @@ from kcoord.admin.offsets.marking import mark_lines
 from kcoord.admin.offsets.offset_lines import OffsetLine
 from kcoord.admin.offsets.plan_files import mark_document
 from kcoord.admin.offsets.world import GroupNow, Logs, read_groups, read_logs
+from kcoord.errors import ErrorCode
 
 WHAT: Final = "offsets/v1"
 GROUPS_AT_ONCE: Final = 500
@@ -24,7 +25,8 @@ class Exported:
     """Lines in order of group, topic and partition, and in words what is not in them.
 
     `refused` are groups that could not be read, `missing` those that do not exist. `notes` tell of groups that have no
-    offsets, and of logs and records that are not in the lines: every offset is.
+    offsets, and of logs and records that are not in the lines: every offset is. Of these, `gaps` are what the cluster
+    has and did not tell; a topic that was deleted has nothing that could be told.
     """
 
     lines: tuple[OffsetLine, ...]
@@ -32,6 +34,7 @@ class Exported:
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     sharing: tuple[str, ...] = ()  # names of share groups
+    gaps: tuple[str, ...] = ()
 
 
 class CannotExport(RuntimeError):
@@ -64,13 +67,15 @@ def export(cluster: LiveCluster, names: Collection[str], *, with_records: bool =
         _line(now, tp, logs, cluster.cluster_id()) for _, now in sorted(commits.items()) for tp in sorted(now.committed)
     )
     lines, unread = mark_lines(cluster, lines) if with_records else (lines, ())
-    notes += map(str, (*logs.refused, *unread))
+    untold = (*logs.refused, *unread)
+    notes += map(str, untold)
     return Exported(
         lines=lines,
         refused=tuple(dict.fromkeys(refused)),
         missing=tuple(missing),
         notes=tuple(dict.fromkeys(notes)),
         sharing=tuple(sharing),
+        gaps=tuple(str(each) for each in untold if each.error is not ErrorCode.unknown_topic_or_partition),
     )
 
 

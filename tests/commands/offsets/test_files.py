@@ -3,10 +3,14 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kcoord.admin.model import Answers, ListedGroup
 from kcoord.admin.record_marks import checksum_of
+from kcoord.admin.wire.cluster import WireCluster
+from tests.admin.live_world import LiveWorld, assigned
 from tests.commands.offsets.telling import BEFORE, MINUTE, START, cells, undo_file
 from tests.integration.offsets_scene import OffsetsScene, kcoord
 
@@ -194,3 +198,51 @@ def test_a_diff_with_a_cluster_that_nobody_has_named_is_an_error(
     run = kcoord("offsets", "diff", "a.jsonl", side)
     assert run.exit_code == (2 if side == "cluster:" else 1)
     assert run.stdout == ""
+
+
+# Which groups are meant
+
+
+def test_all_groups_are_exported_with_success_although_some_have_no_offsets(
+    scene: OffsetsScene, group: str, folder: Path
+) -> None:
+    with LiveWorld(scene.bootstrap) as world:
+        world.join(f"{group}-idle", assignment=assigned("orders", 0))
+        all_of_them = scene.kcoord("export", "--all-groups", "-f", "all.jsonl")
+        some = scene.kcoord("export", "--regex", f"^{group}", "-f", "some.jsonl")
+        named = scene.kcoord("export", group, f"{group}-idle", "-f", "named.jsonl")
+    for run in (all_of_them, some, named):
+        assert f"kcoord: group '{group}-idle' has committed nothing\n" in run.stderr
+    assert (all_of_them.exit_code, some.exit_code, named.exit_code) == (0, 0, 1)
+    for name in ("some.jsonl", "named.jsonl"):
+        assert len((folder / name).read_text().splitlines()) == 2
+
+
+def test_offsets_of_a_topic_that_was_deleted_are_all_written_which_is_a_success(
+    scene: OffsetsScene, group: str
+) -> None:
+    scene.make_topic(f"{group}-gone")
+    scene.commit(group, {(f"{group}-gone", 0): 7})
+    scene.delete_topic(f"{group}-gone")
+    run = scene.kcoord("export", "--regex", f"^{group}$")
+    assert run.exit_code == 0, run.stderr
+    assert len(run.stdout.splitlines()) in (2, 3)  # a broker may forget offsets with their topic
+
+
+def test_groups_that_are_deleted_while_they_are_read_are_told_of_unless_they_were_named(
+    scene: OffsetsScene, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_groups = WireCluster.list_groups
+
+    def then_deleted(self: WireCluster, **filters: Any) -> Answers[str, ListedGroup]:
+        listed = list_groups(self, **filters)
+        self.delete_groups([f"{group}-passing"])
+        return listed
+
+    monkeypatch.setattr(WireCluster, "list_groups", then_deleted)
+    for named, exit_code in (((), 0), ((f"{group}-passing",), 1)):
+        scene.commit(f"{group}-passing", {("orders", 0): 1})
+        run = scene.kcoord("export", *named, "--regex", f"^{group}")
+        assert run.exit_code == exit_code
+        assert run.stderr == f"kcoord: group '{group}-passing' does not exist\n"
+        assert len(run.stdout.splitlines()) == 2
