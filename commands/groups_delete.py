@@ -84,23 +84,29 @@ def _show_outcome(ctx: click.Context, plan: DeletionPlan, deleted: Deleted) -> N
         fate, why = deleted.outcomes[deletion.group.name]
         return {**_document(deletion), "result": fate.value, "against": why or None}
 
-    show(
-        ctx,
-        "groups-delete",
-        lambda: {
-            "executed": True,
-            "groups": [document(each) for each in plan.deletions],
-            "undo": deleted.undo_path and str(deleted.undo_path),
-            "refused": refusals(plan.refused),
-        },
-        lambda: [_table([(each, outcome(each)) for each in plan.deletions])],
-    )
+    try:
+        show(
+            ctx,
+            "groups-delete",
+            lambda: {
+                "executed": True,
+                "groups": [document(each) for each in plan.deletions],
+                "undo": deleted.undo_path and str(deleted.undo_path),
+                "refused": refusals(plan.refused),
+            },
+            lambda: [_table([(each, outcome(each)) for each in plan.deletions])],
+        )
+    finally:  # also if stdout is a full disk or nobody reads it: they are deleted all the same
+        _tell_outcome(deleted, as_given(ctx))
+
+
+def _tell_outcome(deleted: Deleted, options: str) -> None:
     for line in _outcome_lines(deleted):
         talk(line)
     if deleted.has_removed_undo:
         talk(UNDO_FILE_REMOVED)
     if deleted.undo_path is not None:
-        talk(f"To bring the offsets back: kcoord offsets undo {quote(str(deleted.undo_path))} --execute{as_given(ctx)}")
+        talk(f"To bring the offsets back: kcoord offsets undo {quote(str(deleted.undo_path))} --execute{options}")
 
 
 def _outcome_lines(deleted: Deleted) -> list[str]:

@@ -87,17 +87,23 @@ def _remove(
 ) -> None:
     going = {leaving(member): member for member in members}
     removed = remove(cluster, group.name, list(going), reason=reason, stop=interrupts)
-    show(
-        ctx,
-        "groups-remove-member",
-        lambda: {
-            "group": group.name,
-            "executed": True,
-            "members": [{**member_document(member), "error": _error(each, removed)} for each, member in going.items()],
-            "refused": refusals(removed.refused),
-        },
-        lambda: [_outcome_table(going, removed)],
-    )
+    try:
+        show(
+            ctx,
+            "groups-remove-member",
+            lambda: {
+                "group": group.name,
+                "executed": True,
+                "members": [
+                    {**member_document(member), "error": _error(each, removed)} for each, member in going.items()
+                ],
+                "refused": refusals(removed.refused),
+            },
+            lambda: [_outcome_table(going, removed)],
+        )
+    except OSError:  # stdout is a full disk, or nobody reads it: they are removed all the same
+        talk(f"{sum(_error(each, removed) is None for each in going):,} of {len(going):,} removed.")
+        raise
     if removed.was_stopped:
         _tell_interruption(group, going, removed)
         sys.exit(interrupts.exit_code)

@@ -107,20 +107,27 @@ def do(
     except WorldChanged as changed:
         tell_differences(changed)
         raise
-    for outcome in _first_of_each_reason(applied.failed):
-        talk(f"kcoord: group {outcome.group!r}, {outcome.change.tp}: {outcome.reason}")
+    tried = applied.failed
     applied = replace(applied, outcomes=(*applied.outcomes, *_left_alone(withheld, plan)))
-    show(ctx, "offsets-applied", lambda: _applied_document(plan, applied), lambda: [applied_table(applied)])
+    try:
+        show(ctx, "offsets-applied", lambda: _applied_document(plan, applied), lambda: [applied_table(applied)])
+    finally:  # also if stdout is a full disk or nobody reads it: it is done all the same
+        _tell_outcome(applied, tried, as_given(ctx) if where is None else where)
+    if doing.interrupts.exit_code is not None:
+        sys.exit(doing.interrupts.exit_code)
+    return bool(applied.failed)
+
+
+def _tell_outcome(applied: Applied, failed: Iterable[Outcome], options: str) -> None:
+    """Say on stderr what failed where it was tried, how much was changed, and how to take it back."""
+    for outcome in _first_of_each_reason(failed):
+        talk(f"kcoord: group {outcome.group!r}, {outcome.change.tp}: {outcome.reason}")
     for line in _outcome_lines(applied):
         talk(line)
     if applied.undo_path is None:
         talk(UNDO_FILE_REMOVED)
     else:
-        options = as_given(ctx) if where is None else where
         talk(f"To take it back: kcoord offsets undo {quote(str(applied.undo_path))} --execute{options}")
-    if doing.interrupts.exit_code is not None:
-        sys.exit(doing.interrupts.exit_code)
-    return bool(applied.failed)
 
 
 def _left_alone(withheld: Iterable[GroupPlan], plan: Plan) -> Iterable[Outcome]:

@@ -77,8 +77,13 @@ def talk(text: str) -> None:
 
 
 def write(text: str) -> None:
-    """To stdout, as it is."""
-    click.echo(text, nl=False, color=True)
+    """To stdout, as it is. What the system refuses is named as such: it may be a file on a disk that is full."""
+    try:
+        click.echo(text, nl=False, color=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "stdout") from None
 
 
 def tables_text(tables: Sequence[Table], output: Output) -> str:

@@ -134,9 +134,10 @@ def save(path: Path, contexts: Contexts) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    except OSError as error:  # a full disk names no file
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        Path(name).unlink(missing_ok=True)  # unless it has become the file
 
 
 def _where(path: Path, text: str, problem: str) -> str:

@@ -123,25 +123,33 @@ def write_whole(path: Path, text: str, *, overwrites: bool, advice: str = "take 
 
     Unless it overwrites, FileExistsError with this advice if there is one. Only its owner may read it (mode 0600), also
     where it replaces a file that others could read: groups and their metadata may be nobody else's business.
+
+    What the disk refuses is raised in the name of the file. Every such file is written before anything is changed on a
+    cluster, and the error says so: who finds a full disk after --execute must not have to wonder.
     """
-    beside = path.with_name(f".kcoord-{os.urandom(8).hex()}")
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:  # in the name that was asked for
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-        try:
+        _write_beside(path, text, overwrites=overwrites, advice=advice)
+        _sync_folder(path.parent)
+    except OSError as error:
+        if isinstance(error, FileExistsError) and error.strerror is None:
+            raise  # in words already
+        raise OSError(error.errno, f"{error.strerror}: it is not written, and nothing was changed", str(path)) from None
+
+
+def _write_beside(path: Path, text: str, *, overwrites: bool, advice: str) -> None:
+    beside = path.with_name(f".kcoord-{os.urandom(8).hex()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-            file.close()
-            if overwrites:
-                beside.replace(path)
-            elif not _put(beside, path):
-                raise FileExistsError(f"{path} is there already: {advice}")
-        finally:
-            beside.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+        if overwrites:
+            beside.replace(path)
+        elif not _put(beside, path):
+            raise FileExistsError(f"{path} is there already: {advice}")
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _put(beside: Path, path: Path) -> bool:
