@@ -9,9 +9,22 @@ from typing import Final, TypeVar
 
 from kcoord.admin.durations import parse_duration
 from kcoord.admin.name_patterns import compile_name_pattern
-from kcoord.upstream.guarded_apis import FAMILIES, FIND_COORDINATOR, GUARDED, GuardedApi, Reach
+from kcoord.upstream.guarded_apis import (
+    DESCRIBE_GROUPS,
+    FAMILIES,
+    FETCH,
+    FIND_COORDINATOR,
+    GUARDED,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    PRODUCE,
+    GuardedApi,
+    Reach,
+)
 
 _GROUPS: Final = "groups"
+_BY_OFFSETS_TOPIC: Final = {FETCH: {OFFSET_FETCH, DESCRIBE_GROUPS}, PRODUCE: {OFFSET_COMMIT}}
+"""What a client can do by way of `__consumer_offsets` that these APIs do."""
 
 
 class BadRule(ValueError):
@@ -88,6 +101,13 @@ class GuardRules:
     def hides_unknown_apis(self) -> bool:
         """Whether an API of which nobody here knows what it is might be one that is meant."""
         return self.is_read_only or any(rule.is_of_family for rule in (*self.denied, *self.allowed))
+
+    @property
+    def offsets_topic_apis(self) -> frozenset[int]:
+        """APIs by which clients must not reach the topic that has all groups, as they may not ask for some of them."""
+        limiting = [*self.denied, *(rule for rule in self.allowed if rule.pattern is not None)]
+        limited = frozenset().union(*(rule.apis for rule in limiting))
+        return frozenset(by for by, same in _BY_OFFSETS_TOPIC.items() if same & limited)
 
     def size_limit(self, group_id: str) -> SizeLimit | None:
         return _for_group(self.sizes, group_id)

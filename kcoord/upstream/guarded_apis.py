@@ -30,9 +30,11 @@ _TRANSACTION: Final = ErrorCode.transactional_id_authorization_failed
 PRODUCE: Final = 0
 FETCH: Final = 1
 METADATA: Final = 3
+OFFSET_COMMIT: Final = 8
 OFFSET_FETCH: Final = 9
 FIND_COORDINATOR: Final = 10
 JOIN_GROUP: Final = 11
+DESCRIBE_GROUPS: Final = 15
 CONSUMER_GROUP_HEARTBEAT: Final = 68
 
 _RESOURCES: Final = "resources"
@@ -109,7 +111,7 @@ _ALL: Final = (
     _reads(2, "ListOffsets", "consume", _TOPIC),
     # It may make the topics that it asks for: in read-only mode that is taken out of it (guarding.py).
     _reads(METADATA, "Metadata", "", _TOPIC, cannot_be_denied=_NO_CLUSTER),
-    _changes_groups(8, "OffsetCommit"),
+    _changes_groups(OFFSET_COMMIT, "OffsetCommit"),
     _reads(OFFSET_FETCH, "OffsetFetch", "groups", _GROUP, groups="groups"),
     # The first of all may make the topic of the coordinator; a consumer that only reads offsets needs it, too.
     _reads(FIND_COORDINATOR, "FindCoordinator", "", _GROUP, groups="coordinator_keys"),
@@ -118,7 +120,7 @@ _ALL: Final = (
     _changes_groups(12, "Heartbeat"),
     _changes_groups(13, "LeaveGroup"),
     _changes_groups(14, "SyncGroup"),
-    _reads(15, "DescribeGroups", "groups", _GROUP, groups="groups"),
+    _reads(DESCRIBE_GROUPS, "DescribeGroups", "groups", _GROUP, groups="groups"),
     _reads(16, "ListGroups", "groups", _CLUSTER),
     _reads(17, "SaslHandshake", "", _CLUSTER, cannot_be_denied=_LOGIN),
     _reads(18, "ApiVersions", "", _CLUSTER, cannot_be_denied=_NO_CLUSTER),

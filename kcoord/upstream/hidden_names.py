@@ -25,11 +25,11 @@ class Kind(Enum):
 class HiddenNames:
     """`topic_ids` grow: a topic that is deleted and made anew behind the proxy's back has another one."""
 
-    def __init__(self, *, topic: str, transactional_id: str) -> None:
+    def __init__(self, *, topic: str, transactional_id: str | None = None) -> None:
         self.topic = topic
         self.transactional_id = transactional_id
         self.topic_ids: set[UUID] = set()
-        self._sought = _without_longer([topic.encode(), transactional_id.encode()])
+        self._sought = _without_longer([each.encode() for each in (topic, transactional_id) if each])
 
     def learn_topic_id(self, topic_id: UUID) -> None:
         if topic_id.int and topic_id not in self.topic_ids:
@@ -43,6 +43,9 @@ class HiddenNames:
                 return True
         return False
 
+    def is_transaction(self, named: str | None) -> bool:
+        return named is not None and named == self.transactional_id
+
     def error_for(self, named: Any, kind: Kind, unknown_topic: ErrorCode) -> ErrorCode | None:
         """What is told of a text, or of an entity of kio that names something; None if it names nothing hidden."""
         if isinstance(named, str):
@@ -50,7 +53,7 @@ class HiddenNames:
         if hasattr(named, "resource_name"):
             is_topic = named.resource_type == TOPIC_RESOURCE
             return unknown_topic if is_topic and named.resource_name == self.topic else None
-        if getattr(named, "transactional_id", None) == self.transactional_id:
+        if self.is_transaction(getattr(named, "transactional_id", None)):
             return ErrorCode.transactional_id_authorization_failed
         if getattr(named, "topic_id", None) in self.topic_ids:
             return ErrorCode.unknown_topic_id
@@ -60,8 +63,7 @@ class HiddenNames:
 
     def _error_for_text(self, named: str, kind: Kind, unknown_topic: ErrorCode) -> ErrorCode | None:
         if kind is Kind.TRANSACTION:
-            is_hidden = named == self.transactional_id
-            return ErrorCode.transactional_id_authorization_failed if is_hidden else None
+            return ErrorCode.transactional_id_authorization_failed if self.is_transaction(named) else None
         return unknown_topic if named == self.topic else None
 
 

@@ -1,5 +1,8 @@
 """Hiding: an interceptor that keeps a topic and a transactional id from clients, whatever the cluster's ACLs allow.
 
+It has two uses: the proxy's own journal, in all APIs, and `__consumer_offsets` where rules deny groups that are in it.
+Of the journal:
+
 The journal of groups that the proxy coordinates is a topic of the cluster (local/kafka_log.py). A client that reaches
 it through the proxy could forge offsets, delete groups, or fence the journal's writer. So for clients it is not there:
 
@@ -16,8 +19,8 @@ Requests of the APIs in naming_apis.py are seen whole and searched for the bytes
 are in them. Records in a large Produce request are stepped over. It stands before all other interceptors.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
@@ -36,10 +39,11 @@ from kcoord.wire.headers import RequestHeader, write_response_header
 
 _known_versions = cache(known_versions)
 
+_OFFSETS_TOPIC: Final = "__consumer_offsets"
+_FIRST_BY_ID: Final = 13  # of Fetch, and of Produce
 _SHORT: Final = 4096
 """Bytes: in as many a search takes no time."""
 _TRANSACTION_KEY: Final = 1  # of FindCoordinator's key types
-_WHY: Final = "the journal of groups is the proxy's own"
 _MESSAGES: Final[Mapping[ErrorCode, str]] = {  # as Kafka's Errors has them
     ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
     ErrorCode.unknown_topic_id: "This server does not host this topic ID.",
@@ -49,35 +53,73 @@ _MESSAGES: Final[Mapping[ErrorCode, str]] = {  # as Kafka's Errors has them
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hidden:
+    """What is kept from clients, in which APIs, and why, in words of the log."""
+
+    names: HiddenNames
+    apis: Mapping[int, NamingApi]
+    limits: Mapping[int, range]
+    reason: Reason
+    why: str
+
+
+def hidden_journal(names: HiddenNames) -> Hidden:
+    return Hidden(
+        names=names,
+        apis=NAMING,
+        limits=dict.fromkeys(REFUSED, range(0)),
+        reason=Reason.JOURNAL,
+        why="the journal of groups is the proxy's own",
+    )
+
+
+def denied_offsets_topic(api_keys: Iterable[int]) -> Hidden:
+    """`__consumer_offsets`, in these APIs alone, of which there are versions that name topics and not their ids.
+
+    Clients are held to those: the proxy may have no login of its own to ask which id the topic has.
+    """
+    apis = {key: replace(NAMING[key], unknown=ErrorCode.topic_authorization_failed) for key in api_keys}
+    return Hidden(
+        names=HiddenNames(topic=_OFFSETS_TOPIC),
+        apis=apis,
+        limits=dict.fromkeys(apis, range(_FIRST_BY_ID)),
+        reason=Reason.DENIED,
+        why="refused by the proxy: denied groups are in this topic",
+    )
+
+
 class Hiding:
     """An Interceptor."""
 
-    interests = frozenset(NAMING)
     watched: frozenset[int] = frozenset()
-    limits: Mapping[int, range] = dict.fromkeys(REFUSED, range(0))
 
-    def __init__(self, names: HiddenNames, clock: Callable[[], float]) -> None:
-        self.names = names
+    def __init__(self, hidden: "Hidden", clock: Callable[[], float]) -> None:
+        self.names = hidden.names
+        self.interests = frozenset(hidden.apis)
+        self.limits = hidden.limits
+        self._hidden = hidden
         self._log = RefusalLog(clock)
+        self.refusals = self._log.counts
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
-        api = NAMING[request.api_key]
+        api = self._hidden.apis[request.api_key]
         split = self._split(api, request) if self._may_be_named(request) else None
         if split is None:
             return Instead(request.frame, partial(self._shown, api, request)) if api.shown else PASS
-        self._log.refused(client, GUARDED[api.key].name, Reason.JOURNAL, None, _WHY)
+        self._log.refused(client, GUARDED[api.key].name, self._hidden.reason, None, self._hidden.why)
         if split.kept is not None:
             frame = encode_request(split.header, split.kept)[4:]
             return Instead(frame, partial(self._joined, api, request, split.results))
         if api.key == PRODUCE and split.asked.acks == 0:
-            client.hang_up("Produce without acknowledgement to a topic that there is not")
+            client.hang_up(f"Produce without acknowledgement: {self._hidden.why}")
             return Answer([])
         (first, *others) = split.results
         response = first if not others else _merged(api, request.api_version, first, others)
         return Answer(codec(api.key, request.api_version).response_pieces(request.correlation_id, response))
 
     def screen(self, api_key: int) -> Screen | None:
-        return None if NAMING[api_key].shown else self._may_be_in_short
+        return None if self._hidden.apis[api_key].shown else self._may_be_in_short
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
         """Of what is amended, Instead says how."""
@@ -141,7 +183,7 @@ def split(api: NamingApi, entity: Any, names: HiddenNames) -> tuple[Any | None, 
     """What is left of a request, and by error what is cut out of it, each as a request of its own."""
     if api.key == FIND_COORDINATOR and getattr(entity, "key_type", 0) != _TRANSACTION_KEY:
         return entity, {}
-    if any(getattr(entity, field, None) == names.transactional_id for field in api.transaction_fields):
+    if any(names.is_transaction(getattr(entity, field, None)) for field in api.transaction_fields):
         return None, {ErrorCode.transactional_id_authorization_failed: entity}
     field = next((each for each in api.lists if hasattr(entity, each)), None)
     asked = getattr(entity, field) if field else None

@@ -120,7 +120,7 @@ class ProxySource:
             requests[api_name(api_key), "proxy"] += count
         for labels, count in requests.items():
             yield Sample(catalogue.PROXY_REQUESTS, count, labels)
-        for (reason, api), count in self._guards.guarding.refusals.items():
+        for (reason, api), count in self._guards.refusals.items():
             yield Sample(catalogue.GUARD_REFUSALS, count, (reason, api))
 
     def _of_watched_groups(self) -> Iterator[Sample]:

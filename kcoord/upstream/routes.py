@@ -4,7 +4,7 @@
 |-----------------------|--------------------------------------------------------|--------------------------------|
 | request passes        | most                                                   | goes on in parts, as it comes  |
 | request is seen whole | what interceptors are interested in, or watch          | waits until it is complete     |
-| request is screened   | of those, what one interceptor can tell at a glance    | goes on, if it came in one     |
+| request is screened   | of those, what interceptors can tell at a glance       | goes on, if it came in one     |
 | request is refused    | versions that clients were not told of                 | ends the connection, as Kafka  |
 | answer passes         | most                                                   | goes on in parts, as it comes  |
 | answer is plain       | Fetch and Produce, as they usually are                 | goes on in one piece           |
@@ -111,9 +111,12 @@ class Route:
 
 
 def _screen(api_key: int, interceptors: Sequence[Interceptor]) -> Screen | None:
-    """What tells at a glance that a request passes, if there is one interceptor and it has such a glance."""
-    (first, *others) = interceptors
-    return first.screen(api_key) if isinstance(first, Screening) and not others else None
+    """What tells at a glance that a request passes all interceptors, if each of them has such a glance."""
+    screens = [each.screen(api_key) if isinstance(each, Screening) else None for each in interceptors]
+    known = [screen for screen in screens if screen is not None]
+    if len(known) < len(screens):
+        return None
+    return known[0] if len(known) == 1 else lambda frame: any(screen(frame) for screen in known)
 
 
 def _answer_route(api_key: int, api_version: int, *, is_watched: bool) -> AnswerRoute:

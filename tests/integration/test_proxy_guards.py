@@ -256,6 +256,31 @@ def test_denied_groups_are_refused_among_others_that_are_not(
     assert [(each.group_id, len(each.topics)) for each in fetched] == [(names[0], 1), (names[1], 0)]
 
 
+def test_denied_groups_cannot_be_read_from_the_topic_that_has_them_all(
+    kafka_cluster: KafkaCluster, guarded: ProxyProcess, topic: str, tag: str
+) -> None:
+    committing = Consumer({"bootstrap.servers": kafka_cluster.bootstrap, "group.id": f"secret-{tag}"})
+    committing.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    committing.close()
+
+    def read_first(bootstrap: str, wanted: str) -> Any:
+        """What a consumer gets first, of partition 0 or 1 or …: a record or an error."""
+        reading = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": f"reader-{tag}", "auto.offset.reset": "earliest"}
+        )
+        partitions = reading.list_topics(wanted, timeout=WAIT).topics[wanted].partitions
+        reading.assign([TopicPartition(wanted, each, 0) for each in partitions])
+        try:
+            return reading.poll(WAIT)
+        finally:
+            reading.close()
+
+    assert read_first(kafka_cluster.bootstrap, "__consumer_offsets").error() is None
+    refused = read_first(guarded.bootstrap, "__consumer_offsets")
+    assert refused.error().code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert read_first(guarded.bootstrap, topic).value() == b"0", "other topics are read"
+
+
 def test_settings_of_denied_groups_are_neither_told_nor_changed_among_others_that_are(
     guarded: ProxyProcess, kafka_cluster: KafkaCluster, tag: str
 ) -> None:

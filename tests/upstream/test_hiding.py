@@ -11,7 +11,7 @@ from kcoord.upstream.guard_rules import GuardRules
 from kcoord.upstream.guarded_apis import GUARDED
 from kcoord.upstream.guarding import Guarding
 from kcoord.upstream.hidden_names import HiddenNames
-from kcoord.upstream.hiding import Hiding
+from kcoord.upstream.hiding import Hiding, hidden_journal
 from kcoord.upstream.local.answering import GROUP_APIS, UNSERVED
 from kcoord.upstream.naming_apis import NAMING, REFUSED
 from kcoord.upstream.watching import Watching
@@ -43,7 +43,7 @@ ACLS = {29, 30, 31}
 def hiding() -> Hiding:
     names = HiddenNames(topic=JOURNAL, transactional_id=TRANSACTION)
     names.learn_topic_id(JOURNAL_ID)
-    return Hiding(names, Clock())
+    return Hiding(hidden_journal(names), Clock())
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from dataclasses import replace
 from time import monotonic
 
 from kcoord.upstream.hidden_names import HiddenNames
-from kcoord.upstream.hiding import Hiding
+from kcoord.upstream.hiding import Hiding, hidden_journal
 from kcoord.upstream.local.answering import BrokerPlace
 from kcoord.upstream.local.coordination import LocalCoordination, LocalSetup
 from kcoord.upstream.local.runtime import LocalRuntime
@@ -36,7 +36,7 @@ def with_hidden_journal(setup: LocalSetup) -> tuple[LocalSetup, list[Between]]:
     if setup.journal is None:
         return setup, []
     names = HiddenNames(topic=setup.journal.topic, transactional_id=setup.journal.transactional_id)
-    return replace(setup, hidden=names), [lambda _: nullcontext(Hiding(names, monotonic))]
+    return replace(setup, hidden=names), [lambda _: nullcontext(Hiding(hidden_journal(names), monotonic))]
 
 
 def coordinating_broker(proxy: Proxy) -> BrokerPlace | None:
