@@ -254,7 +254,7 @@ def test_a_writer_sees_who_has_written_since_and_reads_all_again_when_asked(kafk
     second.start()
     assert isinstance(reports.get(timeout=WAIT), Loaded)
 
-    with pytest.raises(kafka_writer._WasFenced):
+    with pytest.raises(kafka_writer._GaveWay):
         first._claim_or_give_way()
     for writer in (first, second):
         writer.stop()
