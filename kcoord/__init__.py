@@ -29,7 +29,8 @@ and through the proxy, where most of it is passed on as it is:
                that requests are written by (layout_writers) and responses read (layout_readers)
     security/  what guards a listener, of a server and of a proxy: users and their credentials, the server's half of a
                login, TLS, principals; and the rules by which they may do things. No asyncio
-    broker/    the embedded cluster: topics and their settings, partition logs (admission is what they ask of a batch,
+    broker/    the embedded cluster: topics and their settings (offsets_topic: those of the one
+               that groups live in), partition logs (admission is what they ask of a batch,
                store where they are kept, times how to find records by them, failed_log is one that cannot be used),
                producers, fetch sessions, long polls.
                Reads no clock, no randomness, no environment

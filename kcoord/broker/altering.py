@@ -7,6 +7,7 @@ from enum import IntEnum
 from kcoord.broker.cluster import Asked, Cluster
 from kcoord.broker.configs import ResourceType
 from kcoord.broker.names import why_invalid
+from kcoord.broker.offsets_topic import why_offsets_are_lost
 from kcoord.broker.topic_settings import TOPIC_SETTINGS, BadConfig, ConfigType, effective, refuse_unless_valid
 from kcoord.errors import ErrorCode
 from kcoord.settings import Settings
@@ -116,6 +117,8 @@ def _alter_topic(cluster: Cluster, resource: AlteredResource, validate_only: boo
         return ErrorCode.invalid_config, str(bad)
     if topic is None:
         return ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist."
+    if reason := why_offsets_are_lost(name, overrides, cluster.settings):
+        return ErrorCode.invalid_config, reason
     try:
         if not validate_only:
             cluster.configure(topic, overrides)

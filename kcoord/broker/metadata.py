@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from kcoord.broker.cluster import Asked, Cluster, NodeId, Partition, Topic
+from kcoord.broker.cluster import OFFSETS_TOPIC, Asked, Cluster, NodeId, Partition, Topic
 from kcoord.broker.names import METADATA_TOPIC, why_invalid
 from kcoord.errors import ErrorCode
 
@@ -139,16 +139,25 @@ def _line_by_name(cluster: Cluster, name: str, request: Metadata, operations: in
 
 def _auto_create(cluster: Cluster, name: str, now_ms: int) -> ErrorCode:
     """Make the topic; this answer does not know it yet, the next one will (Kafka's AutoTopicCreationManager)."""
-    num_partitions = cluster.settings.num_partitions
-    replication_factor = cluster.settings.default_replication_factor
+    settings, is_of_groups = cluster.settings, name == OFFSETS_TOPIC
+    num_partitions = settings.offsets_topic_num_partitions if is_of_groups else settings.num_partitions
+    replication_factor = settings.default_replication_factor
     if replication_factor > len(cluster.nodes):
         return ErrorCode.invalid_replication_factor
     if name == METADATA_TOPIC or cluster.has_topic_named_alike(name) or not cluster.has_room_for(num_partitions):
         return ErrorCode.unknown_topic_or_partition  # Kafka's controller refuses it, of which the client is not told
-    replicas = cluster.spread(0, num_partitions, replication_factor)
     with suppress(OSError):  # it is asked for again, and maybe there is room then
-        cluster.create_topic(name, replicas, {}, now_ms)
+        if is_of_groups:
+            _make_offsets_topic(cluster, now_ms)
+        else:
+            cluster.create_topic(name, cluster.spread(0, num_partitions, replication_factor), {}, now_ms)
     return ErrorCode.unknown_topic_or_partition
+
+
+def _make_offsets_topic(cluster: Cluster, now_ms: int) -> None:
+    from kcoord.broker.offsets_topic import make_offsets_topic  # seldom needed, and it imports all of a log
+
+    make_offsets_topic(cluster, now_ms)
 
 
 def _topic_line(topic: Topic, operations: int) -> TopicLine:

@@ -13,6 +13,7 @@ from uuid import UUID
 from kcoord.broker.cluster import OFFSETS_TOPIC, Asked, Cluster, NodeId, Topic
 from kcoord.broker.configs import ConfigSource, effective_source
 from kcoord.broker.names import METADATA_TOPIC, unified, why_invalid
+from kcoord.broker.offsets_topic import OFFSETS_TOPIC_SETTINGS, why_offsets_are_lost
 from kcoord.broker.topic_settings import TOPIC_SETTINGS, BadConfig, effective, refuse_unless_valid
 from kcoord.errors import ErrorCode
 
@@ -94,7 +95,7 @@ def _create(
     """`present` are the topics that were there before the request, by their unified names."""
     try:
         _refuse_name(cluster, new.name, present)
-        overrides = _valid_overrides(new.configs)
+        overrides = _valid_overrides(cluster, new)
         replicas = _replicas_of_new(cluster, new)
         topic = None if validate_only else cluster.create_topic(new.name, replicas, overrides, now_ms)
     except Refusal as refusal:
@@ -121,9 +122,9 @@ def _refuse_name(cluster: Cluster, name: str, present: Mapping[str, str]) -> Non
         raise Refusal(ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {other}")
 
 
-def _valid_overrides(configs: Sequence[tuple[str, str | None]]) -> dict[str, str]:
-    overrides = {}
-    for name, value in configs:
+def _valid_overrides(cluster: Cluster, new: NewTopic) -> dict[str, str]:
+    overrides = dict(OFFSETS_TOPIC_SETTINGS) if new.name == OFFSETS_TOPIC else {}
+    for name, value in new.configs:
         if value is None:
             raise Refusal(ErrorCode.invalid_config, f"Null value not supported for topic configs: {name}")
         overrides[name] = value
@@ -131,6 +132,8 @@ def _valid_overrides(configs: Sequence[tuple[str, str | None]]) -> dict[str, str
         refuse_unless_valid(overrides)
     except BadConfig as error:
         raise Refusal(ErrorCode.invalid_config, str(error)) from None
+    if reason := why_offsets_are_lost(new.name, overrides, cluster.settings):
+        raise Refusal(ErrorCode.invalid_config, reason)
     return overrides
 
 

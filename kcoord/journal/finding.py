@@ -5,6 +5,7 @@
 | in kcoord's file      | it is as the file says; what has no folder is made empty, and said                       |
 | only a folder         | it is taken over, with the id in its `partition.metadata`; what is missing is made empty |
 |                       | its settings are those of the broker's metadata log, or none of its records go by age    |
+| `__consumer_offsets`  | it is compacted, whatever its settings say; a change of them is written down, and said   |
 | deleted, but a folder | the folder goes: the process ended before it could do that                               |
 """
 
@@ -12,12 +13,22 @@ import errno
 import logging
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from kcoord.broker.cluster import INTERNAL_TOPICS, PRODUCER_IDS_AT_ONCE, Cluster, NodeId, Partition, Topic
+from kcoord.broker.cluster import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    PRODUCER_IDS_AT_ONCE,
+    Cluster,
+    NodeId,
+    Partition,
+    Topic,
+)
 from kcoord.broker.failed_log import FailedLog
 from kcoord.broker.names import METADATA_TOPIC, why_invalid
+from kcoord.broker.offsets_topic import why_offsets_are_lost
 from kcoord.broker.partition_log import LogSettings, PartitionLog
 from kcoord.broker.store import KeptTopic
 from kcoord.broker.topic_settings import BadConfig, log_settings, refuse_unless_valid
@@ -40,6 +51,7 @@ def find_topics(cluster: Cluster, data_dir: DataDir, fresh_topic_id: Callable[[]
         data_dir.delete_leftovers()
         folders = _log_folders(data_dir)
         topics = _kept_topics(data_dir, folders) | _taken_over(cluster, data_dir, folders, fresh_topic_id)
+        _keep_offsets_safe(cluster, data_dir, topics)
         missing = _missing(topics.values(), folders)
         if missing:
             log.warning("missing logs=%s: made empty", ",".join(missing))
@@ -119,6 +131,18 @@ def _known_configs(topic: BrokerTopic) -> dict[str, str]:
         except BadConfig as bad:
             log.warning("left aside topic=%s setting=%s=%r why=%r", topic.name, name, value, str(bad))
     return known
+
+
+def _keep_offsets_safe(cluster: Cluster, data_dir: DataDir, topics: dict[str, KeptTopic]) -> None:
+    """Have the topic of groups compacted, whatever it was found with: committed offsets are not to go by age."""
+    kept = topics.get(OFFSETS_TOPIC)
+    if kept is None:
+        return
+    if reason := why_offsets_are_lost(kept.name, kept.overrides, cluster.settings):
+        overrides = {**kept.overrides, "cleanup.policy": "compact"}
+        topics[kept.name] = replace(kept, overrides=overrides)
+        data_dir.keep_topic(topics[kept.name])
+        log.warning("setting mended topic=%s cleanup.policy=compact why=%r", kept.name, reason)
 
 
 def _missing(topics: Iterable[KeptTopic], folders: Folders) -> list[str]:

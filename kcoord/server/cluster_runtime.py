@@ -191,7 +191,8 @@ class ClusterRuntime:
         return self.groups
 
     def _make_groups(self) -> "GroupRuntime":
-        from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
+        from kcoord.broker.offsets_topic import make_offsets_topic
+        from kcoord.server.group_runtime import GroupRuntime
 
         make_offsets_topic(self.cluster, now_ms())
         return GroupRuntime(self.cluster, fresh_member_id)

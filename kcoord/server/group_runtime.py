@@ -18,10 +18,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
-from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId
+from kcoord.broker.cluster import Cluster, NodeId
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import Effects, Event
@@ -43,19 +43,6 @@ log = logging.getLogger("kcoord.groups")
 
 Decide = Callable[[Coordinator, object, Ticket, Instant], Effects | Reply]
 Stand = Callable[[Coordinator, object, object], Any]
-
-_OFFSETS_TOPIC_SETTINGS: Final = {
-    "cleanup.policy": "compact",
-    "compression.type": "producer",
-    "segment.bytes": "104857600",
-}
-
-
-def make_offsets_topic(cluster: Cluster, now_ms: int) -> None:
-    """As a broker does when the first group is asked for. Raises OSError."""
-    if OFFSETS_TOPIC not in cluster.topics:
-        replicas = cluster.spread(0, cluster.settings.offsets_topic_num_partitions, 1)
-        cluster.create_topic(OFFSETS_TOPIC, replicas, dict(_OFFSETS_TOPIC_SETTINGS), now_ms)
 
 
 class GroupRuntime:

@@ -6,11 +6,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from kcoord.broker.cluster import Cluster, Node, NodeId
+from kcoord.broker.offsets_topic import make_offsets_topic
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.instant import Instant
 from kcoord.groups.requests import AskedGroup, FetchOffsets
-from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
+from kcoord.server.group_runtime import GroupRuntime
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
 from tests.groups.commits import Line, commit_of

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from kcoord.broker.cluster import Cluster, Node, NodeId
+from kcoord.broker.offsets_topic import make_offsets_topic
 from kcoord.broker.store import MemoryStore, PassingStorage
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
@@ -17,7 +18,7 @@ from kcoord.groups.requests import AskedGroup, FetchOffsets
 from kcoord.server import chores
 from kcoord.server.chores import Chores
 from kcoord.server.connection import Connection
-from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
+from kcoord.server.group_runtime import GroupRuntime
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
 from tests.groups.commits import Line, commit_of

@@ -11,6 +11,7 @@ from crc32c import crc32c
 
 from kcoord.broker.cluster import Cluster, Node, NodeId
 from kcoord.broker.describing import offsets_partition
+from kcoord.broker.offsets_topic import make_offsets_topic
 from kcoord.broker.partition_log import PartitionLog
 from kcoord.broker.store import MemoryStore, PassingStorage
 from kcoord.errors import ErrorCode
@@ -20,7 +21,7 @@ from kcoord.groups.records import GroupDeleted
 from kcoord.groups.requests import AskedGroup, FetchOffsets, Heartbeat, Join, ListGroups, Sync
 from kcoord.journal import encoding
 from kcoord.journal.pending import PendingBatch
-from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
+from kcoord.server.group_runtime import GroupRuntime
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
 from kcoord.wire.batches import CHECKED_FROM, HEADER_SIZE, Batch, split

@@ -10,6 +10,7 @@ from uuid import UUID
 from kcoord.broker import cluster as embedded
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId
 from kcoord.broker.describing import coordinator_of
+from kcoord.broker.offsets_topic import make_offsets_topic
 from kcoord.broker.store import MemoryStore, PassingStorage
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.group import Group
@@ -22,7 +23,7 @@ from kcoord.journal.compaction import Compacted, compact
 from kcoord.journal.decoding import FactReader, Unreadable
 from kcoord.journal.group_log import Appending, GroupLog
 from kcoord.server.cluster_topics import ClusterTopics
-from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
+from kcoord.server.group_runtime import GroupRuntime
 from kcoord.settings import Settings
 from kcoord.tickets import WAITS, Ticket
 from tests.simulation.ledger import Ledger

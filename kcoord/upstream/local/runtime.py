@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Final
 
 from kcoord.broker.cluster import Cluster, NodeId
+from kcoord.broker.offsets_topic import make_offsets_topic
 from kcoord.groups.topics import Topics
 from kcoord.journal.group_log import GroupLog
 from kcoord.server.clock import now_ms
 from kcoord.server.cluster_runtime import ClusterRuntime, fresh_member_id
 from kcoord.server.connection import Connection
 from kcoord.server.group_journal import Journal
-from kcoord.server.group_runtime import GroupRuntime, make_offsets_topic
+from kcoord.server.group_runtime import GroupRuntime
 from kcoord.server.setup import Setup, make_cluster
 from kcoord.settings import Settings
 
