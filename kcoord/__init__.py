@@ -47,7 +47,8 @@ and through the proxy, where most of it is passed on as it is:
                HTTP server for Prometheus and for health
     server/    asyncio, sockets, clocks, limits: what a cluster starts with (setup), the cluster at work and its alarms
                (cluster_runtime), what has arrived read before deadlines are judged (draining),
-               listeners (runtime), who comes in (entrance, gate) and may do what (permissions,
+               listeners (runtime), who is accepted (accepting, connection_limits; descriptors says what has room,
+               preloading imports before they run short), comes in (entrance, gate) and may do what (permissions,
                authorizing), what is done now and then (chores), connection and what it asks of its owner, whose turn it
                is (turns), requests that wait for their answers (parked), dispatch by routes that are made once and
                remember what is asked again and again (routes); what stands is not decided (standing, on a

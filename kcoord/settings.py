@@ -67,7 +67,11 @@ class Settings:
 
     socket_request_max_bytes: int = _setting(104_857_600, "The longest frame that a client may send", least=1)
     connections_max_idle_ms: int = _setting(600_000, "A connection that says nothing for so long is closed", least=1)
-    max_connections: int = _setting(2_147_483_647, "Connections in all; those beyond are closed at once", least=0)
+    max_connections: int = _setting(
+        2_147_483_647,
+        "Connections in all, and no more than ulimit -n leaves room for; those beyond are closed at once",
+        least=0,
+    )
     max_connections_per_ip: int = _setting(2_147_483_647, "Connections from one address", least=0)
     connection_failed_authentication_delay_ms: int = _setting(
         100, "How long a login that failed waits for its answer", least=0

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kcoord.broker.cluster import Cluster
@@ -12,6 +12,7 @@ from kcoord.metrics.reasons import Closing
 from kcoord.server.clock import now_ms
 from kcoord.server.connection import Connection
 from kcoord.server.draining import drain
+from kcoord.server.preloading import in_slices
 
 if TYPE_CHECKING:
     from kcoord.server.group_runtime import GroupRuntime
@@ -64,6 +65,10 @@ class Chores:
     def repeat(self, chore: Callable[[], None], every: float) -> None:
         """Have this done every so many seconds, too."""
         self._tasks.append(asyncio.create_task(_repeat(chore, every)))
+
+    def do(self, make_steps: Callable[[], Iterator[None]]) -> None:
+        """Have this done once, step by step, while others are served."""
+        self._tasks.append(asyncio.create_task(in_slices(make_steps())))
 
     def read_groups(self, groups: "GroupRuntime", *, pause: float = 0.0) -> None:
         """Read what is kept of groups, while others are served; after a pause where a disk has just failed."""

@@ -1,4 +1,4 @@
-"""Listeners with gates: sockets accepted, TLS handshakes, passwords checked in threads.
+"""Listeners with gates: TLS handshakes, passwords checked in threads.
 
 TLS handshakes are ours to begin, socket by socket: a server that asyncio or uvloop makes says nothing of handshakes
 that fail, neither to us nor, by the alert that TLS has for it, to the client.
@@ -10,11 +10,13 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kcoord.security.listener import Listener
 from kcoord.security.refusals import Refusal, Refused
+from kcoord.server.accepting import Arrive
+from kcoord.server.descriptors import descriptor_limit
 from kcoord.server.gate import Gate, Host
 from kcoord.settings import Settings
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcoord.server")
 
 _PASSWORDS_AT_A_TIME: Final = 2
-_REST: Final = 1.0  # when there are no more files to be had
+_SHARE_OF_LINES: Final = 16
 
 
 class Entrance:
@@ -43,9 +45,9 @@ class Entrance:
         self.login_timeout = settings.kcoord_login_timeout_ms / 1000
         self.failure_delay = settings.connection_failed_authentication_delay_ms / 1000
         self._sasl = listener.sasl
-        self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._lines: set[int] = set()
+        self._most_lines = descriptor_limit() // _SHARE_OF_LINES
         self._held_bytes = 0
         self._executor: ThreadPoolExecutor | None = None
         if listener.tls is not None:
@@ -53,16 +55,12 @@ class Entrance:
 
             self.tls = server_context(listener.tls)
 
-    async def listen(self, node_id: int, listening: socket.socket, *, backlog: int) -> None:
-        """Let clients come to this socket, which is bound. They mean this node."""
-        if self.tls is None:
-            loop = asyncio.get_running_loop()
-            server = await loop.create_server(lambda: Gate(self, node_id), sock=listening, backlog=backlog)
-            self._servers.append(server)
-            return
-        listening.setblocking(False)
-        listening.listen(backlog)
-        self._own(self._accept(node_id, listening))
+    def arriving_at(self, node_id: int) -> Arrive:
+        """What becomes of those who come to a listener of this node."""
+        if self.tls is not None:
+            return lambda connection, peername: self._begin_handshake(Gate(self, node_id), connection, peername)
+        loop = asyncio.get_running_loop()
+        return lambda connection, _: loop.connect_accepted_socket(lambda: Gate(self, node_id), connection)
 
     def login(self) -> "Login | None":
         """For one more who comes; None if there is none to be gone through."""
@@ -91,9 +89,7 @@ class Entrance:
         return checking
 
     async def close(self) -> None:
-        """Let nobody in any more; those at the gates are hung up on."""
-        for server in self._servers:
-            server.close()
+        """Hang up on those at the gates; nobody is accepted any more."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -104,29 +100,17 @@ class Entrance:
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def _accept(self, node_id: int, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        with listening:
-            while True:
-                try:
-                    connection, peername = await loop.sock_accept(listening)
-                except OSError as error:  # as when this process has no more files
-                    log.error("not accepted node=%s why=%r", node_id, error.strerror)
-                    await asyncio.sleep(_REST)
-                    continue
-                self._own(self._shake_hands(Gate(self, node_id), connection, peername))
-
-    async def _shake_hands(self, gate: Gate, connection: socket.socket, peername: Any) -> None:
+    async def _begin_handshake(self, gate: Gate, connection: socket.socket, peername: Any) -> None:
+        """Return at once: from now on the client is counted as one at a gate, not as one who arrives."""
         if not gate.arrive(peername):
             connection.close()
             return
-        try:
-            line = os.dup(connection.fileno())
-        except OSError as error:  # as when this process has no more files
-            gate.refuse(Refused(Refusal.LIMIT, error.strerror or "no line to say last words on"))
-            connection.close()
-            return
-        self._lines.add(line)
+        task = asyncio.get_running_loop().create_task(self._shake_hands(gate, connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _shake_hands(self, gate: Gate, connection: socket.socket) -> None:
+        line = self._line_to(connection)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: gate, connection, ssl=self.tls, ssl_handshake_timeout=self.login_timeout
@@ -135,7 +119,18 @@ class Entrance:
         except (OSError, asyncio.CancelledError) as error:
             self._shook_no_hands(gate, error, line)
 
-    def _shook_no_hands(self, gate: Gate, error: BaseException, line: int) -> None:
+    def _line_to(self, connection: socket.socket) -> int | None:
+        """Returns a descriptor to say last words on; None where too many have one, who end without a word."""
+        if len(self._lines) >= self._most_lines:
+            return None
+        try:
+            line = os.dup(connection.fileno())
+        except OSError:  # as when this process has no more files
+            return None
+        self._lines.add(line)
+        return line
+
+    def _shook_no_hands(self, gate: Gate, error: BaseException, line: int | None) -> None:
         from kcoord.security.listener_tls import handshake_refusal, last_words
 
         refused = handshake_refusal(error)
@@ -144,18 +139,15 @@ class Entrance:
         gate.hang_up()
         self._say_last_words(line, last_words(error))
 
-    def _say_last_words(self, line: int, words: bytes) -> None:
+    def _say_last_words(self, line: int | None, words: bytes) -> None:
         """They would be lost if the connection were closed at once: the client may have sent more than was read."""
+        if line is None:
+            return
         with contextlib.suppress(OSError):
             os.write(line, words)
         asyncio.get_running_loop().call_later(self.failure_delay, self._close_line, line)
 
-    def _close_line(self, line: int) -> None:
+    def _close_line(self, line: int | None) -> None:
         if line in self._lines:
             self._lines.remove(line)
             os.close(line)
-
-    def _own(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

@@ -1,17 +1,20 @@
 """The embedded cluster as `kcoord serve` has it: it listens, and who is let in has a connection to it."""
 
 import asyncio
-import socket
+import logging
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from kcoord.broker.cluster import NodeId
+from kcoord.server.accepting import Accepting, Arrive
 from kcoord.server.clock import now_ms
 from kcoord.server.cluster_runtime import ClusterRuntime
 from kcoord.server.connection import Connection
 from kcoord.server.dispatch import Answer
+from kcoord.server.preloading import preload_server
 from kcoord.server.routes import Asker
 from kcoord.server.setup import Setup, address, bind, close_all, make_cluster
 from kcoord.server.standing_connection import StandingConnection
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from kcoord.server.entrance import Entrance
     from kcoord.server.gate import Gate
     from kcoord.server.permissions import Authorizer
+
+log = logging.getLogger("kcoord.server")
 
 _BACKLOG: Final = 4096
 
@@ -32,10 +37,10 @@ class Runtime(ClusterRuntime):
         self.refused: Counter[str] = Counter()  # who was not let in, by security's Refusal
         self._entrance = self._entrance_of(setup)
         self._sockets = bind(setup)
-        self._servers: list[asyncio.Server] = []
         try:
             ports = [bound.getsockname()[1] for bound in self._sockets]
             super().__init__(make_cluster(setup, ports, now_ms()), authorizer=authorizer)
+            self._accepting = Accepting(self._limits, self.refused, log)
         except BaseException:
             close_all(self._sockets)
             raise
@@ -46,18 +51,23 @@ class Runtime(ClusterRuntime):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
+        self._limits.heed_descriptors()
+        self._accepting.on_crowd = partial(self._chores.do, preload_server)
         for node, listening in zip(self.cluster.nodes.values(), self._sockets, strict=True):
-            await self._listen(node.node_id, listening)
+            self._accepting.listen(listening, node.node_id, self._arriving_at(node.node_id), backlog=_BACKLOG)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        for server in self._servers:
-            server.close()
+        await self.stop_listening()
+        await super().__aexit__(kind, error, at)
+
+    async def stop_listening(self) -> None:
+        """Let nobody in any more; those who are on their way in are hung up on."""
+        await self._accepting.close()
         if self._entrance is not None:
             await self._entrance.close()
-        await super().__aexit__(kind, error, at)
 
     # What gates ask of their host.
 
@@ -86,13 +96,11 @@ class Runtime(ClusterRuntime):
 
         return Entrance(self, setup.listener, setup.settings, self.refused)
 
-    async def _listen(self, node_id: NodeId, listening: socket.socket) -> None:
+    def _arriving_at(self, node_id: NodeId) -> Arrive:
         if self._entrance is not None:
-            await self._entrance.listen(node_id, listening, backlog=_BACKLOG)
-            return
-        self._servers.append(
-            await self._loop.create_server(lambda: self._connection(node_id), sock=listening, backlog=_BACKLOG)
-        )
+            return self._entrance.arriving_at(node_id)
+        loop = self._loop
+        return lambda connection, _: loop.connect_accepted_socket(lambda: self._connection(node_id), connection)
 
     def _connection(self, node_id: NodeId) -> Connection:
         return StandingConnection(self, node_id, self._settings.socket_request_max_bytes)

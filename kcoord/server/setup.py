@@ -2,7 +2,6 @@
 
 import logging
 import os
-import resource
 import socket
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from uuid import UUID
 from kcoord.broker.cluster import OFFSETS_TOPIC, Asked, Cluster, Node, NodeId
 from kcoord.broker.store import PassingStorage
 from kcoord.errors import ErrorCode
+from kcoord.server.descriptors import descriptor_limit, files_for_records
 from kcoord.settings import Settings
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def make_cluster(setup: Setup, ports: Sequence[int], now_ms: int) -> Cluster:
     if setup.data_dir is None:
         from kcoord.journal.file_store import FileStores
 
-        stores = FileStores(most_files=_files_for_records())
+        stores = FileStores(most_files=files_for_records(descriptor_limit()))
         cluster = Cluster(
             cluster_id=_fresh_cluster_id(),
             nodes=_nodes(setup, ports, first=1),
@@ -116,7 +116,10 @@ def _found_cluster(setup: Setup, folder: Path, ports: Sequence[int], now_ms: int
 
     try:
         data_dir = DataDir(
-            folder, fresh_cluster_id=_fresh_cluster_id, most_files=_files_for_records(), is_synced=setup.fsync
+            folder,
+            fresh_cluster_id=_fresh_cluster_id,
+            most_files=files_for_records(descriptor_limit()),
+            is_synced=setup.fsync,
         )
     except BadDataDir as error:
         raise CannotServe(str(error)) from None
@@ -173,11 +176,6 @@ def _is_there(cluster: Cluster, name: str, partitions: int | None) -> bool:
     if partitions not in (None, len(found.partitions)):
         raise CannotServe(f"the topic {name!r} is there with {len(found.partitions)} partitions, not {partitions}")
     return True
-
-
-def _files_for_records() -> int:
-    """Half of the files that this process may open: the others are for connections."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
 
 
 def _fresh_cluster_id() -> str:

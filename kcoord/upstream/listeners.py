@@ -8,9 +8,10 @@ import asyncio
 import logging
 import re
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from kcoord.server.accepting import Accepting, Arrive
 from kcoord.upstream.addresses import Numbering
 from kcoord.upstream.client_side import ClientSide
 from kcoord.upstream.places import Place
@@ -31,18 +32,17 @@ class Listeners:
         self,
         setup: ProxySetup,
         client: Callable[[int | None], ClientSide],
-        start: Callable[[Coroutine[Any, Any, None]], None],
+        accepting: Accepting,
         entrance: "Entrance | None",
     ) -> None:
-        """`client` makes the connection of one who means a broker; `start` has a task done; who comes through an
-        entrance, if there is one, becomes a connection by its host."""
+        """`client` makes the connection of one who means a broker; who comes through an entrance, if there is one,
+        becomes a connection by its host."""
         self._setup = setup
         self._client = client
-        self._start = start
+        self._accepting = accepting
         self._entrance = entrance
         self._numbering = Numbering(port_base=setup.port_base)
         self._sockets: dict[int, socket.socket] = {}
-        self._servers: dict[int, asyncio.Server] = {}
         self._is_serving = False
         self._address: tuple[socket.AddressFamily, tuple[Any, ...]] | None = None
 
@@ -82,7 +82,7 @@ class Listeners:
             self._bind(node_id, 0)
             log.warning("another port node=%s port=%s why=%r", node_id, self._port_of(node_id), str(error))
         if self._is_serving:
-            self._start(self._listen(node_id))
+            self._listen(node_id)
 
     def close(self, node_id: int) -> None:
         """Give the port of a broker back. One that was asked for by its id, or is behind an entrance, stays, and who
@@ -92,22 +92,21 @@ class Listeners:
         self._close(node_id)
 
     def _close(self, node_id: int) -> None:
-        if server := self._servers.pop(node_id, None):
-            server.close()
         if listening := self._sockets.pop(node_id, None):
-            listening.close()
+            self._accepting.stop(listening)
 
-    async def serve(self) -> None:
+    def serve(self) -> None:
         """From now on clients are answered."""
         self._is_serving = True
-        for node_id in list(self._sockets):
-            await self._listen(node_id)
+        for node_id in self._sockets:
+            self._listen(node_id)
 
     async def end(self) -> None:
         if self._entrance:
             await self._entrance.close()
         for node_id in list(self._sockets):
             self._close(node_id)
+        await self._accepting.close()
 
     def _port_of(self, node_id: int) -> int:
         return int(self._sockets[node_id].getsockname()[1])
@@ -136,11 +135,11 @@ class Listeners:
             self._address = (family, address)
         return self._address
 
-    async def _listen(self, node_id: int) -> None:
-        listening = self._sockets[node_id]
-        if self._entrance:
-            await self._entrance.listen(node_id, listening, backlog=_BACKLOG)
-            return
+    def _listen(self, node_id: int) -> None:
         meant = None if node_id == BOOTSTRAP else node_id
+        arrive = self._entrance.arriving_at(node_id) if self._entrance else self._arriving_at(meant)
+        self._accepting.listen(self._sockets[node_id], meant, arrive, backlog=_BACKLOG)
+
+    def _arriving_at(self, meant: int | None) -> Arrive:
         loop = asyncio.get_running_loop()
-        self._servers[node_id] = await loop.create_server(lambda: self._client(meant), sock=listening, backlog=_BACKLOG)
+        return lambda connection, _: loop.connect_accepted_socket(lambda: self._client(meant), connection)

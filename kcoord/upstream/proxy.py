@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakKeyDictionary
 
 from kcoord.security.refusals import Refusal
+from kcoord.server.accepting import Accepting
 from kcoord.server.connection_limits import ConnectionLimits
 from kcoord.server.draining import drain
 from kcoord.server.log_text import node_word
+from kcoord.server.preloading import in_slices, preload_proxy
 from kcoord.upstream import api_versions
 from kcoord.upstream.addresses import Brokers, Changes
 from kcoord.upstream.client_side import ClientSide
@@ -37,6 +39,7 @@ log = logging.getLogger("kcoord.upstream")
 
 _LOGINS: Final = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 _SWEEPS_PER_IDLE: Final = 2
+_DESCRIPTORS_PER_CLIENT: Final = 2  # its own connection, and the one to a broker
 
 
 class Proxy:
@@ -59,7 +62,8 @@ class Proxy:
         self._held_bytes = 0
         self._turn = 0
         self._is_serving = False
-        self._listeners = Listeners(setup, self._client, self._start, self._entrance())
+        self._accepting = Accepting(self._limits, self.refused, log)
+        self._listeners = Listeners(setup, self._client, self._accepting, self._entrance())
         self._looking = Looking(self)
         self._versions = VersionTelling(setup)
         self._told_by: WeakKeyDictionary[Gate, Place] = WeakKeyDictionary()
@@ -98,7 +102,9 @@ class Proxy:
         self._interceptors = interceptors
         self.routes = Routes(interceptors, refused=_LOGINS if self.setup.ends_logins else frozenset())
         self._is_serving = True
-        await self._listeners.serve()
+        self._limits.heed_descriptors(per_client=_DESCRIPTORS_PER_CLIENT)
+        self._accepting.on_crowd = lambda: self._start(in_slices(preload_proxy(self.limits)))
+        self._listeners.serve()
         self._start(self._sweep())
 
     async def _end(self) -> None:

@@ -7,7 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -357,6 +357,16 @@ def test_what_is_held_for_those_at_the_gate_is_limited(serve: Serve) -> None:
     assert ask_by(server, PLAINLY).cluster_id
 
 
+def test_who_is_slow_to_shake_hands_counts_once(serve: Serve) -> None:
+    server = serve(listener=Listener(tls=tls(), sasl=SASL), **{"max.connections": "4"})
+    entrance: Any = server.runtime._entrance
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(opened(server))
+        eventually(server, lambda: len(entrance.gates) == 3)
+        assert ask_by(server, Security(tls=trusting(), sasl=PLAINLY.sasl)).cluster_id
+
+
 def test_a_password_of_one_who_has_gone_is_not_checked(serve: Serve) -> None:
     server = serve(listener=Listener(sasl=SASL))
     entrance: Any = server.runtime._entrance
@@ -405,7 +415,7 @@ def test_a_server_that_stops_hangs_up_on_those_at_its_gates(serve: Serve) -> Non
         entrance = server.runtime._entrance
         while not server.on_loop(lambda: entrance.gates):  # type: ignore[union-attr]
             time.sleep(0.01)
-        stopped = server.on_loop(lambda: server.loop.create_task(entrance.close()))  # type: ignore[union-attr]
+        stopped = server.on_loop(lambda: server.loop.create_task(server.runtime.stop_listening()))
         assert one.recv(1) == b""
         while not server.on_loop(stopped.done):
             time.sleep(0.01)

@@ -1,0 +1,74 @@
+"""What serving needs and is imported at first use, imported before descriptors run short.
+
+A server starts sooner, and takes less memory, if it imports what it is asked for. To import takes a descriptor, so a
+process with many clients imports all the rest: step by step, with others served in between. Until that is done, and if
+it fails, the reserve of descriptors is there (descriptors.py).
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Final
+
+from kcoord.api.table import SERVED
+
+log = logging.getLogger("kcoord.server")
+
+_OF_ALL: Final = ("crc32c", "tempfile", "kcoord.server.memory", "kcoord.server.group_runtime")
+_OF_A_SERVER: Final = (
+    "kcoord.broker.fetch_sessions",
+    "kcoord.broker.offsets_topic",
+    "kcoord.broker.topics",
+    "kcoord.server.compactor",
+    "kcoord.server.lane",
+)
+_OF_A_PROXY: Final = ("kcoord.wire.listener_probe", "kcoord.wire.sasl", "kcoord.wire.tls")
+
+
+def preload_server() -> Iterator[None]:
+    """Import what a server may need, an API version at a time."""
+    from kcoord.server.routes import route
+
+    yield from _imported(_OF_ALL + _OF_A_SERVER)
+    for api in SERVED.values():
+        for version in api.versions:
+            route(api.key, version)
+            yield
+
+
+def preload_proxy(versions: Mapping[int, range]) -> Iterator[None]:
+    """Import what a proxy may need that reads or rewrites these versions of APIs, one at a time."""
+    from kcoord.wire.codec import codec, known_versions
+
+    yield from _imported(_OF_ALL + _OF_A_PROXY)
+    for api in SERVED.values():
+        if api.is_of_groups and api.key in versions:
+            assert api.module
+            yield
+    for api_key, wanted in versions.items():
+        known = known_versions(api_key)
+        for version in wanted:
+            if version in known:
+                codec(api_key, version)
+                yield
+
+
+async def in_slices(steps: Iterator[None]) -> None:
+    """Do all the steps, with others served between two of them: for as long as the last one took."""
+    try:
+        began = time.monotonic()
+        for _ in steps:
+            await asyncio.sleep(time.monotonic() - began)
+            began = time.monotonic()
+    except (ImportError, OSError) as error:  # it is imported when it is needed, as ever
+        log.warning("not all is loaded why=%r", str(error))
+    else:
+        log.debug("all is loaded that serving may need")
+
+
+def _imported(names: tuple[str, ...]) -> Iterator[None]:
+    for name in names:
+        import_module(name)
+        yield
