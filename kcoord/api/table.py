@@ -49,6 +49,7 @@ def _group_api(key: int, name: str, first: int, last: int, file: str) -> Api:
 
 PRODUCE: Final = 0
 FETCH: Final = 1
+LIST_OFFSETS: Final = 2
 OFFSET_COMMIT: Final = 8
 HEARTBEAT: Final = 12
 API_VERSIONS: Final = 18

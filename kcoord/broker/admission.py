@@ -16,16 +16,22 @@
 | it fits a segment                                  | UnifiedLog.append                    | RECORD_LIST_TOO_LARGE  |
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
+from kcoord.broker.slices import Effort, Slices, decompress
 from kcoord.errors import ErrorCode
 from kcoord.wire.batches import NO_TIMESTAMP, BadBatch, Batch, BatchHeader, has_valid_crc
 from kcoord.wire.compression import Codec
-from kcoord.wire.records import DECOMPRESSED_LIMIT, SMALLEST_RECORD, plain_records
-from kcoord.wire.survey import RecordSurvey, key_and_time_steps, survey_records
+from kcoord.wire.records import DECOMPRESSED_LIMIT, SMALLEST_RECORD
+from kcoord.wire.survey import RecordSurvey, Rises, Surveyor, key_and_time_steps
 
 _SMALLEST_LONG, _LARGEST_LONG = -(2**63), 2**63 - 1
 _LAST_CODEC = max(Codec)
+_KIBIBYTE: Final = 1024
+_BATCH: Final = 20  # units of work, beside those of its records
+MOST_RECORD_ERRORS: Final = 1000
+"""Records of a batch of which it is told what is wrong with them; a batch may have half a million."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,21 +66,28 @@ class Refused:
     start_offset: int = -1  # of the log, where Kafka tells it along with a refused batch
 
 
+class Admitted(NamedTuple):
+    """The largest timestamp that a batch is to bear, and which of its records are newer than all before them."""
+
+    max_timestamp: int
+    rises: Rises
+
+
 @dataclass(slots=True, kw_only=True)
 class Allowance:
-    """What the batches of one request may cost together: every record is looked at while all clients wait."""
+    """What the batches of one request may cost together. What was spent on a batch that is refused is spent."""
 
     records: int = 500_000
     headers: int = 500_000
     decompressed_bytes: int = DECOMPRESSED_LIMIT
+    effort: Effort = field(default_factory=Effort)
 
-    def decompress(self, batch: Batch) -> bytes:
+    def decompress(self, batch: Batch) -> Slices[bytes]:
         """The batch's plain records, if they can be afforded. Raises BadBatch."""
         try:
-            plain = plain_records(batch, limit=self.decompressed_bytes)
+            plain = yield from decompress(batch, limit=self.decompressed_bytes)
         except BadBatch as bad:
-            if bad.error is ErrorCode.message_too_large:
-                self.decompressed_bytes = 0  # the effort was made: the next is not to cost it again
+            self.decompressed_bytes -= min(bad.effort, self.decompressed_bytes)
             raise
         if batch.header.codec:
             self.decompressed_bytes -= len(plain)
@@ -83,34 +96,41 @@ class Allowance:
             raise BadBatch(ErrorCode.message_too_large, "More records than one request may bring")
         return plain
 
-    def survey(self, batch: Batch) -> tuple[bytes, RecordSurvey]:
+    def survey(self, batch: Batch) -> Slices[tuple[bytes, RecordSurvey, Rises]]:
         """The batch's plain records and what they are like, if both can be afforded. Raises BadBatch."""
-        plain = self.decompress(batch)
-        survey = survey_records(plain, batch.header.record_count, max_headers=self.headers)
-        self.headers -= survey.header_count
-        return plain, survey
+        plain, effort = (yield from self.decompress(batch)), self.effort
+        yield from effort.spend(_BATCH + len(plain) // _KIBIBYTE)
+        surveyor = Surveyor(plain, batch.header.record_count, max_headers=self.headers)
+        try:
+            while not surveyor.is_done:
+                yield from effort.spend(surveyor.advance(effort.left))
+        finally:
+            self.headers -= surveyor.header_count
+        return plain, surveyor.survey(), surveyor.rises
 
 
-def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance) -> int | Refused:
-    """The largest timestamp that the batch is to bear, or why the log must not take it."""
+def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance) -> Slices[Admitted | Refused]:
+    """Whether the log may take the batch, and as what, or why it must not."""
     if refused := _check_batch(batch, settings):
         return refused
     try:
-        plain, survey = allowance.survey(batch)
+        plain, survey, rises = yield from allowance.survey(batch)
     except BadBatch as bad:
         return Refused(error=bad.error, message=bad.message)
     if batch.header.codec and not survey.is_consecutive:
         # LogValidator would write such a batch anew, and fails at it; in an uncompressed one it does not look.
         return Refused(error=ErrorCode.unknown_server_error, message="The records' offsets are not consecutive")
-    is_doubtful = _may_be_faulty(batch.header, survey, settings, now_ms)
-    if is_doubtful and (refused := _check_records(batch.header, plain, settings, now_ms)):
-        return refused
+    if _may_be_faulty(batch.header, survey, settings, now_ms):
+        refused = yield from _check_records(batch.header, plain, settings, now_ms, allowance.effort)
+        if refused:
+            return refused
     if batch.header.size > settings.segment_bytes:
         return Refused(
             error=ErrorCode.record_list_too_large,
             message=f"A batch of {batch.header.size} bytes does not fit a segment of {settings.segment_bytes}",
         )
-    return now_ms if settings.uses_append_time else max(NO_TIMESTAMP, _timestamp(batch.header, survey.newest_delta))
+    newest = max(NO_TIMESTAMP, _timestamp(batch.header, survey.newest_delta))
+    return Admitted(now_ms if settings.uses_append_time else newest, rises)
 
 
 def _check_batch(batch: Batch, settings: LogSettings) -> Refused | None:
@@ -153,21 +173,26 @@ def _may_be_faulty(header: BatchHeader, survey: RecordSurvey, settings: LogSetti
     return not (_is_in_range(oldest, settings, now_ms) and _is_in_range(newest, settings, now_ms))
 
 
-def _check_records(header: BatchHeader, plain: bytes, settings: LogSettings, now_ms: int) -> Refused | None:
-    steps = key_and_time_steps(plain, header.record_count)
-    faults = [
-        (index, *fault)
-        for index, (delta, has_key) in enumerate(steps)
-        if (fault := _find_fault(header, delta, has_key, settings, now_ms))
-    ]
+def _check_records(
+    header: BatchHeader, plain: bytes, settings: LogSettings, now_ms: int, effort: Effort
+) -> Slices[Refused | None]:
+    faults, first, is_untimely = 0, "", False
+    told: list[RecordError] = []
+    for index, (delta, has_key) in enumerate(key_and_time_steps(plain, header.record_count)):
+        if fault := _find_fault(header, delta, has_key, settings, now_ms):
+            error, message = fault
+            faults += 1
+            first = first or message
+            is_untimely = is_untimely or error is ErrorCode.invalid_timestamp
+            if faults <= MOST_RECORD_ERRORS:
+                told.append(RecordError(index=index, message=message))
+        yield from effort.spend(1)
     if not faults:
         return None
-    errors = {error for _, error, _ in faults}
-    is_untimely = ErrorCode.invalid_timestamp in errors
     return Refused(
         error=ErrorCode.invalid_timestamp if is_untimely else ErrorCode.invalid_record,
-        message=f"{len(faults)} of {header.record_count} records are refused; the first: {faults[0][2]}",
-        record_errors=tuple(RecordError(index=index, message=message) for index, _, message in faults),
+        message=f"{faults} of {header.record_count} records are refused; the first: {first}",
+        record_errors=tuple(told),
     )
 
 

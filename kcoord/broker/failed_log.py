@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from kcoord.broker.admission import Allowance
+from kcoord.broker.admission import Admitted, Allowance
 from kcoord.broker.partition_log import Appended, LogSettings, PartitionLog, Refused, TimestampOffset
+from kcoord.broker.slices import Effort, Slices
 from kcoord.broker.store import LogStorage
 from kcoord.errors import ErrorCode
 from kcoord.wire.batches import Batch
@@ -19,7 +20,11 @@ class FailedLog(PartitionLog):
         self._refused = Refused(error=ErrorCode.kafka_storage_error, message=f"The log has failed: {reason}")
         self._storage = storage
 
-    def append(self, batch: Batch, now_ms: int, allowance: Allowance | None = None) -> Appended | Refused:
+    def admit(self, batch: Batch, now_ms: int, allowance: Allowance) -> Slices[Admitted | Refused]:
+        yield from ()
+        return self._refused
+
+    def append(self, batch: Batch, admitted: Admitted, now_ms: int) -> Appended | Refused:
         return self._refused
 
     def append_own(self, batches: Sequence[Batch], now_ms: int) -> int | Refused:
@@ -28,10 +33,10 @@ class FailedLog(PartitionLog):
     def read(self, offset: int, *, max_bytes: int, min_one_batch: bool = False) -> bytes | Refused:
         return self._refused
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+    def offset_for_timestamp(self, timestamp: int, effort: Effort) -> Slices[TimestampOffset | None]:
         raise OSError(self._refused.message)
 
-    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+    def offset_of_max_timestamp(self, effort: Effort) -> Slices[TimestampOffset | None]:
         raise OSError(self._refused.message)
 
     def delete_records(self, before_offset: int, now_ms: int) -> int | Refused:

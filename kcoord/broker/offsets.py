@@ -9,10 +9,12 @@ from typing import Final
 from kcoord.broker.cluster import INTERNAL_TOPICS, Asked, Cluster, Partition
 from kcoord.broker.leaders import fence_epoch
 from kcoord.broker.partition_log import Refused
+from kcoord.broker.slices import Effort, Slices
 from kcoord.errors import ErrorCode
 
 _ISOLATION_LEVELS: Final = (0, 1)
 _NO_EPOCH: Final = -1
+_LOOK_UP: Final = 20  # units of work, beside those of the records that are walked
 
 
 class Special(IntEnum):
@@ -69,19 +71,20 @@ class ListOffsetsReply:
     throttle_time: float = 0.0
 
 
-def list_offsets(cluster: Cluster, request: ListOffsets, asked: Asked) -> ListOffsetsReply:
+def list_offsets(cluster: Cluster, request: ListOffsets, asked: Asked) -> Slices[ListOffsetsReply]:
     by_topic: dict[str, list[OffsetAsked]] = {}
     for topic in request.topics:
         if topic.partitions:
             by_topic.setdefault(topic.name, []).extend(topic.partitions)
-    return ListOffsetsReply(
-        topics=tuple(_topic_offsets(cluster, name, lines, request, asked) for name, lines in by_topic.items())
-    )
+    topics, effort = [], Effort()
+    for name, lines in by_topic.items():
+        topics.append((yield from _topic_offsets(cluster, name, lines, request, asked, effort)))
+    return ListOffsetsReply(topics=tuple(topics))
 
 
 def _topic_offsets(
-    cluster: Cluster, topic: str, lines: Sequence[OffsetAsked], request: ListOffsets, asked: Asked
-) -> TopicOffsets:
+    cluster: Cluster, topic: str, lines: Sequence[OffsetAsked], request: ListOffsets, asked: Asked, effort: Effort
+) -> Slices[TopicOffsets]:
     times = Counter(line.partition_index for line in lines)
     answers = []
     for line in {line.partition_index: line for line in lines}.values():
@@ -91,11 +94,15 @@ def _topic_offsets(
         elif times[index] > 1:
             answers.append(OffsetLine(partition_index=index, error_code=ErrorCode.invalid_request))
         else:
-            answers.append(_offset(cluster.partition(topic, index), line, request.oldest_special, asked))
+            offset = yield from _offset(cluster.partition(topic, index), line, request.oldest_special, asked, effort)
+            answers.append(offset)
+            yield from effort.spend(_LOOK_UP)
     return TopicOffsets(name=topic, partitions=tuple(answers))
 
 
-def _offset(partition: Partition | None, line: OffsetAsked, oldest_special: int, asked: Asked) -> OffsetLine:
+def _offset(
+    partition: Partition | None, line: OffsetAsked, oldest_special: int, asked: Asked, effort: Effort
+) -> Slices[OffsetLine]:
     index = line.partition_index
     if line.timestamp < oldest_special:
         return OffsetLine(partition_index=index, error_code=ErrorCode.unsupported_version)
@@ -112,8 +119,10 @@ def _offset(partition: Partition | None, line: OffsetAsked, oldest_special: int,
         case Special.LATEST_TIERED | Special.EARLIEST_PENDING_UPLOAD:
             return OffsetLine(partition_index=index)
     try:
-        is_newest = line.timestamp == Special.MAX_TIMESTAMP
-        found = log.offset_of_max_timestamp() if is_newest else log.offset_for_timestamp(line.timestamp)
+        if line.timestamp == Special.MAX_TIMESTAMP:
+            found = yield from log.offset_of_max_timestamp(effort)
+        else:
+            found = yield from log.offset_for_timestamp(line.timestamp, effort)
     except OSError:
         return OffsetLine(partition_index=index, error_code=ErrorCode.kafka_storage_error)
     if found is None:

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from kcoord.broker.admission import Allowance, LogSettings, RecordError, Refused, admit
+from kcoord.broker.admission import Admitted, Allowance, LogSettings, RecordError, Refused, admit
 from kcoord.broker.leader_epochs import EpochEnd, LeaderEpochs
 from kcoord.broker.producers import AppendedBatch, Fenced, Producers
 from kcoord.broker.segment import Segment
+from kcoord.broker.slices import Effort, Slices
 from kcoord.broker.store import LogStorage, PassingStorage, Store
 from kcoord.broker.times import TimestampOffset, first_not_older, newest_time
 from kcoord.errors import ErrorCode
@@ -100,19 +101,21 @@ class PartitionLog:
         """The bytes of all segments."""
         return self._end_position - self._segments[0].log_position
 
-    def append(self, batch: Batch, now_ms: int, allowance: Allowance | None = None) -> Appended | Refused:
-        """Check the batch as Kafka does and take it in, stamped; nothing changes if it is refused."""
-        max_timestamp = admit(batch, self.settings, now_ms, allowance or Allowance())
-        if isinstance(max_timestamp, Refused):
-            return self._with_start_offset(max_timestamp)
+    def admit(self, batch: Batch, now_ms: int, allowance: Allowance) -> Slices[Admitted | Refused]:
+        """Check the batch as Kafka does, and change nothing."""
+        admitted = yield from admit(batch, self.settings, now_ms, allowance)
+        return self._with_start_offset(admitted) if isinstance(admitted, Refused) else admitted
+
+    def append(self, batch: Batch, admitted: Admitted, now_ms: int) -> Appended | Refused:
+        """Take in a batch that was admitted, stamped; nothing changes if it is refused."""
         match self._check_producer(batch.header):
             case Refused() as refused:
                 return refused
             case AppendedBatch() as original:
                 return self._repeat(original)
         try:
-            self._roll_if_full(batch.header.size, max_timestamp, now_ms)
-            return self._append(batch, max_timestamp, now_ms)
+            self._roll_if_full(batch.header.size, admitted.max_timestamp, now_ms)
+            return self._append(batch, admitted, now_ms)
         except OSError as error:
             return _storage_error("written", error)
 
@@ -144,13 +147,14 @@ class PartitionLog:
         """The same for this process, at least one batch. Raises Damaged, or OSError where the store fails."""
         return self._read(offset, max_bytes, min_one_batch=True)
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+    def offset_for_timestamp(self, timestamp: int, effort: Effort) -> Slices[TimestampOffset | None]:
         """The first record that is not older than this. Raises OSError if the records cannot be read."""
-        return first_not_older(self._segments, timestamp, self.start_offset)
+        return first_not_older(self._segments, timestamp, self.start_offset, effort)
 
-    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+    def offset_of_max_timestamp(self, effort: Effort) -> Slices[TimestampOffset | None]:
         """The first record with the largest timestamp there is; None in an empty log. Raises OSError likewise."""
-        return first_not_older(self._segments, newest_time(self._segments, self.start_offset), self.start_offset)
+        newest = yield from newest_time(self._segments, self.start_offset, effort)
+        return (yield from first_not_older(self._segments, newest, self.start_offset, effort))
 
     @property
     def leader_epoch(self) -> int:
@@ -264,18 +268,19 @@ class PartitionLog:
     def _with_start_offset(self, refused: Refused) -> Refused:
         return refused if refused.error in _WITHOUT_START_OFFSET else replace(refused, start_offset=self.start_offset)
 
-    def _append(self, batch: Batch, max_timestamp: int, now_ms: int) -> Appended:
+    def _append(self, batch: Batch, admitted: Admitted, now_ms: int) -> Appended:
         header, base_offset = batch.header, self.end_offset
         uses_append_time = self.settings.uses_append_time
         self._segments[-1].append(
             batch,
             leader_epoch=self.leader_epoch,
-            max_timestamp=max_timestamp,
+            max_timestamp=admitted.max_timestamp,
             uses_append_time=uses_append_time,
             now_ms=now_ms,
+            rises=admitted.rises,
         )
         if header.has_producer_id:
-            self.producers.add(header, base_offset=base_offset, timestamp=max_timestamp)
+            self.producers.add(header, base_offset=base_offset, timestamp=admitted.max_timestamp)
         return Appended(
             base_offset=base_offset,
             last_offset=base_offset + header.last_offset_delta,

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from kcoord.broker.admission import Allowance
+from kcoord.broker.admission import Admitted, Allowance
 from kcoord.broker.cluster import Asked, Cluster, Partition, Topic
 from kcoord.broker.leaders import CurrentLeader, Endpoint, endpoints_of, leader_of
 from kcoord.broker.partition_log import Appended, Refused
+from kcoord.broker.slices import Slices
 from kcoord.errors import ErrorCode
 from kcoord.wire.batches import HEADER_SIZE, MAGIC, BadBatch, Batch, produced_batch, read_header
 from kcoord.wire.compression import Codec
@@ -84,7 +85,7 @@ class ProduceReply:
         return any(line.error_code for line in lines)
 
 
-def produce(cluster: Cluster, request: Produce, asked: Asked) -> ProduceReply:
+def produce(cluster: Cluster, request: Produce, asked: Asked) -> Slices[ProduceReply]:
     """Append what was sent. `cluster` tells the long polls of what arrived."""
     if refused := refuse_all(request):
         return ProduceReply(responses=tuple(refused_topic(topic, refused) for topic in merged(request.topics)))
@@ -94,7 +95,10 @@ def produce(cluster: Cluster, request: Produce, asked: Asked) -> ProduceReply:
         headers=settings.kcoord_produce_max_headers,
         decompressed_bytes=settings.kcoord_produce_max_decompressed_bytes,
     )
-    lines = tuple(_produce_topic(cluster, topic, request, asked, allowance) for topic in merged(request.topics))
+    lines: tuple[TopicLine, ...] = ()
+    for topic in merged(request.topics):
+        line = yield from _produce_topic(cluster, topic, request, asked, allowance)
+        lines += (line,)
     return ProduceReply(responses=lines, node_endpoints=endpoints_of(cluster, _misled(lines)))
 
 
@@ -150,7 +154,7 @@ def _misled(topics: tuple[TopicLine, ...]) -> list[CurrentLeader]:
 
 def _produce_topic(
     cluster: Cluster, sent: ProducedTopic, request: Produce, asked: Asked, allowance: Allowance
-) -> TopicLine:
+) -> Slices[TopicLine]:
     """Of a partition that comes twice the last good batch is taken, and the refusal of a bad one told, as by Kafka."""
     topic = cluster.topics.get(sent.name) if sent.name is not None else cluster.topic_by_id(sent.topic_id)
     refused: dict[int, PartitionLine] = {}
@@ -167,11 +171,10 @@ def _produce_topic(
             batches[index] = (partition, _read_batch(content.records, request))
         except BadBatch as bad:
             refused[index] = _line(index, Refused(error=bad.error, message=bad.message))
-    appended = {
-        index: _append(cluster, topic, partition, batch, request, asked, allowance)
-        for index, (partition, batch) in batches.items()
-        if topic is not None
-    }
+    appended: dict[int, PartitionLine] = {}
+    for index, (partition, batch) in batches.items():
+        assert topic is not None
+        appended[index] = yield from _append(cluster, topic, partition, batch, request, asked, allowance)
     lines = tuple((appended | refused).values())
     return TopicLine(name=sent.name or "", topic_id=sent.topic_id, partition_responses=lines)
 
@@ -192,7 +195,7 @@ def _append(
     request: Produce,
     asked: Asked,
     allowance: Allowance,
-) -> PartitionLine:
+) -> Slices[PartitionLine]:
     index = partition.index
     if request.acks not in _LEGAL_ACKS:
         return PartitionLine(index=index, error_code=ErrorCode.invalid_required_acks)
@@ -201,21 +204,35 @@ def _append(
     if partition.leader != asked.node.node_id:
         leader = leader_of(partition)
         return PartitionLine(index=index, error_code=ErrorCode.not_leader_or_follower, current_leader=leader)
-    return _line(index, _append_to_log(cluster, partition, batch, asked.now_ms, allowance))
+    if batch.header.is_transactional:
+        return _line(index, Refused(error=ErrorCode.invalid_txn_state, message="kcoord has no transactions"))
+    if refused := _refuse_as_full(cluster, batch):
+        return _line(index, refused)
+    admitted = yield from partition.log.admit(batch, asked.now_ms, allowance)
+    if isinstance(admitted, Refused):
+        return _line(index, admitted)
+    return _line(index, _append_to_log(cluster, topic, partition, batch, admitted, asked.now_ms))
 
 
 def _append_to_log(
-    cluster: Cluster, partition: Partition, batch: Batch, now_ms: int, allowance: Allowance
+    cluster: Cluster, topic: Topic, partition: Partition, batch: Batch, admitted: Admitted, now_ms: int
 ) -> Appended | Refused:
-    if batch.header.is_transactional:
-        return Refused(error=ErrorCode.invalid_txn_state, message="kcoord has no transactions")
-    if cluster.held_bytes + batch.header.size > cluster.settings.kcoord_log_bytes:
-        cluster.refused_as_full += 1
-        return Refused(error=ErrorCode.kafka_storage_error, message="kcoord.log.bytes is used up")
-    outcome = partition.log.append(batch, now_ms, allowance)
+    """Take in what was admitted. While that was looked at others had their turn: the topic may be gone, or all full."""
+    if cluster.topics.get(topic.name) is not topic:
+        return Refused(error=ErrorCode.unknown_topic_or_partition, message="The topic was deleted meanwhile")
+    if refused := _refuse_as_full(cluster, batch):
+        return refused
+    outcome = partition.log.append(batch, admitted, now_ms)
     if isinstance(outcome, Appended) and not outcome.is_duplicate:
         cluster.appended(partition, batch.header.size)
     return outcome
+
+
+def _refuse_as_full(cluster: Cluster, batch: Batch) -> Refused | None:
+    if cluster.held_bytes + batch.header.size <= cluster.settings.kcoord_log_bytes:
+        return None
+    cluster.refused_as_full += 1
+    return Refused(error=ErrorCode.kafka_storage_error, message="kcoord.log.bytes is used up")
 
 
 def _line(index: int, outcome: Appended | Refused) -> PartitionLine:

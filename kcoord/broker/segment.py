@@ -33,8 +33,10 @@ from kcoord.wire.batches import (
     stamp_offsets,
     stamp_timestamp,
 )
+from kcoord.wire.survey import Rises
 
 INDEX_INTERVAL = 4096  # index.interval.bytes
+MANY_RECORDS = 4096  # of a batch: what it was found to rise by is remembered, which takes less than the batch does
 _READ_AHEAD = 1 << 18
 _STEP = struct.Struct(">qi11xi8xq")  # of a header: base offset, length, last offset delta, max timestamp
 
@@ -56,6 +58,7 @@ class Segment:
         self._positions = array("q")
         self._timestamps = array("q")
         self._timestamps_so_far = array("q")
+        self._rises: dict[int, Rises] = {}  # of large batches that were appended by this process, by their positions
 
     @classmethod
     def closed(cls, base_offset: int, *, next_offset: int, log_position: int, modified_ms: int, store: Store) -> Self:
@@ -84,7 +87,14 @@ class Segment:
         return self._timestamps_so_far[-1] if self._timestamps_so_far else NO_TIMESTAMP
 
     def append(
-        self, batch: Batch, *, leader_epoch: int, max_timestamp: int, uses_append_time: bool, now_ms: int
+        self,
+        batch: Batch,
+        *,
+        leader_epoch: int,
+        max_timestamp: int,
+        uses_append_time: bool,
+        now_ms: int,
+        rises: Rises | None = None,
     ) -> None:
         """Take the batch in at the next offset, stamped; if the store raises OSError, nothing has changed."""
         header, position = batch.header, self.store.size
@@ -94,6 +104,8 @@ class Segment:
             stamp_timestamp(stamped, 0, header.size, max_timestamp=max_timestamp, uses_append_time=uses_append_time)
         self.store.append(stamped)
         self._index(position, self.next_offset, max_timestamp)
+        if rises is not None and header.record_count >= MANY_RECORDS and not uses_append_time:
+            self._rises[position] = rises
         self.next_offset += header.last_offset_delta + 1
         self.modified_ms = now_ms
 
@@ -142,15 +154,16 @@ class Segment:
         found = self._find(offset)
         return self._read_batch(*found) if found else None
 
-    def batches_reaching(self, timestamp: int, *, from_offset: int) -> Iterator[Batch]:
-        """The batches, from the one that holds this offset on, with a record not older than this."""
+    def batches_reaching(self, timestamp: int, *, from_offset: int) -> Iterator[tuple[Batch, Rises | None]]:
+        """Yields the batches, from the one that holds this offset on, with a record not older than this; and of large
+        ones the records that are newer than all before them, where they are known."""
         first = max(self._entry_of(from_offset), bisect_left(self._timestamps_so_far, timestamp))
         for entry in range(first, len(self._positions)):
             if self._timestamps[entry] < timestamp:
                 continue
             for position, header in self._walk(entry):
                 if header.max_timestamp >= timestamp and header.last_offset >= from_offset:
-                    yield self._read_batch(position, header)
+                    yield self._read_batch(position, header), self._rises.get(position)
 
     def max_timestamp_from(self, offset: int) -> int:
         """The largest timestamp of the batches that begin at this offset or later."""

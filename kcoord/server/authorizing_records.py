@@ -35,6 +35,7 @@ from kcoord.broker.offsets import (
 )
 from kcoord.broker.partition_log import Refused
 from kcoord.broker.producing import InitProducerId, InitProducerIdReply, Produce, ProduceReply
+from kcoord.broker.slices import Slices
 from kcoord.errors import ErrorCode
 from kcoord.security.rules import Kind, Operation
 from kcoord.server.permissions import Decide, Guard, Permissions, parted
@@ -43,25 +44,28 @@ _NOT_THE_TOPIC: Final = ErrorCode.topic_authorization_failed
 
 
 def produce(
-    request: Produce, permissions: Permissions, cluster: Cluster, decide: Decide[Produce, ProduceReply]
-) -> ProduceReply:
+    request: Produce, permissions: Permissions, cluster: Cluster, decide: Decide[Produce, Slices[ProduceReply]]
+) -> Slices[ProduceReply]:
     if producing.refuse_all(request):
-        return decide(request)
+        return (yield from decide(request))
     allowed, denied = parted(
         request.topics,
         lambda topic: _may_topic(permissions, cluster, Operation.WRITE, topic.name, topic.topic_id),
     )
-    reply = decide(replace(request, topics=allowed))
+    reply = yield from decide(replace(request, topics=allowed))
     refused = Refused(error=_NOT_THE_TOPIC, message="")
     lines = [producing.refused_topic(topic, refused) for topic in producing.merged(denied)]
     return replace(reply, responses=(*reply.responses, *lines))
 
 
 def list_offsets(
-    request: ListOffsets, permissions: Permissions, cluster: Cluster, decide: Decide[ListOffsets, ListOffsetsReply]
-) -> ListOffsetsReply:
+    request: ListOffsets,
+    permissions: Permissions,
+    cluster: Cluster,
+    decide: Decide[ListOffsets, Slices[ListOffsetsReply]],
+) -> Slices[ListOffsetsReply]:
     allowed, denied = parted(request.topics, lambda topic: permissions.may_topic(Operation.DESCRIBE, topic.name))
-    reply = decide(replace(request, topics=allowed))
+    reply = yield from decide(replace(request, topics=allowed))
     refused = [
         TopicOffsets(
             name=topic.name,

@@ -25,6 +25,7 @@ from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
 from kcoord.server.draining import DeferredJudgement
 from kcoord.server.parked import Parked
 from kcoord.server.setup import fresh_session_id
+from kcoord.server.slicing import SlicedWork
 from kcoord.server.standing import CORRELATION_AT, AnsweredFrame, PhaseFrame
 from kcoord.server.turns import Act, Turn, Turns
 from kcoord.tickets import WAITS, Ticket
@@ -83,6 +84,7 @@ class ClusterRuntime:
         self._loop = asyncio.get_running_loop()
         self._turns = Turns(self._loop, instant, settle=self.settle, keep=self.keep, afterwards=self._arm)
         self._judgement = DeferredJudgement(self._loop, time.monotonic, self._judge_groups)
+        self._sliced = SlicedWork(self._loop, finish=self._finish_slices, fail=self._fail_slices)
         self.soon, self.leave = self._turns.ask, self._turns.ask_to_send
         for dispatch in self._dispatches.values():
             dispatch.lets_stand = self.lets_stand
@@ -101,6 +103,7 @@ class ClusterRuntime:
         if self._alarm:
             self._alarm.cancel()
         self._judgement.close()
+        self._sliced.close()
         for connection in list(self._connections):
             connection.hang_up()
         self.cluster.close()
@@ -122,6 +125,7 @@ class ClusterRuntime:
         self._limits.went(connection.address)
         if connection.ticket is not None:
             self._parked.forget(connection.ticket)
+            self._sliced.forget(connection.ticket)
 
     def keep(self) -> None:
         self._chores.is_busy = self._chores.has_slack = True
@@ -158,6 +162,8 @@ class ClusterRuntime:
 
     def park(self, connection: Connection, park: Park) -> None:
         self._parked.park(connection, park)
+        if park.unfinished is not None:
+            self._sliced.add(park.ticket, *park.unfinished)
 
     def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
         ticket = next(self._tickets)
@@ -231,6 +237,14 @@ class ClusterRuntime:
     def _finish(self, connection: Connection, waiting: "Waiting", at_ms: int) -> object:
         """The reply to a Fetch that was parked."""
         return self._dispatches[connection.node_id].finish(waiting, at_ms)
+
+    def _finish_slices(self, ticket: Ticket, outcome: Outcome) -> None:
+        self._parked.finish_slices(ticket, outcome, self.now().now)
+        self.settle()
+
+    def _fail_slices(self, ticket: Ticket, error: Exception) -> None:
+        self._parked.fail(ticket, error)
+        self.settle()
 
     # Time.
 

@@ -224,7 +224,7 @@ class Connection(asyncio.Protocol):
                     size += len(piece)
             elif type(outcome) is Park:
                 self.ticket = outcome.ticket
-                self._parked_bytes = len(frame)
+                self._parked_bytes = len(frame) + outcome.held_bytes
                 self._owner.park(self, outcome)
             else:
                 assert type(outcome) is HangUp

@@ -3,15 +3,16 @@
     frame ─ header ─ kio entity ─ api/*.to_request ─ broker/* or groups/* decides ─ reply ─ frame
 
 Nothing here waits: an answer is there at once, or the request is parked under its ticket and `Runtime` answers later.
+What may take long is decided in slices (broker/slices.py): the first is done here, and where there are more it parks.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kcoord.api.caller import Caller
-from kcoord.api.table import API_VERSIONS, FETCH, PRODUCE, SERVED
+from kcoord.api.table import API_VERSIONS, FETCH, LIST_OFFSETS, PRODUCE, SERVED
 from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
@@ -23,8 +24,11 @@ from kcoord.wire.headers import CORRELATION_ID, RequestHeader, read_request_star
 if TYPE_CHECKING:
     from kcoord.broker.fetch_sessions import FetchSessions
     from kcoord.broker.fetching import Fetch, Waiting
-    from kcoord.broker.producing import Produce
+    from kcoord.broker.slices import Decompression, Slices
     from kcoord.server.group_runtime import GroupRuntime
+
+
+_SLICED: Final = frozenset({PRODUCE, LIST_OFFSETS})
 
 
 class Unserved(ValueError):
@@ -45,6 +49,15 @@ class Park(NamedTuple):
     correlation_id: int
     ticket: Ticket
     waiting: "Waiting | None" = None  # of a Fetch
+    unfinished: "Unfinished | None" = None
+    held_bytes: int = 0  # beside the request's own, while it waits
+
+
+class Unfinished(NamedTuple):
+    """The slices that are left of a request, and what the last one asked for at its end."""
+
+    slices: "Slices[Outcome]"
+    asked: "Decompression | None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +161,8 @@ class Dispatch:
             add(asker.standing, CommitFrame(frame, repeated, whole, reply, standing, keeping))
 
     def _decide(self, header: RequestHeader, request: Any, asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:
-        if header.api_key == PRODUCE:
-            return self._produce(header, request, asked, asker)
+        if header.api_key in _SLICED:
+            return _begin(header, self._decide_in_slices(header, request, asked, asker), ticket)
         if header.api_key == FETCH:
             return self._fetch(header, request, asked, asker, ticket)
         if header.api_key == API_VERSIONS:
@@ -159,9 +172,9 @@ class Dispatch:
     def _reply(self, api_key: int, request: Any, asked: Asked, asker: Asker) -> Any:
         return _module(api_key).decide(self._cluster, request, asked)
 
-    def _produce(self, header: RequestHeader, request: "Produce", asked: Asked, asker: Asker) -> Outcome:
-        reply = self._reply(PRODUCE, request, asked, asker)
-        if not request.is_unanswered:
+    def _decide_in_slices(self, header: RequestHeader, request: Any, asked: Asked, asker: Asker) -> "Slices[Outcome]":
+        reply = yield from self._reply(header.api_key, request, asked, asker)
+        if header.api_key != PRODUCE or not request.is_unanswered:
             return _answer(header, reply)
         # The client waits for no answer, so that a closed connection is the only way to tell it (KafkaApis does so).
         if reply.has_errors:
@@ -193,6 +206,19 @@ class Dispatch:
 
 def _module(api_key: int) -> Any:
     return SERVED[api_key].module
+
+
+def _begin(header: RequestHeader, slices: "Slices[Outcome]", ticket: Ticket) -> Outcome:
+    """What becomes of a request whose first slice is done, which is all of it for almost all."""
+    try:
+        asked = next(slices)
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
+    from kcoord.broker.slices import SMALL_BYTES  # whoever yields has it loaded; a server that starts has not
+
+    by = route(header.api_key, header.api_version)
+    return Park(by, header.correlation_id, ticket, unfinished=Unfinished(slices, asked), held_bytes=SMALL_BYTES)
 
 
 def outcome_of(frame: bytes, by: Route, reply: Any, asker: Asker, ticket: Ticket) -> Outcome:

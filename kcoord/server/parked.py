@@ -16,7 +16,7 @@ from kcoord.broker.long_polls import LongPolls
 from kcoord.metrics.reasons import Closing
 from kcoord.server.clock import now_ms
 from kcoord.server.connection import Connection
-from kcoord.server.dispatch import Park
+from kcoord.server.dispatch import Answer, HangUp, Outcome, Park
 from kcoord.server.routes import Route
 from kcoord.tickets import Ticket
 
@@ -67,8 +67,8 @@ class Parked:
             assert waiting is not None
             try:
                 reply = self._finish(connection, waiting, now_ms())
-            except Exception:
-                _could_not_answer(connection)
+            except Exception as error:
+                _could_not_answer(connection, error)
             else:
                 self._answer(ticket, (connection, by, correlation_id, waiting), reply, time.monotonic())
 
@@ -77,6 +77,26 @@ class Parked:
         parked = self.requests.pop(ticket, None)
         if parked is not None:
             self._answer(ticket, parked, reply, now)
+
+    def finish_slices(self, ticket: Ticket, outcome: Outcome, now: float) -> None:
+        """End a request that was decided in slices, unless who asked has hung up meanwhile."""
+        parked = self.requests.pop(ticket, None)
+        if parked is None:
+            return
+        connection, by = parked[:2]
+        if isinstance(outcome, HangUp):
+            connection.refuse(outcome.reason, closing=outcome.closing)
+            return
+        assert isinstance(outcome, Answer)
+        if self.on_answer is not None:
+            self.on_answer(ticket, by, outcome.reply, sum(map(len, outcome.pieces)))
+        connection.answer(outcome.pieces, now)
+
+    def fail(self, ticket: Ticket, error: Exception) -> None:
+        """Hang up on whoever asked what could not be decided."""
+        parked = self.requests.pop(ticket, None)
+        if parked is not None:
+            _could_not_answer(parked[0], error)
 
     def answer_all(self, replies: Iterable[tuple[Ticket, object]], now: float) -> int:
         """The same of many together, where what their answers rest on is kept. How many bytes connections hold no more,
@@ -112,8 +132,8 @@ class Parked:
                 if on_answer is not None:
                     on_answer(ticket, by, reply, len(frame))
                 freed += connection.answer_flushed(frame, now)
-            except Exception:  # is not to keep the others waiting
-                _could_not_answer(connection)
+            except Exception as error:  # is not to keep the others waiting
+                _could_not_answer(connection, error)
         return freed
 
     def _answer(self, ticket: Ticket, parked: ParkedRequest, reply: object, now: float) -> None:
@@ -123,8 +143,8 @@ class Parked:
             if self.on_answer is not None:
                 self.on_answer(ticket, by, reply, sum(map(len, pieces)))
             connection.answer(pieces, now)
-        except Exception:
-            _could_not_answer(connection)
+        except Exception as error:
+            _could_not_answer(connection, error)
 
 
 class _Alike:
@@ -142,6 +162,6 @@ class _Alike:
         return zip(self.tickets, self.connections, self.correlation_ids, self.replies, strict=True)
 
 
-def _could_not_answer(connection: Connection) -> None:
-    log.exception("bug peer=%s: a parked request could not be answered", connection.peer)
+def _could_not_answer(connection: Connection, error: Exception) -> None:
+    log.error("bug peer=%s: a parked request could not be answered", connection.peer, exc_info=error)
     connection.close("a fault of the server", closing=Closing.FAULT)

@@ -55,12 +55,16 @@ Buffer = bytes | bytearray | memoryview
 
 
 class BadBatch(ValueError):
-    """Bytes that are no record batch, or not one that a client may send; `error` is what Kafka answers to them."""
+    """Bytes that are no record batch, or not one that a client may send; `error` is what Kafka answers to them.
 
-    def __init__(self, error: ErrorCode, message: str) -> None:
+    `effort` is how many bytes may have been decompressed until that was seen.
+    """
+
+    def __init__(self, error: ErrorCode, message: str, *, effort: int = 0) -> None:
         super().__init__(message)
         self.error = error
         self.message = message
+        self.effort = effort
 
 
 class BatchHeader(NamedTuple):

@@ -135,9 +135,10 @@ def plain_records(batch: Batch, *, limit: int = DECOMPRESSED_LIMIT) -> bytes:
     try:
         return decompress(Codec(codec), packed, limit=limit)
     except TooMuch as error:
-        raise BadBatch(ErrorCode.message_too_large, f"The batch {error}") from error
+        raise BadBatch(ErrorCode.message_too_large, f"The batch {error}", effort=limit) from error
     except BadCompression as error:
-        raise BadBatch(ErrorCode.unknown_server_error, f"The batch cannot be decompressed: {error}") from error
+        message = f"The batch cannot be decompressed: {error}"
+        raise BadBatch(ErrorCode.unknown_server_error, message, effort=limit) from error
     except ValueError as error:
         raise BadBatch(ErrorCode.unknown_server_error, f"No codec has the number {codec}") from error
 
@@ -230,6 +231,19 @@ def step_over(plain: bytes, position: int, *, max_headers: int) -> tuple[int, in
     Returns its offset delta, timestamp delta, whether it has a key, how many headers it has, and where it ends. More
     headers than `max_headers` are refused by their count, before any is read.
     """
+    offset_delta, timestamp_delta, has_key, header_count, position, end = begin_record(
+        plain, position, max_headers=max_headers
+    )
+    end_record(plain, skip_headers(plain, position, header_count), end)
+    return offset_delta, timestamp_delta, has_key, header_count, end
+
+
+def begin_record(plain: bytes, position: int, *, max_headers: int) -> tuple[int, int, bool, int, int, int]:
+    """Step over the record that begins here up to its headers.
+
+    Returns its offset delta, timestamp delta, whether it has a key, how many headers it has, where the first of them
+    begins, and where the record is to end.
+    """
     try:
         size, start = read_varint(plain, position)
         timestamp_delta, position = read_varlong(plain, start + 1)
@@ -237,15 +251,33 @@ def step_over(plain: bytes, position: int, *, max_headers: int) -> tuple[int, in
         key_size, position = read_varint(plain, position)
         value_size, position = read_varint(plain, position + max(key_size, 0))
         header_count, position = read_varint(plain, position + max(value_size, 0))
-        _ensure_header_count(plain, position, header_count)
-        if header_count > max_headers:
-            raise BadBatch(ErrorCode.message_too_large, "More record headers than one request may bring")
-        position = _skip_headers(plain, position, header_count)
     except (IndexError, BadVarint) as error:
         raise BadBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long") from error
-    if position != start + size or position > len(plain):
-        raise wrong_record_size(size, position - start)
-    return offset_delta, timestamp_delta, key_size >= 0, header_count, position
+    _ensure_header_count(plain, position, header_count)
+    if header_count > max_headers:
+        raise BadBatch(ErrorCode.message_too_large, "More record headers than one request may bring")
+    return offset_delta, timestamp_delta, key_size >= 0, header_count, position, start + size
+
+
+def skip_headers(plain: bytes, position: int, count: int) -> int:
+    """Where so many headers end, the first of which begins here."""
+    try:
+        for _ in range(count):
+            size, position = read_varint(plain, position)
+            if size < 0:
+                raise BadBatch(ErrorCode.invalid_record, f"A record header claims a key of {size} bytes")
+            size, position = read_varint(plain, position + size)
+            if size > 0:
+                position += size
+    except (IndexError, BadVarint) as error:
+        raise BadBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long") from error
+    return position
+
+
+def end_record(plain: bytes, position: int, end: int) -> None:
+    """Ensure that a record ends where it should."""
+    if position != end or position > len(plain):
+        raise BadBatch(ErrorCode.invalid_record, f"A record ends at {position} and claims to end at {end}")
 
 
 def wrong_record_size(claimed: int, found: int) -> BadBatch:
@@ -278,17 +310,6 @@ def _read_headers(plain: bytes, position: int, count: int) -> tuple[tuple[Record
 def _ensure_header_count(plain: bytes, position: int, count: int) -> None:
     if not 0 <= count <= len(plain) - position:
         raise BadBatch(ErrorCode.invalid_record, f"A record claims {count} headers")
-
-
-def _skip_headers(plain: bytes, position: int, count: int) -> int:
-    for _ in range(count):
-        size, position = read_varint(plain, position)
-        if size < 0:
-            raise BadBatch(ErrorCode.invalid_record, f"A record header claims a key of {size} bytes")
-        size, position = read_varint(plain, position + size)
-        if size > 0:
-            position += size
-    return position
 
 
 def _write_record(out: bytearray, record: Record, *, offset_delta: int, timestamp_delta: int) -> None:

@@ -12,6 +12,7 @@ from kcoord.broker.fetching import PartitionLine as FetchedLine
 from kcoord.broker.offsets import ListOffsets, OffsetAsked, OffsetLine, Special, TopicOffsetsAsked, list_offsets
 from kcoord.broker.producing import PartitionLine as ProducedLine
 from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic, produce
+from kcoord.broker.slices import at_once
 from kcoord.broker.store import MemoryStore, PassingStorage
 from kcoord.errors import ErrorCode
 from kcoord.settings import Settings
@@ -81,7 +82,7 @@ def batch(sequence: int, *, timestamp: int = now_ms) -> bytes:
 def append(cluster: Cluster, records: bytes) -> ProducedLine:
     topic = ProducedTopic(name="t", topic_id=None, partitions=(ProducedPartition(index=0, records=records),))
     request = Produce(acks=-1, has_transactional_id=False, allows_zstd=True, topics=(topic,))
-    return produce(cluster, request, asked).responses[0].partition_responses[0]
+    return at_once(produce(cluster, request, asked)).responses[0].partition_responses[0]
 
 
 def read(cluster: Cluster) -> FetchedLine:
@@ -104,7 +105,7 @@ def read(cluster: Cluster) -> FetchedLine:
 def offset_at(cluster: Cluster, timestamp: int) -> OffsetLine:
     lines = (OffsetAsked(partition_index=0, current_leader_epoch=-1, timestamp=timestamp),)
     request = ListOffsets(topics=(TopicOffsetsAsked(name="t", partitions=lines),), oldest_special=-6)
-    return list_offsets(cluster, request, asked).topics[0].partitions[0]
+    return at_once(list_offsets(cluster, request, asked)).topics[0].partitions[0]
 
 
 def test_a_batch_that_cannot_be_written_is_refused_and_says_why(cluster: Cluster, disk: Disk) -> None:

@@ -22,6 +22,7 @@ from kcoord.journal.segment_files import SegmentFiles
 from kcoord.wire.batches import Batch, assemble, has_valid_crc, produced_batch, split
 from kcoord.wire.compression import Codec, compress
 from kcoord.wire.records import Record, plain_records, read_records, record_spans, write_batch
+from tests.broker.appending import append_at_once, offset_for_timestamp, offset_of_max_timestamp
 
 start_ms = 1_800_000_000_000
 
@@ -64,7 +65,7 @@ class LogLife(RuleBasedStateMachine):
         value *= self.repeats
         records = [Record(timestamp=self.now_ms + time, value=value) for time in times]
         batch = produced_batch(write_batch(records, codec=codec))
-        outcome = self.log.append(batch, self.now_ms)
+        outcome = append_at_once(self.log, batch, self.now_ms)
         assert isinstance(outcome, Appended)
         assert outcome.base_offset == self.end
         numbered = [
@@ -122,13 +123,13 @@ class LogLife(RuleBasedStateMachine):
     def find_time(self, time: int) -> None:
         timestamp = self.now_ms + time
         expected = next((record for record in self.visible() if record.timestamp >= timestamp), None)
-        found = self.log.offset_for_timestamp(timestamp)
+        found = offset_for_timestamp(self.log, timestamp)
         assert (found and (found.timestamp, found.offset)) == (expected and (expected.timestamp, expected.offset))
 
     @rule()
     def find_newest(self) -> None:
         expected = max(self.visible(), key=lambda record: record.timestamp, default=None)
-        found = self.log.offset_of_max_timestamp()
+        found = offset_of_max_timestamp(self.log)
         assert (found and (found.timestamp, found.offset)) == (expected and (expected.timestamp, expected.offset))
 
     @invariant()

@@ -9,6 +9,7 @@ from kcoord.errors import ErrorCode
 from kcoord.wire.batches import HEADER_SIZE, Batch, assemble, has_valid_crc, produced_batch, read_header, split
 from kcoord.wire.compression import Codec
 from kcoord.wire.records import ProducerStamp, Record, plain_records, read_records, write_batch
+from tests.broker.appending import append_at_once, offset_for_timestamp, offset_of_max_timestamp
 
 now_ms = 1_800_000_000_000
 
@@ -25,7 +26,7 @@ size = one.header.size
 def log_of(*batches: Batch, settings: LogSettings | None = None) -> PartitionLog:
     log = PartitionLog("t-0", settings or LogSettings(), now_ms=now_ms)
     for batch in batches:
-        assert isinstance(log.append(batch, now_ms), Appended)
+        assert isinstance(append_at_once(log, batch, now_ms), Appended)
     return log
 
 
@@ -52,7 +53,7 @@ def error_of(outcome: object) -> ErrorCode:
 
 
 def found(log: PartitionLog, timestamp: int) -> tuple[int, int] | None:
-    record = log.offset_for_timestamp(timestamp)
+    record = offset_for_timestamp(log, timestamp)
     return (record.timestamp, record.offset) if record else None
 
 
@@ -61,7 +62,7 @@ def found(log: PartitionLog, timestamp: int) -> tuple[int, int] | None:
 
 def test_an_append_tells_where_the_batch_stands() -> None:
     log = log_of(batch_of(1, 2, 3))
-    assert log.append(batch_of(4, 5), now_ms) == Appended(
+    assert append_at_once(log, batch_of(4, 5), now_ms) == Appended(
         base_offset=3, last_offset=4, append_time_ms=-1, start_offset=0
     )
     assert (log.start_offset, log.end_offset) == (0, 5)
@@ -70,14 +71,14 @@ def test_an_append_tells_where_the_batch_stands() -> None:
 def test_a_log_may_begin_later_than_0() -> None:
     log = PartitionLog("t-0", LogSettings(), now_ms=now_ms, start_offset=40)
     assert (log.start_offset, log.end_offset, log.read(40, max_bytes=100)) == (40, 40, b"")
-    outcome = log.append(one, now_ms)
+    outcome = append_at_once(log, one, now_ms)
     assert isinstance(outcome, Appended)
     assert outcome.base_offset == 40
 
 
 def test_the_time_of_append_is_told_and_stored() -> None:
     log = log_of(settings=LogSettings(uses_append_time=True))
-    outcome = log.append(batch_of(1, 2), now_ms)
+    outcome = append_at_once(log, batch_of(1, 2), now_ms)
     assert isinstance(outcome, Appended)
     assert outcome.append_time_ms == now_ms
     (stored,) = stored_in(log)
@@ -97,14 +98,14 @@ def test_a_refused_batch_changes_nothing_and_tells_where_the_log_begins() -> Non
     log = log_of(one, one)
     log.delete_records(1, now_ms)
     broken = Batch(header=one.header._replace(record_count=0), data=one.data)
-    outcome = log.append(broken, now_ms)
+    outcome = append_at_once(log, broken, now_ms)
     assert isinstance(outcome, Refused)
     assert (outcome.error, outcome.start_offset) == (ErrorCode.invalid_record, 1)
     assert log.end_offset == 2
 
 
 def test_a_batch_too_large_is_not_told_where_the_log_begins() -> None:
-    outcome = log_of(settings=LogSettings(max_message_bytes=10)).append(one, now_ms)
+    outcome = append_at_once(log_of(settings=LogSettings(max_message_bytes=10)), one, now_ms)
     assert isinstance(outcome, Refused)
     assert (outcome.error, outcome.start_offset) == (ErrorCode.message_too_large, -1)
 
@@ -112,19 +113,19 @@ def test_a_batch_too_large_is_not_told_where_the_log_begins() -> None:
 def test_settings_can_be_replaced_between_appends() -> None:
     log = log_of(one)
     log.settings = replace(log.settings, max_message_bytes=10)
-    assert error_of(log.append(one, now_ms)) == ErrorCode.message_too_large
+    assert error_of(append_at_once(log, one, now_ms)) == ErrorCode.message_too_large
 
 
 def test_a_transactional_batch_belongs_to_no_transaction() -> None:
     stamp = ProducerStamp(id=1, epoch=0, base_sequence=0, is_transactional=True)
-    assert error_of(log_of().append(batch_of(1, producer=stamp), now_ms)) == ErrorCode.invalid_txn_state
+    assert error_of(append_at_once(log_of(), batch_of(1, producer=stamp), now_ms)) == ErrorCode.invalid_txn_state
 
 
 def test_a_repeated_batch_is_answered_as_at_first_and_not_stored_again() -> None:
     # Kafka puts the batch's timestamp where the time of append would be, whatever the topic's setting.
     repeated = batch_of(70, 80, producer=ProducerStamp(id=1, epoch=0, base_sequence=0))
     log = log_of(one, repeated)
-    assert log.append(repeated, now_ms + 5) == Appended(
+    assert append_at_once(log, repeated, now_ms + 5) == Appended(
         base_offset=1, last_offset=2, append_time_ms=80, start_offset=0, is_duplicate=True
     )
     assert log.end_offset == 3
@@ -133,14 +134,14 @@ def test_a_repeated_batch_is_answered_as_at_first_and_not_stored_again() -> None
 def test_a_gap_in_the_sequence_is_refused() -> None:
     log = log_of(batch_of(1, producer=ProducerStamp(id=1, epoch=0, base_sequence=0)))
     gap = batch_of(1, producer=ProducerStamp(id=1, epoch=0, base_sequence=5))
-    assert error_of(log.append(gap, now_ms)) == ErrorCode.out_of_order_sequence_number
+    assert error_of(append_at_once(log, gap, now_ms)) == ErrorCode.out_of_order_sequence_number
 
 
 def test_a_silent_producer_is_forgotten() -> None:
     log = log_of(batch_of(1, producer=ProducerStamp(id=1, epoch=0, base_sequence=0)))
     assert log.expire_producers(now_ms, 86_400_000) == 1
     later = batch_of(1, producer=ProducerStamp(id=1, epoch=0, base_sequence=5))
-    assert isinstance(log.append(later, now_ms), Appended)
+    assert isinstance(append_at_once(log, later, now_ms), Appended)
 
 
 # Reads
@@ -199,7 +200,7 @@ def test_retention_of_0_bytes_deletes_the_active_segment_too() -> None:
     assert log.enforce_retention(now_ms) == 4
     assert (log.start_offset, log.end_offset, log.size) == (7, 7, 0)
     assert log.enforce_retention(now_ms) == 0
-    outcome = log.append(one, now_ms)
+    outcome = append_at_once(log, one, now_ms)
     assert isinstance(outcome, Appended)
     assert (outcome.base_offset, outcome.start_offset) == (7, 7)
 
@@ -240,7 +241,7 @@ def test_a_segment_rolls_when_its_records_span_too_much_time() -> None:
 
 def test_a_segment_without_times_rolls_by_its_age() -> None:
     log = log_of(batch_of(-1), settings=LogSettings(segment_ms=100, retention_bytes=size))
-    log.append(batch_of(-1), now_ms + 101)
+    append_at_once(log, batch_of(-1), now_ms + 101)
     log.enforce_retention(now_ms + 101)
     assert log.start_offset == 1
 
@@ -260,7 +261,7 @@ def test_deleting_up_to_the_end_frees_all() -> None:
     assert log.delete_records(-1, now_ms) == 7
     assert (log.start_offset, log.end_offset, log.size) == (7, 7, 0)
     assert log.delete_records(-1, now_ms) == 7
-    log.append(one, now_ms)
+    append_at_once(log, one, now_ms)
     assert offsets(log.read(7, max_bytes=size)) == [7]
 
 
@@ -293,7 +294,7 @@ def test_a_time_leads_to_the_first_record_not_older(timed: PartitionLog) -> None
     assert {time: found(timed, time) for time in (0, 5, 6, 9, 10, 11)} == {
         0: (5, 0), 5: (5, 0), 6: (9, 1), 9: (9, 1), 10: (10, 7), 11: None,
     }  # fmt: skip
-    assert timed.offset_for_timestamp(10) == TimestampOffset(timestamp=10, offset=7, leader_epoch=0)
+    assert offset_for_timestamp(timed, 10) == TimestampOffset(timestamp=10, offset=7, leader_epoch=0)
 
 
 def test_deleted_records_are_not_found(timed: PartitionLog) -> None:
@@ -313,20 +314,20 @@ def test_a_time_is_found_over_the_borders_of_segments() -> None:
 
 
 def test_the_largest_timestamp_is_that_of_its_first_record(timed: PartitionLog) -> None:
-    assert timed.offset_of_max_timestamp() == TimestampOffset(timestamp=10, offset=7, leader_epoch=0)
+    assert offset_of_max_timestamp(timed) == TimestampOffset(timestamp=10, offset=7, leader_epoch=0)
 
 
 def test_the_largest_timestamp_is_sought_only_in_what_is_left(timed: PartitionLog) -> None:
     largest = []
     for start in (8, 9, 10, -1):
         timed.delete_records(start, now_ms)
-        largest.append(timed.offset_of_max_timestamp())
+        largest.append(offset_of_max_timestamp(timed))
     assert [record and (record.timestamp, record.offset) for record in largest] == [(10, 8), (10, 10), (10, 10), None]
 
 
 def test_of_records_without_times_the_first_has_the_largest() -> None:
-    assert log_of(batch_of(-1, -1)).offset_of_max_timestamp() == TimestampOffset(timestamp=-1, offset=0, leader_epoch=0)
-    assert log_of().offset_of_max_timestamp() is None
+    assert offset_of_max_timestamp(log_of(batch_of(-1, -1))) == TimestampOffset(timestamp=-1, offset=0, leader_epoch=0)
+    assert offset_of_max_timestamp(log_of()) is None
 
 
 def test_an_epoch_ends_where_the_log_ends_and_others_are_unknown() -> None:
@@ -343,4 +344,4 @@ def test_the_newest_record_is_found_in_a_batch_of_which_deletion_left_nothing_by
     header = read_header(odd)
     log = log_of(produced_batch(assemble(header, first * 3)))
     log.delete_records(2, now_ms)
-    assert log.offset_of_max_timestamp() is None
+    assert offset_of_max_timestamp(log) is None

@@ -79,9 +79,14 @@ def test_the_first_timestamp_and_the_last_change_are_remembered() -> None:
 
 def test_the_batches_that_reach_a_time_are_found_in_order() -> None:
     segment = segment_of(batch_of(3), batch_of(1), batch_of(5), batch_of(4), batch_of(6))
-    assert [batch.header.base_offset for batch in segment.batches_reaching(4, from_offset=100)] == [102, 103, 104]
-    assert [batch.header.base_offset for batch in segment.batches_reaching(4, from_offset=103)] == [103, 104]
-    assert [batch.header.base_offset for batch in segment.batches_reaching(0, from_offset=101)] == [101, 102, 103, 104]
+    assert [batch.header.base_offset for batch, _ in segment.batches_reaching(4, from_offset=100)] == [102, 103, 104]
+    assert [batch.header.base_offset for batch, _ in segment.batches_reaching(4, from_offset=103)] == [103, 104]
+    assert [batch.header.base_offset for batch, _ in segment.batches_reaching(0, from_offset=101)] == [
+        101,
+        102,
+        103,
+        104,
+    ]
     assert list(segment.batches_reaching(7, from_offset=100)) == []
 
 
@@ -133,7 +138,7 @@ def test_times_are_found_in_a_long_segment(long: Segment) -> None:
         for offset in (100, 101, 777, 2098, 2099):
             reaching = [h.base_offset for h in headers if h.max_timestamp >= timestamp and h.last_offset >= offset]
             found = long.batches_reaching(timestamp, from_offset=offset)
-            assert [batch.header.base_offset for batch in found] == reaching
+            assert [batch.header.base_offset for batch, _ in found] == reaching
     for offset in (100, 101, 102, 777, 2098):
         later = [header.max_timestamp for header in headers if header.base_offset >= offset]
         assert long.max_timestamp_from(offset) == max(later)

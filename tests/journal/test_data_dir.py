@@ -21,6 +21,7 @@ from kcoord.journal.topics_file import NAME
 from kcoord.settings import Settings
 from kcoord.wire.batches import Batch, produced_batch
 from kcoord.wire.records import ProducerStamp, Record, write_batch
+from tests.broker.appending import append_at_once, offset_for_timestamp, offset_of_max_timestamp
 from tests.journal.failing_system import Crash, FailingSystem, open_files_of
 
 now_ms = 1_800_000_000_000
@@ -56,7 +57,7 @@ class Server:
         self.cluster.create_topic(name, self.cluster.spread(0, partitions, 1), overrides or {}, now_ms)
 
     def append(self, topic: str, index: int = 0, producer: int = -1) -> int:
-        outcome = self.cluster.topics[topic].partitions[index].log.append(batch(producer), now_ms)
+        outcome = append_at_once(self.cluster.topics[topic].partitions[index].log, batch(producer), now_ms)
         assert isinstance(outcome, Appended)
         return outcome.base_offset
 
@@ -313,7 +314,7 @@ def test_a_log_whose_file_could_not_be_synced_takes_nothing_more(folder: Path) -
         with pytest.raises(OSError, match="Input/output"):
             server.cluster.storage.sync()
         system.cannot_sync = False
-        refused = server.cluster.topics["t"].partitions[0].log.append(batch(), now_ms)
+        refused = append_at_once(server.cluster.topics["t"].partitions[0].log, batch(), now_ms)
         assert isinstance(refused, Refused)
         assert refused.error is ErrorCode.kafka_storage_error
         assert server.append("t", 1) == 0
@@ -336,13 +337,14 @@ def test_a_damaged_log_fails_and_nothing_else(folder: Path, caplog: pytest.LogCa
     with Server(folder) as server:
         failed, sound = (partition.log for partition in server.cluster.topics["orders"].partitions)
         assert (failed.is_failed, sound.is_failed, sound.end_offset) == (True, False, 3)
-        for refused in (failed.append(batch(), now_ms), failed.read(0, max_bytes=9), failed.delete_records(0, now_ms)):
+        appended = append_at_once(failed, batch(), now_ms)
+        for refused in (appended, failed.read(0, max_bytes=9), failed.delete_records(0, now_ms)):
             assert isinstance(refused, Refused)
             assert refused.error is ErrorCode.kafka_storage_error
         with pytest.raises(OSError, match="The log has failed"):
-            failed.offset_for_timestamp(0)
+            offset_for_timestamp(failed, 0)
         with pytest.raises(OSError, match="The log has failed"):
-            failed.offset_of_max_timestamp()
+            offset_of_max_timestamp(failed)
         failed.settings = LogSettings(retention_ms=1)
         assert failed.enforce_retention(now_ms * 2) == 0
         errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]

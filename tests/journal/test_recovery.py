@@ -15,6 +15,7 @@ from kcoord.journal.recovery import Unrecoverable, recover
 from kcoord.journal.segment_files import SegmentFiles
 from kcoord.wire.batches import Batch, produced_batch, split
 from kcoord.wire.records import ProducerStamp, Record, write_batch
+from tests.broker.appending import append_at_once, offset_for_timestamp
 from tests.journal.failing_system import Crash, FailingSystem
 
 now_ms = 1_800_000_000_000
@@ -69,7 +70,7 @@ def batch(sequence: int = -1, *, records: int = 1, size: int = 30, producer: int
 
 
 def append(log: PartitionLog, *batches: Batch) -> list[int]:
-    outcomes = [log.append(each, now_ms) for each in batches]
+    outcomes = [append_at_once(log, each, now_ms) for each in batches]
     assert all(isinstance(outcome, Appended) for outcome in outcomes)
     return [outcome.base_offset for outcome in outcomes if isinstance(outcome, Appended)]
 
@@ -177,7 +178,7 @@ def test_only_the_last_segment_is_read_until_another_is_asked_for(disk: Disk) ->
     assert not isinstance(refused, bytes)
     assert refused.message == "The records cannot be read: there is no whole batch at 0 of the segment 0"
     with pytest.raises(OSError, match="no whole batch at 0"):
-        log.offset_for_timestamp(now_ms)
+        offset_for_timestamp(log, now_ms)
 
 
 def test_an_empty_last_segment_is_the_active_one(disk: Disk) -> None:
@@ -229,7 +230,7 @@ def test_segments_before_the_start_offset_go_if_there_was_no_time_for_it(disk: D
 def test_duplicates_are_known_after_a_restart(disk: Disk) -> None:
     append(disk.make(), *[batch(sequence) for sequence in range(7)])
     log = disk.find()
-    outcomes = [log.append(batch(sequence), now_ms) for sequence in range(2, 7)]
+    outcomes = [append_at_once(log, batch(sequence), now_ms) for sequence in range(2, 7)]
     assert [(outcome.base_offset, outcome.is_duplicate) for outcome in outcomes if isinstance(outcome, Appended)] == [
         (offset, True) for offset in range(2, 7)
     ]
@@ -242,7 +243,7 @@ def test_a_duplicate_in_an_older_segment_is_known_by_the_snapshot(disk: Disk) ->
     append(log, *[batch(sequence) for sequence in range(3)])
     append(log, batch(0, producer=9))
     log = disk.find(settings)
-    outcome = log.append(batch(2), now_ms)
+    outcome = append_at_once(log, batch(2), now_ms)
     assert isinstance(outcome, Appended)
     assert (outcome.base_offset, outcome.is_duplicate) == (2, True)
     assert append(log, batch(3)) == [4]
@@ -256,7 +257,7 @@ def test_without_a_sound_snapshot_the_segment_before_is_read(disk: Disk, spoil: 
     append(log, batch(0, producer=9))
     assert callable(spoil)
     spoil(disk.segment("00000000000000000003.snapshot"))
-    outcome = disk.find(settings).append(batch(1), now_ms)
+    outcome = append_at_once(disk.find(settings), batch(1), now_ms)
     assert isinstance(outcome, Appended)
     assert (outcome.base_offset, outcome.is_duplicate) == (1, True)
 
@@ -423,7 +424,7 @@ def test_a_full_disk_that_has_no_room_for_a_new_segment_refuses_the_batch(
     system = FailingSystem()
     system.room = 0
     disk.files.system = system
-    refused = log.append(batch(), now_ms)
+    refused = append_at_once(log, batch(), now_ms)
     assert not isinstance(refused, Appended)
     assert refused.message == "The records cannot be written: No space left on device"
     system.room = None

@@ -1,0 +1,26 @@
+"""What a broker does in slices, done at once."""
+
+from kcoord.broker.admission import Admitted, Allowance, LogSettings, Refused
+from kcoord.broker.admission import admit as admit_in_slices
+from kcoord.broker.partition_log import Appended, PartitionLog, TimestampOffset
+from kcoord.broker.slices import Effort, at_once
+from kcoord.wire.batches import Batch
+
+
+def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance) -> int | Refused:
+    """The largest timestamp that the batch is to bear, or why the log must not take it."""
+    outcome = at_once(admit_in_slices(batch, settings, now_ms, allowance))
+    return outcome.max_timestamp if isinstance(outcome, Admitted) else outcome
+
+
+def append_at_once(log: PartitionLog, batch: Batch, now_ms: int) -> Appended | Refused:
+    admitted = at_once(log.admit(batch, now_ms, Allowance()))
+    return log.append(batch, admitted, now_ms) if isinstance(admitted, Admitted) else admitted
+
+
+def offset_for_timestamp(log: PartitionLog, timestamp: int) -> TimestampOffset | None:
+    return at_once(log.offset_for_timestamp(timestamp, Effort()))
+
+
+def offset_of_max_timestamp(log: PartitionLog) -> TimestampOffset | None:
+    return at_once(log.offset_of_max_timestamp(Effort()))
