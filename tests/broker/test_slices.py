@@ -1,0 +1,166 @@
+"""What a request may cost is done in slices, and is paid for even if its batches are refused."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kcoord.broker.admission import MOST_RECORD_ERRORS, Admitted, Allowance, LogSettings, Refused, admit
+from kcoord.broker.partition_log import PartitionLog, TimestampOffset
+from kcoord.broker.segment import MANY_RECORDS
+from kcoord.broker.slices import SLICE, SMALL_BYTES, Decompression, Effort, Slices, at_once
+from kcoord.errors import ErrorCode
+from kcoord.wire.batches import Batch, assemble, produced_batch, read_header
+from kcoord.wire.compression import Codec, compress
+from kcoord.wire.records import Record, write_batch
+from kcoord.wire.varint import uvarint
+from tests.broker.appending import append_at_once
+
+NOW = 1_700_000_000_000
+EMPTY_HEADER = b"\x00\x01"
+
+
+def batch_of(content: bytes, records: int, *, codec: Codec = Codec.ZSTD) -> Batch:
+    header = read_header(write_batch([Record(timestamp=NOW)], codec=codec))
+    header = header._replace(record_count=records, last_offset_delta=records - 1)
+    return produced_batch(assemble(header, compress(codec, content)))
+
+
+def with_headers(count: int, *, tail: bytes = b"") -> Batch:
+    """One record with so many headers, behind which something may stand that does not belong there."""
+    record = bytes([0, 0, 0, 1, 1]) + uvarint(2 * count) + EMPTY_HEADER * count + tail
+    return batch_of(uvarint(2 * len(record)) + record, 1)
+
+
+def timed(*times: int) -> Batch:
+    return produced_batch(write_batch([Record(timestamp=NOW + time) for time in times], codec=Codec.ZSTD))
+
+
+def admission(batch: Batch, allowance: Allowance | None = None) -> Slices[Admitted | Refused]:
+    return admit(batch, LogSettings(), NOW, allowance or Allowance())
+
+
+def slices_of(work: Slices[object]) -> int:
+    """How often others have their turn until it is done."""
+    count = 0
+    try:
+        asked = next(work)
+        while True:
+            count += 1
+            asked = work.send(asked.run() if asked is not None else None)
+    except StopIteration:
+        return count
+
+
+def test_a_small_batch_is_admitted_at_once() -> None:
+    assert slices_of(admission(timed(*range(100)))) == 0
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param(lambda: timed(*[0] * 50_000), id="records"),
+        pytest.param(lambda: with_headers(50_000), id="headers of one record"),
+        pytest.param(lambda: timed(*[10**12] * 25_000), id="records that are looked at twice"),
+    ],
+)
+def test_others_have_their_turn_while_a_batch_is_looked_at(batch: Callable[[], Batch]) -> None:
+    assert slices_of(admission(batch())) >= 50_000 // SLICE - 1
+
+
+def test_many_small_batches_of_one_request_are_looked_at_in_slices_too() -> None:
+    allowance = Allowance()
+    assert sum(slices_of(admission(timed(*[0] * 100), allowance)) for _ in range(100)) >= 100 * 100 // SLICE
+
+
+def test_much_memory_is_asked_for_before_it_is_taken() -> None:
+    batch = timed(*[0] * (SMALL_BYTES // 8))
+    asked = next(admission(batch))
+    assert isinstance(asked, Decompression)
+    assert asked.batch is batch
+
+
+def test_headers_of_a_batch_that_is_refused_are_paid_for() -> None:
+    allowance = Allowance(headers=5000)
+    outcomes = [at_once(admission(with_headers(2000, tail=b"x"), allowance)) for _ in range(4)]
+    errors = [outcome.error for outcome in outcomes if isinstance(outcome, Refused)]
+    assert errors == [ErrorCode.invalid_record] * 2 + [ErrorCode.message_too_large] * 2
+
+
+@pytest.mark.parametrize("size", [1000, 10 * SMALL_BYTES])
+def test_a_decompression_that_breaks_off_is_paid_for(size: int) -> None:
+    header = read_header(write_batch([Record(timestamp=NOW)], codec=Codec.ZSTD))
+    torn = produced_batch(assemble(header, compress(Codec.ZSTD, bytes(size))[:-1]))
+    allowance = Allowance(decompressed_bytes=20 * SMALL_BYTES)
+    outcome = at_once(admission(torn, allowance))
+    assert isinstance(outcome, Refused)
+    assert outcome.error is ErrorCode.unknown_server_error
+    assert allowance.decompressed_bytes <= 20 * SMALL_BYTES - size
+
+
+def test_of_a_batch_of_faulty_records_the_first_are_named_and_all_are_counted() -> None:
+    faulty = MOST_RECORD_ERRORS + 500
+    outcome = at_once(admission(timed(*[10**12] * faulty)))
+    assert isinstance(outcome, Refused)
+    assert outcome.error is ErrorCode.invalid_timestamp
+    assert [error.index for error in outcome.record_errors] == list(range(MOST_RECORD_ERRORS))
+    assert outcome.message.startswith(f"{faulty} of {faulty} records")
+
+
+# Look-ups by time.
+
+
+def log_of(*batches: Batch) -> PartitionLog:
+    log = PartitionLog("t-0", LogSettings(), now_ms=NOW)
+    for batch in batches:
+        append_at_once(log, batch, NOW)
+    return log
+
+
+def test_a_large_batch_is_not_walked_to_find_its_newest_record() -> None:
+    count = 50_000
+    log = log_of(timed(*[0] * (count - 1), 5))
+    found = TimestampOffset(timestamp=NOW + 5, offset=count - 1, leader_epoch=0)
+    for look_up in (log.offset_for_timestamp(NOW + 1, Effort()), log.offset_of_max_timestamp(Effort())):
+        with pytest.raises(StopIteration) as ended:  # in the first slice
+            next(look_up)
+        assert ended.value.value == found
+
+
+def test_a_large_batch_of_ever_newer_records_is_walked_in_part() -> None:
+    count = 50_000
+    log = log_of(timed(*range(count)))
+    assert slices_of(log.offset_for_timestamp(NOW + count - 1, Effort())) < count // SLICE // 4
+
+
+def test_a_batch_that_begins_before_the_log_does_is_walked_in_slices() -> None:
+    count = 50_000
+    log = log_of(timed(*[7] * 10, *[0] * (count - 11), 5))
+    log.delete_records(20, NOW)
+    assert slices_of(log.offset_of_max_timestamp(Effort())) >= count // SLICE
+    found = at_once(log.offset_of_max_timestamp(Effort()))
+    assert found is not None
+    assert (found.offset, found.timestamp) == (count - 1, NOW + 5)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data())
+def test_a_look_up_in_a_large_batch_finds_what_walking_it_would(data: st.DataObject) -> None:
+    steps = data.draw(st.lists(st.integers(-3, 5), min_size=1, max_size=300))
+    times = [sum(steps[: place % len(steps)]) + place // 7 for place in range(MANY_RECORDS)]
+    log = log_of(timed(0), timed(*times))
+    wanted = data.draw(st.integers(min(times) - 1, max(times) + 1))
+    expected = next((offset for offset, time in enumerate([0, *times]) if time >= wanted), None)
+    found = at_once(log.offset_for_timestamp(NOW + wanted, Effort()))
+    assert (found.offset if found else None) == expected
+
+
+def test_a_look_up_under_way_ends_when_its_segment_is_deleted() -> None:
+    log = log_of(timed(*[7] * 10, *[0] * 20_000, 5))
+    log.delete_records(20, NOW)
+    look_up = log.offset_of_max_timestamp(Effort())
+    next(look_up)
+    log.delete_records(log.end_offset, NOW)
+    with pytest.raises(OSError, match="deleted"):
+        at_once(look_up)
