@@ -100,7 +100,7 @@ class Settings:
     )
     kcoord_groups_max_bytes: int = _setting(
         536_870_912,
-        "Bytes that members of one broker's groups bring; who holds most gets POLICY_VIOLATION before others do",
+        "Bytes that one broker's groups and members hold; who holds most gets POLICY_VIOLATION before others do",
         least=1,
     )
     kcoord_max_partitions: int = _setting(50_000, "Partitions of all topics together", least=1)

@@ -32,6 +32,7 @@ def to_request(entity: Any, caller: Caller) -> Join:
         reason=entity.reason if version >= 8 else None,
         needs_known_id=version >= 4,
         can_skip_assignment=version >= 9,
+        principal=caller.principal,
     )
 
 

@@ -21,6 +21,7 @@ def to_request(entity: Any, caller: Caller) -> Commit:
         instance_id=entity.group_instance_id if version >= 7 else None,
         generation=entity.generation_id_or_member_epoch,
         retention=_retention(entity) if version <= 4 else None,
+        holder=caller.holder,
         topics=tuple([_topic(topic, version) for topic in entity.topics]),
         offsets=tuple([line.committed_offset for topic in entity.topics for line in topic.partitions]),
     )

@@ -12,7 +12,7 @@ it cannot, calls `unload`: what was decided since then is forgotten, and the rec
 Recovery is `replay(record)` for each record that was kept, in their order, then `resume(at)`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from kcoord.errors import ErrorCode
@@ -20,9 +20,9 @@ from kcoord.groups import committing, describing, joining, leaving, offsets, reb
 from kcoord.groups.deadlines import Deadline, Purpose
 from kcoord.groups.effects import NOTHING, Cause, Effects, Reason, answer, gathered
 from kcoord.groups.group import Group
-from kcoord.groups.held import bytes_of
+from kcoord.groups.held import bytes_of, bytes_of_group
 from kcoord.groups.instant import Instant
-from kcoord.groups.member import Member
+from kcoord.groups.member import Holder, Member
 from kcoord.groups.registry import Registry
 from kcoord.groups.replies import (
     CommitReply,
@@ -101,7 +101,7 @@ class Coordinator(Registry):
             return joining.refuse(ticket, ErrorCode.policy_violation, "")
         made = self.make_classic(other) if other is not None else NOTHING
         if group is None:
-            group, new = self.make(request.group_id, at)
+            group, new = self.make(request.group_id, request.holder, at)
             made += new
         fresh_id = "" if request.member_id else self._fresh_id()  # randomness takes longer than all the rest
         return made + joining.join(group, request, ticket, at, self._settings, fresh_id)
@@ -112,6 +112,8 @@ class Coordinator(Registry):
         group = self._group_of_member(request.group_id)
         if not isinstance(group, Group):
             return syncing.refuse(ticket, group)
+        if self._lacks_bytes_for_plan(group, request):
+            return syncing.refuse(ticket, ErrorCode.policy_violation)
         return syncing.sync(group, request, ticket, at, self._settings)
 
     def heartbeat(self, request: Heartbeat, ticket: Ticket, at: Instant) -> HeartbeatReply:
@@ -144,6 +146,8 @@ class Coordinator(Registry):
             return answer(ticket, committing.refuse(topics, group))
         if error := committing.fence_commit(group, request):
             return answer(ticket, committing.refuse(topics, error))
+        if self._lacks_bytes_to_commit(group, topics):
+            return answer(ticket, committing.refuse(topics, ErrorCode.policy_violation))
         records = committing.records_of(request, topics, self._settings.offset_metadata_max_bytes, at)
         reply = committing.reply(topics)
         if member is not None:
@@ -151,8 +155,9 @@ class Coordinator(Registry):
             group.renew_session(member, at.now)
         if records:  # a commit of which nothing is kept makes no group: there is no record of it either
             self.groups.setdefault(group.group_id, group)
-        for record in records:
-            group.kept.keep(record)
+            for record in records:
+                group.kept.keep(record)
+            group.count()
         return Effects(((ticket, reply),), tuple(records))
 
     def fetch_offsets(self, request: FetchOffsets, ticket: Ticket, at: Instant) -> FetchOffsetsReply:
@@ -304,16 +309,18 @@ class Coordinator(Registry):
         group = self.groups.get(request.group_id)
         if group is None and request.generation >= 0:
             return ErrorCode.group_id_not_found
-        if group is None and self._has_all_groups():
+        if group is None and self._has_all_groups(request.holder):
             return ErrorCode.policy_violation
-        return group or Group(request.group_id, self._deadlines, self._census, since_ms=at.wall_ms)
+        owner = request.holder
+        return group or Group(request.group_id, self._deadlines, self._census, since_ms=at.wall_ms, owner=owner)
 
     def _is_full_for(self, request: Join, group: Group | None) -> bool:
         """Whether the join would add a group or a member too many."""
         if request.member_id or (group is not None and request.instance_id in group.member_ids_by_instance):
             return False
-        is_one_too_many = self._census.members >= self._settings.kcoord_max_members
-        return is_one_too_many or (group is None and self._has_all_groups())
+        holder, most = request.holder, self._settings.kcoord_max_members
+        is_one_too_many = not self._census.members.has_room(holder, 1, most)
+        return is_one_too_many or (group is None and self._has_all_groups(holder))
 
     def _lacks_bytes_for(self, request: Join, group: Group | None) -> bool:
         """Whether the join brings more than the client may still hold. Who brings no more than it had is let in."""
@@ -324,11 +331,27 @@ class Coordinator(Registry):
             if known is None and request.member_id and request.member_id not in group.pending:
                 return False  # nobody is known by that id, and hears that
         more = bytes_of(request) - (known.held_bytes if known is not None else 0)
-        held = self._census.held
-        return more > 0 and not held.has_room(request, more, self._settings.kcoord_groups_max_bytes)
+        more += bytes_of_group(request.group_id) if group is None else 0
+        return more > 0 and not self._has_bytes(request.holder, more)
 
-    def _has_all_groups(self) -> bool:
-        return len(self.groups) >= self._settings.kcoord_max_groups
+    def _lacks_bytes_to_commit(self, group: Group, topics: Iterable[committing.CommitVerdicts]) -> bool:
+        """Whether whoever holds the group may not hold so many offsets more."""
+        more = sum(group.kept.bytes_added_by(topic.name or "", topic.partitions, topic.metadata) for topic in topics)
+        more += 0 if group.group_id in self.groups else bytes_of_group(group.group_id)
+        return more > 0 and not self._has_bytes(group.owner, more)
+
+    def _lacks_bytes_for_plan(self, group: Group, request: Sync) -> bool:
+        """Whether whoever holds the group may not hold a plan that is so much larger than the last."""
+        if not request.plan or not group.is_leader(request.member_id):
+            return False
+        more = group.plan_bytes_of(request.plan) - group.plan_bytes
+        return more > 0 and not self._has_bytes(group.owner, more)
+
+    def _has_bytes(self, holder: Holder, more: int) -> bool:
+        return self._census.bytes.has_room(holder, more, self._settings.kcoord_groups_max_bytes)
+
+    def _has_all_groups(self, holder: Holder) -> bool:
+        return not self._census.groups.has_room(holder, 1, self._settings.kcoord_max_groups)
 
     def _offsets_of(self, asked: AskedGroup, is_by_id: bool) -> OffsetGroup:
         if error := self._refusal(asked.group_id):

@@ -6,29 +6,21 @@ What is decided of it is in joining, syncing and the other files named after a r
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from kcoord.groups import protocols
 from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
-from kcoord.groups.held import Held, bytes_of
+from kcoord.groups.held import NOBODY, Census, bytes_of, bytes_of_group
 from kcoord.groups.instant import Instant
 from kcoord.groups.kept_offsets import Kept, KeptOffsets
-from kcoord.groups.member import Member, Protocols
+from kcoord.groups.member import Holder, Member, Protocols
 from kcoord.groups.records import GroupStored, StoredMember
 from kcoord.groups.state import MAY_FOLLOW, State
 from kcoord.tickets import Ticket
 
 _GROUP_BYTES: Final = 28  # in a record, beside names and members: versions, lengths, the generation and a time
 _MEMBER_BYTES: Final = 24  # beside names, subscription and assignment: lengths and times
-
-
-@dataclass(slots=True)
-class Census:
-    """How many there are in all groups of a coordinator, ids given out included."""
-
-    members: int = 0
-    held: Held = field(default_factory=Held)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,6 +35,8 @@ class InitialDelay:
 class Group:
     __slots__ = (
         "_census",
+        "_held_bytes",
+        "_is_counted",
         "_name_bytes",
         "_subscribed_topics",
         "_subscription_bytes",
@@ -57,8 +51,11 @@ class Group:
         "leader_id",
         "member_ids_by_instance",
         "members",
+        "owner",
         "parked_joins",
         "pending",
+        "pending_holders",
+        "plan_bytes",
         "protocol",
         "protocol_type",
         "since_ms",
@@ -67,10 +64,16 @@ class Group:
         "sync_phase",
     )
 
-    def __init__(self, group_id: str, deadlines: Deadlines, census: Census, *, since_ms: int | None) -> None:
+    def __init__(
+        self, group_id: str, deadlines: Deadlines, census: Census, *, since_ms: int | None, owner: Holder = NOBODY
+    ) -> None:
         self.deadlines = deadlines
         self._census = census
+        self._is_counted = False
+        self._held_bytes = 0
         self.group_id = group_id
+        self.owner = owner
+        self.plan_bytes = 0  # of the assignments that members have
         self.state = State.EMPTY
         self.since_ms = since_ms
         self.generation = 0
@@ -80,6 +83,7 @@ class Group:
         self.members: dict[str, Member] = {}
         self.member_ids_by_instance: dict[str, str] = {}
         self.pending: dict[str, Deadline] = {}  # ids that were given out and not used yet (KIP-394)
+        self.pending_holders: dict[str, Holder] = {}
         self.parked_joins = 0
         self.supporters: dict[str, int] = {}  # of each protocol: how many members
         self.awaiting_sync: set[str] = set()
@@ -172,7 +176,7 @@ class Group:
             self.member_ids_by_instance[member.instance_id] = member.member_id
         self.members[member.member_id] = member
         self._name_bytes += _name_bytes(member)
-        self._census.members += 1
+        self._census.members.add(member.holder, 1)
         self._count_bytes(member, bytes_of(member))
         self.forget_pending(member.member_id)
         self._count(member.protocols, 1)
@@ -182,8 +186,10 @@ class Group:
         """Take it out. Its tickets are the caller's to answer."""
         del self.members[member.member_id]
         self._name_bytes -= _name_bytes(member)
-        self._census.members -= 1
+        self._census.members.add(member.holder, -1)
         self._count_bytes(member, 0)
+        if member.assignment:
+            self.count_plan(self.plan_bytes - len(member.assignment))
         self._count(member.protocols, -1)
         self.parked_joins -= member.join_ticket is not None
         self.awaiting_sync.discard(member.member_id)
@@ -208,6 +214,7 @@ class Group:
             protocols=old.protocols,
             session=Deadline(Purpose.SESSION, self.group_id, member_id),
             assignment=old.assignment,
+            principal=old.principal,
         )
         # It takes the other's place in the order of members.
         self.members = {
@@ -231,25 +238,54 @@ class Group:
         member.protocols = offered
         self._count_bytes(member, bytes_of(member))
 
-    def await_use_of(self, member_id: str, deadline: float) -> None:
+    def await_use_of(self, member_id: str, holder: Holder, deadline: float) -> None:
         """An id was given out; it is forgotten if nobody has joined with it by then."""
         self.pending[member_id] = Deadline(Purpose.SESSION, self.group_id, member_id)
-        self._census.members += 1
+        self.pending_holders[member_id] = holder
+        self._census.members.add(holder, 1)
         self.deadlines.set(self.pending[member_id], deadline)
 
     def forget_pending(self, member_id: str) -> None:
         deadline = self.pending.pop(member_id, None)
         if deadline:
             self.deadlines.clear(deadline)
-            self._census.members -= 1
+            self._census.members.add(self.pending_holders.pop(member_id), -1)
 
-    def count_bytes_no_longer(self) -> None:
-        """The group is gone, or another takes its place: what its members hold is given back."""
+    # What it counts for.
+
+    def count(self) -> None:
+        """Count the group, or count it anew after what it holds has changed."""
+        if not self._is_counted:
+            self._is_counted = True
+            self._census.groups.add(self.owner, 1)
+        held_bytes = bytes_of_group(self.group_id) + self.plan_bytes + self.kept.held_bytes
+        self._census.bytes.add(self.owner, held_bytes - self._held_bytes)
+        self._held_bytes = held_bytes
+
+    def count_no_longer(self) -> None:
+        """The group is gone, or another takes its place: what it and its members held is given back."""
         for member in self.members.values():
+            self._census.members.add(member.holder, -1)
             self._count_bytes(member, 0)
+        for holder in self.pending_holders.values():
+            self._census.members.add(holder, -1)
+        if self._is_counted:
+            self._is_counted = False
+            self._census.groups.add(self.owner, -1)
+            self._census.bytes.add(self.owner, -self._held_bytes)
+            self._held_bytes = 0
+
+    def plan_bytes_of(self, plan: Mapping[str, bytes]) -> int:
+        """The bytes of a plan that are kept: those of its members."""
+        return sum(len(assignment) for member_id, assignment in plan.items() if member_id in self.members)
+
+    def count_plan(self, plan_bytes: int) -> None:
+        """The assignments of its members have so many bytes from now on."""
+        self.plan_bytes = plan_bytes
+        self.count()
 
     def _count_bytes(self, member: Member, held_bytes: int) -> None:
-        self._census.held.add(member, held_bytes - member.held_bytes)
+        self._census.bytes.add(member.holder, held_bytes - member.held_bytes)
         member.held_bytes = held_bytes
 
     def elect(self, member_id: str) -> None:
@@ -399,5 +435,6 @@ def replayed(record: GroupStored, deadlines: Deadlines, census: Census) -> Group
     if record.leader_id in group.members:
         group.leader_id = record.leader_id
     group.state = State.STABLE if record.members else State.EMPTY
+    group.plan_bytes = sum(len(stored.assignment) for stored in record.members)
     group.note_subscriptions()
     return group

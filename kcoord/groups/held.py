@@ -1,48 +1,80 @@
-"""How many bytes members hold, and whose they are: what `kcoord.groups.max.bytes` bounds.
+"""How much of what is limited is held, and by whom: groups, members, and the bytes of both.
 
-A client is a client id at an address. A join that brings more is let in if
+| setting                   | counts                                                                                  |
+|---------------------------|-----------------------------------------------------------------------------------------|
+| `kcoord.max.groups`       | groups, also those that are nothing but committed offsets: whoever made one holds it    |
+| `kcoord.max.members`      | members, and ids that were given out and not used yet                                   |
+| `kcoord.groups.max.bytes` | names and subscriptions of members; of a group its name, plan and committed offsets     |
 
-    what all hold + what its address holds + what its client id at that address holds + more <= limit
+A holder is the principal that has logged in. Where nobody logs in it is a client id at an address; as everybody may
+change its client id with every connection, its address holds the same once more. Up to seven eighths of a limit anybody
+may hold what it likes. The last eighth is for those who hold little, so that whoever holds most is refused first:
 
-so that whoever holds most is refused first, while there is still room for others:
+    total + more                       <= 7/8 limit      everybody
+    total + more + what it holds       <= 15/16 limit    a client id at an address that holds little
+    total + more + its address's share <= limit          an address, or a principal, that holds little
 
-| who takes all it can get                         | gets         | is left for whoever holds nothing         |
-|--------------------------------------------------|--------------|-------------------------------------------|
-| one client id at an address                      | 1/3 of limit | 1/3 at the same address, 2/3 at any other |
-| an address with a new client id for each request | 1/2          | 1/2 at any other address                  |
-
-Nothing is taken from a member that is there: it may join again with as much as it had. What is replayed counts too.
+Nothing is taken from anybody: a member may join again with as much as it had. What is replayed counts too. A record
+tells of a member its client id and its address, so that a principal's members are found again by these; who made a
+group that has no members it does not tell: it counts in total, and is nobody's.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from kcoord.groups.member import Member
+from kcoord.groups.member import Holder, Member
 from kcoord.groups.requests import Join
 
+NOBODY: Final = Holder(principal="", host="", client_id="")
+_RESERVE: Final = 8  # of a limit, one part in so many
 _MEMBER: Final = 1024  # for the objects that a member is made of
+_GROUP: Final = 2048  # the same of a group
+
+
+class Shares(NamedTuple):
+    """Under what a holder's share is found, and under what that of all who may be the same."""
+
+    own: object
+    wider: object
 
 
 class Held:
-    """Bytes in all, and by address and by client."""
+    """What is held in all, and the share of each holder."""
 
-    __slots__ = ("by_holder", "total")
+    __slots__ = ("shares", "total")
 
     def __init__(self) -> None:
         self.total = 0
-        self.by_holder: dict[object, int] = {}
+        self.shares: dict[object, int] = {}
 
-    def add(self, client: Member | Join, change: int) -> None:
+    def add(self, holder: Holder, change: int) -> None:
         self.total += change
-        for holder in _holders(client):
-            held = self.by_holder.get(holder, 0) + change
-            if held:
-                self.by_holder[holder] = held
+        if holder == NOBODY:
+            return
+        for name in set(_shares_of(holder)):
+            share = self.shares.get(name, 0) + change
+            if share:
+                self.shares[name] = share
             else:
-                self.by_holder.pop(holder, None)
+                self.shares.pop(name, None)
 
-    def has_room(self, client: Member | Join, more: int, limit: int) -> bool:
-        """Whether the client may hold so much more."""
-        return self.total + sum(self.by_holder.get(holder, 0) for holder in _holders(client)) + more <= limit
+    def has_room(self, holder: Holder, more: int, limit: int) -> bool:
+        """Whether the holder may have so much more."""
+        total, reserve = self.total + more, limit // _RESERVE
+        if total <= limit - reserve:
+            return True
+        own, wider = (self.shares.get(name, 0) for name in _shares_of(holder))
+        return total + own <= limit - reserve // 2 or total + wider <= limit
+
+
+class Census:
+    """What is held in all groups of a coordinator."""
+
+    __slots__ = ("bytes", "groups", "members")
+
+    def __init__(self) -> None:
+        self.groups = Held()
+        self.members = Held()
+        self.bytes = Held()
 
 
 def bytes_of(client: Member | Join) -> int:
@@ -53,10 +85,17 @@ def bytes_of(client: Member | Join) -> int:
     return size
 
 
+def bytes_of_group(group_id: str) -> int:
+    """What a group holds that has neither a plan nor offsets."""
+    return _GROUP + _size(group_id)
+
+
 def _size(text: str) -> int:
     """In memory a text that is not ASCII takes up to four bytes for each character."""
     return len(text) if text.isascii() else 4 * len(text)
 
 
-def _holders(client: Member | Join) -> tuple[str, tuple[str, str]]:
-    return client.client_host, (client.client_host, client.client_id)
+def _shares_of(holder: Holder) -> Shares:
+    if holder.principal:
+        return Shares(("principal", holder.principal), ("principal", holder.principal))
+    return Shares((holder.host, holder.client_id), holder.host)

@@ -132,7 +132,7 @@ def _join_without_id(
     member_id = f"{request.client_id}-{fresh_id}"
     if not request.needs_known_id:
         return _let_in(group, member_id, request, ticket, at, delay)
-    group.await_use_of(member_id, at.now + request.session_timeout)
+    group.await_use_of(member_id, request.holder, at.now + request.session_timeout)
     given = _event(group, Happening.ID_GIVEN, member_id)
     return refuse(ticket, ErrorCode.member_id_required, member_id) + told(given)
 
@@ -156,6 +156,7 @@ def _let_in(group: Group, member_id: str, request: Join, ticket: Ticket, at: Ins
         session=Deadline(Purpose.SESSION, group.group_id, member_id),
         is_new=True,
         join_ticket=ticket,
+        principal=request.principal,
     )
     if group.initial_delay is not None:
         group.initial_delay.has_newcomers = True

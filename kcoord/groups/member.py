@@ -1,7 +1,7 @@
 """One member of a classic group."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcoord.groups.deadlines import Deadline
 from kcoord.tickets import Ticket
@@ -11,6 +11,14 @@ if TYPE_CHECKING:
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Names in the order of preference, each with the subscription that belongs to it."""
+
+
+class Holder(NamedTuple):
+    """Who asks: what it makes here counts as its own (held.py)."""
+
+    principal: str  # that has logged in; empty if nobody does
+    host: str
+    client_id: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,7 +36,12 @@ class Member:
     join_ticket: Ticket | None = None
     sync_ticket: Ticket | None = None
     usual_commit: "UsualCommit | None" = None
+    principal: str = ""  # that it has logged in as; not known of one that was found in the log
     held_bytes: int = 0  # of its names and subscriptions, as its group has counted them
+
+    @property
+    def holder(self) -> Holder:
+        return Holder(self.principal, self.client_host, self.client_id)
 
     @property
     def is_static(self) -> bool:

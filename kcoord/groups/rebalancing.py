@@ -139,6 +139,7 @@ def _send_back_to_join(group: Group, at: Instant) -> Effects:
             replies.append((member.sync_ticket, SyncReply(error_code=ErrorCode.rebalance_in_progress)))
             member.sync_ticket = None
             group.renew_session(member, at.now)
+    group.count_plan(0)
     return Effects(tuple(replies))
 
 

@@ -11,8 +11,10 @@ from kcoord.errors import ErrorCode
 from kcoord.groups import offsets, rebalancing
 from kcoord.groups.deadlines import Deadlines
 from kcoord.groups.effects import Effects, Event, Happening, gathered, told
-from kcoord.groups.group import Census, Group, replayed
+from kcoord.groups.group import Group, replayed
+from kcoord.groups.held import NOBODY, Census
 from kcoord.groups.instant import Instant
+from kcoord.groups.member import Holder
 from kcoord.groups.others import OtherGroup
 from kcoord.groups.records import (
     GroupDeleted,
@@ -36,8 +38,8 @@ class Registry:
 
     @property
     def held_bytes(self) -> int:
-        """How much all members hold, which `kcoord.groups.max.bytes` bounds."""
-        return self._census.held.total
+        """How much all groups and members hold, which `kcoord.groups.max.bytes` bounds."""
+        return self._census.bytes.total
 
     def replay(self, record: Record) -> None:
         """Let it be as the record says."""
@@ -46,21 +48,28 @@ class Registry:
                 known = self.groups.get(record.group_id)
                 self._count_no_longer(known)
                 self.groups[record.group_id] = group = replayed(record, self._deadlines, self._census)
+                group.owner = _owner_of(group, known)
                 if known:
                     group.kept = known.kept
+                group.count()
             case GroupDeleted():
                 known = self.groups.pop(record.group_id, None)
                 self._count_no_longer(known)
                 if known and known.offsets:  # the group goes on as one of another kind
-                    self.known_or_simple(record.group_id).kept = known.kept
+                    group = self.known_or_simple(record.group_id, owner=known.owner)
+                    group.kept = known.kept
+                    group.count()
             case OffsetsStored():
-                self.known_or_simple(record.group_id).kept.keep(record)
+                group = self.known_or_simple(record.group_id)
+                group.kept.keep(record)
+                group.count()
             case StoredAgain():
                 self.known_or_simple(record.group_id).kept.keep_again(record)
             case OffsetDeleted():
                 known = self.groups.get(record.group_id)
                 if known:
                     known.kept.forget(record)
+                    known.count()
             case OtherStored():
                 other = self.others.setdefault(record.group_id, OtherGroup(record.group_id, record.kind))
                 other.keep(record)
@@ -83,15 +92,17 @@ class Registry:
         self.others = {group_id: other for group_id, other in self.others.items() if not is_lost(group_id)}
         return effects
 
-    def known_or_simple(self, group_id: str, since_ms: int | None = None) -> Group:
+    def known_or_simple(self, group_id: str, since_ms: int | None = None, *, owner: Holder = NOBODY) -> Group:
         """The group, made without members if only its offsets are known."""
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = Group(group_id, self._deadlines, self._census, since_ms=since_ms)
+            group = Group(group_id, self._deadlines, self._census, since_ms=since_ms, owner=owner)
+            self.groups[group_id] = group
+            group.count()
         return group
 
-    def make(self, group_id: str, at: Instant) -> tuple[Group, Effects]:
-        group = self.known_or_simple(group_id, at.wall_ms)
+    def make(self, group_id: str, owner: Holder, at: Instant) -> tuple[Group, Effects]:
+        group = self.known_or_simple(group_id, at.wall_ms, owner=owner)
         made = Event(what=Happening.MADE, group_id=group_id, generation=0)
         return group, Effects((), (group.stored(),), (made,))
 
@@ -122,8 +133,7 @@ class Registry:
     def _count_no_longer(self, group: Group | None) -> None:
         """The group is gone, or another takes its place."""
         if group is not None:
-            self._census.members -= len(group.members) + len(group.pending)
-            group.count_bytes_no_longer()
+            group.count_no_longer()
 
     def _forget_other(self, record: OtherDeleted) -> None:
         other = self.others.get(record.group_id)
@@ -131,6 +141,13 @@ class Registry:
             other.forget(record)
             if other.is_gone:
                 del self.others[record.group_id]
+
+
+def _owner_of(group: Group, known: Group | None) -> Holder:
+    """Whoever made the group that is replaced; of one from the log, a member of it."""
+    if known is not None and known.owner != NOBODY:
+        return known.owner
+    return next((member.holder for member in group.members.values()), NOBODY)
 
 
 def _let_go(group: Group, at: Instant) -> Effects:

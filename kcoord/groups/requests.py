@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from kcoord.groups.member import Protocols
+from kcoord.groups.member import Holder, Protocols
 
 
 class Join(NamedTuple):
@@ -24,6 +24,11 @@ class Join(NamedTuple):
     reason: str | None = None
     needs_known_id: bool = True  # a new id is to be used before it counts (KIP-394)
     can_skip_assignment: bool = True  # knows what to do as a leader that need not plan (KIP-814)
+    principal: str = ""  # that has logged in
+
+    @property
+    def holder(self) -> Holder:
+        return Holder(self.principal, self.client_host, self.client_id)
 
 
 class Sync(NamedTuple):
@@ -75,6 +80,7 @@ class Commit(NamedTuple):
     instance_id: str | None
     generation: int
     retention: float | None  # of the offsets, by clients of old; None: as set
+    holder: Holder
     topics: tuple[CommittedTopic, ...]  # the very same where the client asks the same again
     offsets: tuple[int, ...]  # of all their partitions, in their order
 

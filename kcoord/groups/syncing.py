@@ -91,6 +91,7 @@ def _hand_out(group: Group, plan: dict[str, bytes], at: Instant) -> Effects:
     """Give every member its assignment, an empty one to those that the leader forgot."""
     for member in group.members.values():
         member.assignment = plan.get(member.member_id, b"")
+    group.count_plan(group.plan_bytes_of(plan))
     # As in Kafka, the record says since when members had joined: with its own timestamp it tells how long a plan took.
     record = group.stored()
     group.move_to(State.STABLE, at.wall_ms)
@@ -112,6 +113,7 @@ def _plan_anew(group: Group, at: Instant, initial_delay: float) -> Effects:
     refused = gathered(take_sync_ticket(member, error) for member in group.members.values())
     for member in group.members.values():
         member.assignment = b""
+    group.count_plan(0)
     return refused + prepare(
         group, Reason(Cause.PLAN_TOO_LARGE, "a plan larger than message.max.bytes"), at, initial_delay
     )

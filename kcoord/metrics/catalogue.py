@@ -78,6 +78,12 @@ PARKED: Final = _gauge(
 GROUPS: Final = _gauge("groups", "Groups by state.", "state")
 MEMBERS: Final = _gauge("group_members", "Members of all groups.")
 PENDING: Final = _gauge("group_pending_ids", "Member ids that were given out and not used yet.")
+GROUP_BYTES: Final = _gauge(
+    "group_held_bytes", "Bytes that groups and members hold: names, subscriptions, plans and committed offsets."
+)
+GROUP_LIMITS: Final = _gauge(
+    "group_limit", "What groups may come to: kcoord.max.groups, kcoord.max.members, kcoord.groups.max.bytes.", "of"
+)
 QUARANTINED: Final = _gauge("groups_quarantined", "Groups whose records cannot be read: they are not served.")
 EVENTS: Final = _counter("group_events", "What happened in groups.", "event")
 REBALANCES: Final = _counter("rebalances", "Rebalances that began, by cause.", "cause")
@@ -121,7 +127,7 @@ GUARD_REFUSALS: Final = _counter(
 OF_ALL: Final = (BUILD, UPTIME, READY)
 OF_CLIENTS: Final = (OPEN, OPENED, CLOSED, REFUSED, HELD)
 OF_REQUESTS: Final = (REQUESTS, DURATIONS, RECEIVED, SENT, PARKED)
-OF_GROUPS: Final = (GROUPS, MEMBERS, PENDING, QUARANTINED, EVENTS, REBALANCES, COMMITTED)
+OF_GROUPS: Final = (GROUPS, MEMBERS, PENDING, GROUP_BYTES, GROUP_LIMITS, QUARANTINED, EVENTS, REBALANCES, COMMITTED)
 OF_JOURNAL: Final = (
     *(JOURNAL_BYTES, JOURNAL_FAILURES, FSYNCS, TRANSACTIONS, COMPACTIONS, COMPACTED),
     *(JOURNAL_PARTITIONS, FACTS_READ, SECONDS_READ, LOG_BYTES),

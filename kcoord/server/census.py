@@ -24,6 +24,7 @@ class Census:
     states: Mapping[State, int]
     members: int
     pending_ids: int
+    held_bytes: int
     quarantined: int
     partitions: Mapping[Reading, int]
 
@@ -32,12 +33,14 @@ def census(
     coordinators: Iterable[Coordinator], quarantined: Collection[str], partitions: int, closed: Collection[ErrorCode]
 ) -> Census:
     """Of all coordinators; `closed` is what is said of partitions whose groups cannot be asked for."""
+    coordinators = list(coordinators)
     groups = [group for coordinator in coordinators for group in coordinator.groups.values()]
     reading = sum(error is ErrorCode.coordinator_load_in_progress for error in closed)
     return Census(
         states=Counter(map(attrgetter("state"), groups)),
         members=sum(map(len, map(attrgetter("members"), groups))),
         pending_ids=sum(map(len, map(attrgetter("pending"), groups))),
+        held_bytes=sum(coordinator.held_bytes for coordinator in coordinators),
         quarantined=len(quarantined),
         partitions={
             Reading.KNOWN: partitions - len(closed),

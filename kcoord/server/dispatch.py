@@ -96,7 +96,7 @@ class Dispatch:
             return found
         header, entity = found.read(frame)
         if found.api.is_of_groups:
-            request = found.module.to_request(entity, Caller(header.client_id or "", asker.host))
+            request = found.module.to_request(entity, Caller(header.client_id or "", asker.host, asker.known_principal))
             if found.is_repeated:
                 asker.remember(frame, found, request)
             return self._coordinate(frame, found, request, asker, ticket, at)

@@ -19,7 +19,7 @@ from kcoord.server.measured import Measured, MeasuredRuntime
 from kcoord.server.runtime import Runtime
 from kcoord.server.setup import Setup
 
-_NO_GROUPS: Final = Census(states={}, members=0, pending_ids=0, quarantined=0, partitions={})
+_NO_GROUPS: Final = Census(states={}, members=0, pending_ids=0, held_bytes=0, quarantined=0, partitions={})
 _LIVE_STATES: Final = [state for state in State if state is not State.DEAD]
 _CLOSINGS: Final = [closing for closing in Closing if closing is not Closing.REFUSED]
 
@@ -78,11 +78,21 @@ def group_samples(runtime: Measured) -> Iterator[Sample]:
     yield from by_word(catalogue.GROUPS, _LIVE_STATES, census.states)
     yield Sample(catalogue.MEMBERS, census.members)
     yield Sample(catalogue.PENDING, census.pending_ids)
+    yield Sample(catalogue.GROUP_BYTES, census.held_bytes)
+    yield from _limit_samples(runtime)
     yield Sample(catalogue.QUARANTINED, census.quarantined)
     yield from by_word(catalogue.EVENTS, Happening, runtime.events)
     yield from by_word(catalogue.REBALANCES, Cause, runtime.rebalances)
     yield Sample(catalogue.COMMITTED, runtime.requests.offsets_committed)
     yield from by_word(catalogue.JOURNAL_PARTITIONS, Reading, census.partitions)
+
+
+def _limit_samples(runtime: Measured) -> Iterator[Sample]:
+    """Of all brokers together, as what they hold is told."""
+    settings, brokers = runtime.cluster.settings, len(runtime.cluster.nodes)
+    yield Sample(catalogue.GROUP_LIMITS, brokers * settings.kcoord_max_groups, ("groups",))
+    yield Sample(catalogue.GROUP_LIMITS, brokers * settings.kcoord_max_members, ("members",))
+    yield Sample(catalogue.GROUP_LIMITS, brokers * settings.kcoord_groups_max_bytes, ("bytes",))
 
 
 def journal_samples(runtime: Measured) -> Iterator[Sample]:

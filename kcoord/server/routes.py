@@ -179,6 +179,11 @@ class Asker:
         """And waits for each answer, as far as can be seen."""
         return self.alone >= _ALONE_IN_A_ROW
 
+    @property
+    def known_principal(self) -> str:
+        """Who has logged in; empty if nobody has."""
+        return "" if self.principal == ANONYMOUS else self.principal
+
     def came_together(self) -> None:
         """Several requests at once are best worked on together: heartbeats and commits do not stand then."""
         if self.alone:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kcoord.groups import requests
+from kcoord.groups.member import Holder
 from kcoord.groups.records import OffsetsStored
 
 
@@ -28,6 +29,9 @@ def commit_of(
     instance_id: str | None = None,
     generation: int = -1,
     retention: float | None = None,
+    client_id: str = "client",
+    host: str = "/127.0.0.1",
+    principal: str = "",
 ) -> requests.Commit:
     return requests.Commit(
         group_id=group_id,
@@ -35,6 +39,7 @@ def commit_of(
         instance_id=instance_id,
         generation=generation,
         retention=retention,
+        holder=Holder(principal, host, client_id),
         topics=tuple(_topic(name, lines) for name, lines in topics),
         offsets=tuple(line.offset for _, lines in topics for line in lines),
     )

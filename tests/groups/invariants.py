@@ -7,7 +7,7 @@ from math import inf
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.deadlines import Deadline
 from kcoord.groups.group import _MEMBER_BYTES, Group
-from kcoord.groups.held import bytes_of
+from kcoord.groups.held import Census, bytes_of
 from kcoord.groups.member import Member
 from kcoord.groups.state import State
 from kcoord.tickets import Ticket
@@ -93,16 +93,28 @@ def check_deadlines(coordinator: Coordinator, groups: Iterable[Group]) -> None:
 def check_memory(coordinator: Coordinator) -> None:
     """Members are counted as they are, and no more is remembered of deadlines than that there are some."""
     members = sum(len(group.members) + len(group.pending) for group in coordinator.groups.values())
-    assert coordinator._census.members == members, "members are miscounted"
-    held = [member for group in coordinator.groups.values() for member in group.members.values()]
-    assert coordinator.held_bytes == sum(map(bytes_of, held)), "the bytes of members are miscounted"
-    by_client = Counter[object]()
-    for member in held:
-        by_client[member.client_host] += bytes_of(member)
-        by_client[member.client_host, member.client_id] += bytes_of(member)
-    assert coordinator._census.held.by_holder == by_client, "the bytes of a client are miscounted"
+    assert coordinator._census.members.total == members, "members are miscounted"
+    _check_shares(coordinator)
     deadlines = members + 2 * len(coordinator.groups)
     assert len(coordinator._deadlines) <= 4 * deadlines + 256, "deadlines are remembered that nobody has"
+
+
+def _check_shares(coordinator: Coordinator) -> None:
+    """What is held equals a recount, in all and of each holder."""
+    counted = Census()
+    for group in coordinator.groups.values():
+        assert group.plan_bytes == sum(len(each.assignment) for each in group.members.values()), "a plan is miscounted"
+        counted.groups.add(group.owner, 1)
+        counted.bytes.add(group.owner, group._held_bytes)
+        for holder in [*(each.holder for each in group.members.values()), *group.pending_holders.values()]:
+            counted.members.add(holder, 1)
+        for member in group.members.values():
+            counted.bytes.add(member.holder, bytes_of(member))
+    census = coordinator._census
+    for held, recounted in zip(
+        (census.groups, census.members, census.bytes), (counted.groups, counted.members, counted.bytes), strict=True
+    ):
+        assert (held.total, held.shares) == (recounted.total, recounted.shares), "what is held is miscounted"
 
 
 def check_after_tick(coordinator: Coordinator, now: float) -> None:

@@ -165,6 +165,8 @@ class Scene:
         *,
         group_id: str = "g",
         client_id: str = "client",
+        host: str = "/127.0.0.1",
+        principal: str = "",
         protocols: tuple[tuple[str, bytes], ...] = ONE_PROTOCOL,
         protocol_type: str = "consumer",
         session_timeout: float = 10.0,
@@ -178,7 +180,7 @@ class Scene:
             member_id=member_id,
             instance_id=instance_id,
             client_id=client_id,
-            client_host="/127.0.0.1",
+            client_host=host,
             session_timeout=session_timeout,
             rebalance_timeout=rebalance_timeout,
             protocol_type=protocol_type,
@@ -186,6 +188,7 @@ class Scene:
             reason=reason,
             needs_known_id=needs_known_id,
             can_skip_assignment=can_skip_assignment,
+            principal=principal,
         )
         return self._ask(self.coordinator.join, request)
 
@@ -234,6 +237,7 @@ class Scene:
         metadata: str = "",
         leader_epoch: int = -1,
         retention: float | None = None,
+        **holder: str,
     ) -> CommitReply:
         topics: dict[str | UUID, list[Line]] = {}
         for (topic, partition), offset in offsets.items():
@@ -245,6 +249,7 @@ class Scene:
             instance_id=instance_id,
             generation=generation,
             retention=retention,
+            **holder,
         )
         asking: Asking[CommitReply] = self._ask(self.coordinator.commit, request)
         return asking.reply

@@ -1,6 +1,8 @@
 """Memory is bounded by settings, not by clients."""
 
 import gc
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -223,22 +225,24 @@ def test_a_client_id_that_no_record_can_hold_is_refused_of_members_that_have_the
 LARGE = (("range", bytes(100_000)),)
 
 
-def test_members_hold_no_more_bytes_than_allowed_and_a_newcomer_is_let_in_when_one_client_holds_all_it_may() -> None:
+def test_a_client_that_holds_most_bytes_is_refused_and_a_newcomer_at_the_same_address_is_let_in() -> None:
     scene = Scene(kcoord_groups_max_bytes=1_000_000)
     joins = [scene.join(group_id=f"g{number}", client_id="greedy", protocols=LARGE).reply for number in range(20)]
     refused = [reply for reply in joins if reply.error_code is LIMIT]
-    assert len(refused) == 17, "a client holds a third"
+    assert len(refused) == 12, "seven eighths are for everybody"
     assert not scene.join(group_id="other", client_id="modest").reply.error_code
     assert not scene.join(joins[0].member_id, group_id="g0", client_id="greedy", protocols=LARGE).reply.error_code
 
 
 def test_bytes_of_a_member_that_leaves_or_expires_are_given_back() -> None:
-    scene = Scene(kcoord_groups_max_bytes=300_000)
+    scene = Scene(kcoord_groups_max_bytes=220_000)
     first = scene.join(group_id="a", protocols=LARGE).reply
     assert scene.join(group_id="b", protocols=LARGE).reply.error_code is LIMIT
     scene.leave(first.member_id, group_id="a")
     assert not scene.join(group_id="b", protocols=LARGE).reply.error_code
     scene.pass_time(400.0)
+    assert scene.coordinator.held_bytes < 10_000, "groups without members"
+    scene.delete_groups("a", "b")
     assert scene.coordinator.held_bytes == 0
 
 
@@ -265,3 +269,120 @@ def test_ten_thousand_honest_members_of_one_address_fit(client_id: str) -> None:
         name = client_id.format(number)
         asking = scene.join(group_id=f"g{number // 4}", client_id=name, protocols=subscription)
         assert asking.is_parked or not asking.reply.error_code
+
+
+# Whoever holds most of a limit is refused first.
+
+Fill = Callable[[Scene, int, str, str], ErrorCode]
+
+
+def make_group(scene: Scene, number: int, client_id: str, host: str) -> ErrorCode:
+    return scene.join(group_id=f"g{client_id}{number}", client_id=client_id, host=host).reply.error_code
+
+
+def make_group_by_commit(scene: Scene, number: int, client_id: str, host: str) -> ErrorCode:
+    reply = scene.commit({("t", 0): 1}, group_id=f"c{client_id}{number}", client_id=client_id, host=host)
+    return reply.topics[0].partitions[0].error_code
+
+
+def join_one_group(scene: Scene, number: int, client_id: str, host: str) -> ErrorCode:
+    asking = scene.join(group_id="crowd", client_id=client_id, host=host)
+    return ErrorCode.none if asking.is_parked else asking.reply.error_code
+
+
+def take_id(scene: Scene, number: int, client_id: str, host: str) -> ErrorCode:
+    error = scene.join(group_id="ids", client_id=client_id, host=host, needs_known_id=True).reply.error_code
+    return ErrorCode.none if error is ErrorCode.member_id_required else error
+
+
+def join_as_static(scene: Scene, number: int, client_id: str, host: str) -> ErrorCode:
+    asking = scene.join("", f"{client_id}{number}", group_id="static", client_id=client_id, host=host)
+    return ErrorCode.none if asking.is_parked else asking.reply.error_code
+
+
+WAYS = [
+    pytest.param(make_group, {"kcoord_max_groups": 80}, id="groups by joins"),
+    pytest.param(make_group_by_commit, {"kcoord_max_groups": 80}, id="groups by commits"),
+    pytest.param(make_group, {"kcoord_max_members": 80}, id="members of many groups"),
+    pytest.param(join_one_group, {"kcoord_max_members": 80}, id="members of one group"),
+    pytest.param(take_id, {"kcoord_max_members": 80}, id="ids that are never used"),
+    pytest.param(join_as_static, {"kcoord_max_members": 80}, id="static members"),
+    pytest.param(make_group_by_commit, {"kcoord_groups_max_bytes": 200_000}, id="bytes of groups by commits"),
+]
+
+
+@pytest.mark.parametrize(("fill", "limit"), WAYS)
+def test_whoever_has_filled_a_limit_is_refused_and_others_at_its_address_are_not(
+    fill: Fill, limit: dict[str, Any]
+) -> None:
+    scene = Scene(**limit)
+    assert [fill(scene, number, "greedy", "/10.0.0.1") for number in range(100)][-1] is LIMIT
+    for number in range(3):
+        assert fill(scene, number, "modest", "/10.0.0.1") is ErrorCode.none
+    assert fill(scene, 100, "greedy", "/10.0.0.1") is LIMIT
+
+
+@pytest.mark.parametrize(("fill", "limit"), WAYS)
+def test_an_address_that_has_filled_a_limit_under_many_names_is_refused_and_other_addresses_are_not(
+    fill: Fill, limit: dict[str, Any]
+) -> None:
+    scene = Scene(**limit)
+    assert [fill(scene, 0, f"greedy{number}", "/10.0.0.1") for number in range(100)][-1] is LIMIT
+    for number in range(3):
+        assert fill(scene, number, "modest", "/10.0.0.2") is ErrorCode.none
+
+
+def test_a_principal_is_the_same_whatever_its_address_and_client_id() -> None:
+    scene = Scene(kcoord_max_groups=80)
+    for number in range(100):
+        error = scene.join(
+            group_id=f"g{number}", client_id=f"c{number}", host=f"/10.0.0.{number}", principal="User:greedy"
+        ).reply.error_code
+    assert error is LIMIT
+    assert not scene.join(group_id="other", client_id="c1", host="/10.0.0.1", principal="User:modest").reply.error_code
+
+
+def test_what_a_restarted_coordinator_has_read_is_held_by_those_whose_members_it_has() -> None:
+    scene = Scene(kcoord_max_groups=80)
+    for number in range(70):
+        scene.stable_group(1, group_id=f"g{number}", client_id="greedy")
+    scene.restart()
+    assert scene.join(group_id="one more", client_id="greedy").reply.error_code is LIMIT
+    assert not scene.join(group_id="other", client_id="modest").reply.error_code
+
+
+def test_groups_that_are_offsets_alone_are_nobodys_after_a_restart_and_leave_room_for_others() -> None:
+    scene = Scene(kcoord_max_groups=80)
+    for life in range(3):
+        for number in range(80):
+            make_group_by_commit(scene, life * 100 + number, "greedy", "/10.0.0.1")
+        assert make_group_by_commit(scene, 0, f"modest{life}", "/10.0.0.2") is ErrorCode.none
+        scene.restart()
+
+
+def test_plans_and_offsets_count_as_bytes_of_their_group() -> None:
+    scene = Scene(kcoord_groups_max_bytes=100_000)
+    joined = scene.join().reply
+    before = scene.coordinator.held_bytes
+    assert scene.sync(joined.member_id, 1, {joined.member_id: bytes(200_000)}).reply.error_code is LIMIT
+    assert not scene.sync(joined.member_id, 1, {joined.member_id: bytes(30_000)}).reply.error_code
+    assert scene.coordinator.held_bytes == before + 30_000
+    for number in range(30):
+        reply = scene.commit({("t", 0): 5}, group_id=f"g{number}", metadata="m" * 4000)
+    assert reply.topics[0].partitions[0].error_code is LIMIT
+    assert 80_000 < scene.coordinator.held_bytes <= 100_000
+    for group in scene.list_groups().groups:
+        scene.leave(joined.member_id, group_id=group.group_id)
+        scene.delete_groups(group.group_id)
+    assert scene.coordinator.held_bytes == 0
+
+
+def test_metadata_that_is_committed_again_counts_once() -> None:
+    scene = Scene()
+    for metadata in ("m" * 100, "m" * 4000, "m" * 10):
+        scene.commit({("t", 0): 5, ("t", 1): 5}, metadata=metadata)
+    held = scene.coordinator.held_bytes
+    other = Scene()
+    other.commit({("t", 0): 5}, metadata="m" * 10)
+    other.commit({("t", 1): 5}, metadata="m" * 10)
+    assert other.coordinator.held_bytes == held

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any, cast
 
 from kcoord.broker.slices import Decompression, Slices
@@ -106,7 +107,7 @@ def test_each_iteration_of_the_loop_does_one_slice_and_requests_take_turns() -> 
         stage.loop.iterate()
         seen.append(len(stage.done))
     assert stage.done == ["a0", "b0", "a1", "b1", "a2", "b2"]
-    assert [later - earlier for earlier, later in zip(seen, seen[1:], strict=False)] == [1] * 3 + [0] * 2
+    assert [later - earlier for earlier, later in pairwise(seen)] == [1] * 3 + [0] * 2
     assert stage.finished == {1: "a", 2: "b"}
 
 
