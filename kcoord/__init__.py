@@ -32,7 +32,7 @@ and through the proxy, where most of it is passed on as it is:
     broker/    the embedded cluster: topics and their settings (offsets_topic: those of the one
                that groups live in), partition logs (admission is what they ask of a batch,
                store where they are kept, times how to find records by them, failed_log is one that cannot be used),
-               producers, fetch sessions, long polls.
+               producers, fetch sessions, long polls; slices are work that lets others have their turn.
                Reads no clock, no randomness, no environment
     groups/    the group coordinator, pure: see groups/__init__ for its own map. Beside broker/, and knows nothing of it
     journal/   what is to be found again. Topics: the data folder (data_dir), what is in it (finding, topics_file,
@@ -50,11 +50,11 @@ and through the proxy, where most of it is passed on as it is:
                listeners (runtime), who is accepted (accepting, connection_limits; descriptors says what has room,
                preloading imports before they run short), comes in (entrance, gate) and may do what (permissions,
                authorizing), what is done now and then (chores), connection and what it asks of its owner, whose turn it
-               is (turns), requests that wait for their answers (parked), dispatch by routes that are made once and
-               remember what is asked again and again (routes); what stands is not decided (standing, on a
-               standing_connection); the coordinators at work (group_runtime, on a group_journal, that group_reading
-               reads), compaction in the background (compactor), what is counted (measured, census, metrics_source), the
-               clock, memory that is kept and given back, process (main)
+               is (turns), requests that wait for their answers (parked) or are decided in slices (slicing), dispatch by
+               routes that are made once and remember what is asked again and again (routes); what stands is not
+               decided (standing, on a standing_connection); the coordinators at work (group_runtime, on a group_journal,
+               that group_reading reads), compaction in the background (compactor), what is counted (measured, census,
+               metrics_source), the clock, memory that is kept and given back, process (main)
     assignors/ who gets which partitions, as consumers plan it: range, and the sticky one. Pure
     admin/     groups and offsets of live clusters: what is told of them (model; offsets in columns: commits) and can be
                asked (live), over our own connections (wire/) or through librdkafka (librdkafka/), and again if it was

@@ -1,12 +1,12 @@
 """Honest members beside attackers on one server: python -m tests.bench.hostile [MINUTES]
 
-200 members in 20 groups send a heartbeat every second, first for half a minute alone, then for ten minutes (or as many as
-are asked for) beside five attackers, each a process of its own:
+200 members in 20 groups send a heartbeat every second, first for half a minute alone, then for ten minutes (or as many
+as are asked for) beside five attackers, each a process of its own:
 
     malformed frames     bursts of 300 over 48 connections
-    bombs                batches of 30 million headers, 400,000 headers and 499,000 empty records, each a few kilobytes on
-                         the wire, and look-ups by time in what was taken of them
-    subscriptions        joins of 1 MiB, each to a new group, on connections that are then closed
+    bombs                batches of 30 million headers, 400,000 headers and 499,000 empty records, small on the wire,
+                         and look-ups by time in what was taken of them
+    subscriptions        joins of 1 MiB, each to a new group, on 50 connections that are then closed
     hang-ups             connections that are closed in the middle of a frame, or after a request and before its answer
     slow reader          fetches of 16 MiB whose answers are read by one kilobyte a second
 
@@ -48,7 +48,7 @@ MINUTES = 10.0
 AFTERWARDS = 15.0  # sessions of what the attackers left behind end, and their memory with them
 MIB = 1024 * 1024
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, JOIN, HEARTBEAT, SYNC = 0, 1, 2, 3, 11, 12, 14
-TOPIC = "hostile"
+TOPIC, READ_SLOWLY = "hostile", "read-slowly"
 ATTACKER = "attacker"
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "1000",
@@ -78,7 +78,8 @@ def main(minutes: float = MINUTES) -> None:
     print(f"{GROUPS * GROUP_SIZE} members beside attackers, {minutes:g} minutes\n{machine()}\n")
     quiet, mixed, after = Phase("alone"), Phase("beside attackers"), Phase("afterwards")
     with Running(Kcoord(SETTINGS)) as server:
-        client.create_topic(server.bootstrap, TOPIC, partitions=1)
+        for topic in (TOPIC, READ_SLOWLY):
+            client.create_topic(server.bootstrap, topic, partitions=1)
         with _honest_members(server.port) as honest:
             honest.beat_for(QUIET_SECONDS, quiet, server)
             with _attackers(server.port) as taken:
@@ -219,7 +220,7 @@ def _bombs(port: int) -> Iterator[None]:
         with suppress(OSError, EOFError), Client(HOST, port, client_id=ATTACKER, timeout=60) as attacker:
             _produce(attacker, batches[number % len(batches)])
             yield
-            line = {"partition_index": 0, "timestamp": time.time_ns() // 1_000_000 - 1, "current_leader_epoch": -1}
+            line = {"partition_index": 0, "timestamp": _now_ms() - 1, "current_leader_epoch": -1}
             attacker.ask(LIST_OFFSETS, 7, topics=[{"name": TOPIC, "partitions": [line]}])
             yield
         time.sleep(0.3)
@@ -235,30 +236,34 @@ def _bomb(headers: int, records: int) -> bytes:
             b"\x00" + _varint(0) + _varint(delta) + _varint(-1) + _varint(-1) + _varint(0) for delta in range(records)
         )
         content = b"".join(_varint(len(each)) + each for each in bodies)
-    now = time.time_ns() // 1_000_000
-    header: BatchHeader = read_header(write_batch([Record(key=None, value=b"", timestamp=now)], codec=Codec.ZSTD))
+    header: BatchHeader = read_header(write_batch([Record(timestamp=_now_ms())], codec=Codec.ZSTD))
     header = header._replace(record_count=records, last_offset_delta=records - 1)
     return assemble(header, compress(Codec.ZSTD, content))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _varint(number: int) -> bytes:
     return uvarint((number << 1) ^ (number >> 63))
 
 
-def _produce(attacker: Client, batch: bytes) -> None:
-    data = [{"name": TOPIC, "partition_data": [{"index": 0, "records": batch}]}]
+def _produce(attacker: Client, batch: bytes, topic: str = TOPIC) -> None:
+    data = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
     attacker.ask(PRODUCE, 9, acks=-1, timeout=timedelta(seconds=5), topic_data=data)
 
 
 def _subscriptions(port: int) -> Iterator[None]:
     subscription = bytes(MIB - 1024)
     for number in count():
-        with suppress(OSError, EOFError), Client(HOST, port, client_id=ATTACKER, timeout=60) as attacker:
+        with suppress(OSError, EOFError), ExitStack() as stack:
             for part in range(50):
+                attacker = stack.enter_context(Client(HOST, port, client_id=ATTACKER, timeout=60))
                 attacker.send(JOIN, 3, **_join(f"large-{number}-{part}", subscription))
-                attacker.receive(JOIN, 3)
                 yield
                 time.sleep(0.02)
+            time.sleep(1)
 
 
 def _hang_ups(port: int) -> Iterator[None]:
@@ -275,13 +280,13 @@ def _hang_ups(port: int) -> Iterator[None]:
 def _slow_reader(port: int) -> Iterator[None]:
     with Client(HOST, port, client_id=ATTACKER, timeout=60) as attacker:
         for _ in range(32):
-            _produce(attacker, write_batch([Record(key=None, value=bytes(512 * 1024), timestamp=0)]))
+            _produce(attacker, write_batch([Record(value=bytes(512 * 1024), timestamp=_now_ms())]), READ_SLOWLY)
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 16 * MIB, "current_leader_epoch": -1}
     wanted = {"max_wait": timedelta(0), "min_bytes": 1, "max_bytes": 16 * MIB, "session_epoch": -1}
     while True:
         with suppress(OSError, EOFError), Client(HOST, port, client_id=ATTACKER, timeout=60) as attacker:
             for _ in range(20):
-                attacker.send(FETCH, 12, **wanted, topics=[{"topic": TOPIC, "partitions": [partition]}])
+                attacker.send(FETCH, 12, **wanted, topics=[{"topic": READ_SLOWLY, "partitions": [partition]}])
             for _ in range(30):
                 attacker._socket.recv(1024)
                 yield
