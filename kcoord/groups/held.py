@@ -10,9 +10,11 @@ A holder is the principal that has logged in. Where nobody logs in it is a clien
 change its client id with every connection, its address holds the same once more. Up to seven eighths of a limit anybody
 may hold what it likes. The last eighth is for those who hold little, so that whoever holds most is refused first:
 
-    total + more                       <= 7/8 limit      everybody
-    total + more + what it holds       <= 15/16 limit    a client id at an address that holds little
-    total + more + its address's share <= limit          an address, or a principal, that holds little
+    total + more                                   <= 7/8 limit      everybody
+    total + more + what it holds                   <= 15/16 limit    a client id that holds little
+    total + more + what it and its address hold    <= limit          one that holds little at an address that does
+
+So an address with a new client id for every request is refused beyond 15/16, and with it those who share the address.
 
 Nothing is taken from anybody: a member may join again with as much as it had. What is replayed counts too. A record
 tells of a member its client id and its address, so that a principal's members are found again by these; who made a
@@ -63,7 +65,7 @@ class Held:
         if total <= limit - reserve:
             return True
         own, wider = (self.shares.get(name, 0) for name in _shares_of(holder))
-        return total + own <= limit - reserve // 2 or total + wider <= limit
+        return total + own <= limit - reserve // 2 or total + own + wider <= limit
 
 
 class Census:

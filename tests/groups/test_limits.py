@@ -301,13 +301,13 @@ def join_as_static(scene: Scene, number: int, client_id: str, host: str) -> Erro
 
 
 WAYS = [
-    pytest.param(make_group, {"kcoord_max_groups": 80}, id="groups by joins"),
-    pytest.param(make_group_by_commit, {"kcoord_max_groups": 80}, id="groups by commits"),
-    pytest.param(make_group, {"kcoord_max_members": 80}, id="members of many groups"),
-    pytest.param(join_one_group, {"kcoord_max_members": 80}, id="members of one group"),
-    pytest.param(take_id, {"kcoord_max_members": 80}, id="ids that are never used"),
-    pytest.param(join_as_static, {"kcoord_max_members": 80}, id="static members"),
-    pytest.param(make_group_by_commit, {"kcoord_groups_max_bytes": 200_000}, id="bytes of groups by commits"),
+    pytest.param(make_group, {"kcoord_max_groups": 160}, id="groups by joins"),
+    pytest.param(make_group_by_commit, {"kcoord_max_groups": 160}, id="groups by commits"),
+    pytest.param(make_group, {"kcoord_max_members": 160}, id="members of many groups"),
+    pytest.param(join_one_group, {"kcoord_max_members": 160}, id="members of one group"),
+    pytest.param(take_id, {"kcoord_max_members": 160}, id="ids that are never used"),
+    pytest.param(join_as_static, {"kcoord_max_members": 160}, id="static members"),
+    pytest.param(make_group_by_commit, {"kcoord_groups_max_bytes": 400_000}, id="bytes of groups by commits"),
 ]
 
 
@@ -316,10 +316,10 @@ def test_whoever_has_filled_a_limit_is_refused_and_others_at_its_address_are_not
     fill: Fill, limit: dict[str, Any]
 ) -> None:
     scene = Scene(**limit)
-    assert [fill(scene, number, "greedy", "/10.0.0.1") for number in range(100)][-1] is LIMIT
+    assert [fill(scene, number, "greedy", "/10.0.0.1") for number in range(200)][-1] is LIMIT
     for number in range(3):
         assert fill(scene, number, "modest", "/10.0.0.1") is ErrorCode.none
-    assert fill(scene, 100, "greedy", "/10.0.0.1") is LIMIT
+    assert fill(scene, 200, "greedy", "/10.0.0.1") is LIMIT
 
 
 @pytest.mark.parametrize(("fill", "limit"), WAYS)
@@ -327,7 +327,7 @@ def test_an_address_that_has_filled_a_limit_under_many_names_is_refused_and_othe
     fill: Fill, limit: dict[str, Any]
 ) -> None:
     scene = Scene(**limit)
-    assert [fill(scene, 0, f"greedy{number}", "/10.0.0.1") for number in range(100)][-1] is LIMIT
+    assert [fill(scene, 0, f"greedy{number}", "/10.0.0.1") for number in range(200)][-1] is LIMIT
     for number in range(3):
         assert fill(scene, number, "modest", "/10.0.0.2") is ErrorCode.none
 
@@ -352,11 +352,12 @@ def test_what_a_restarted_coordinator_has_read_is_held_by_those_whose_members_it
 
 
 def test_groups_that_are_offsets_alone_are_nobodys_after_a_restart_and_leave_room_for_others() -> None:
-    scene = Scene(kcoord_max_groups=80)
+    scene = Scene(kcoord_max_groups=800)
     for life in range(3):
-        for number in range(80):
-            make_group_by_commit(scene, life * 100 + number, "greedy", "/10.0.0.1")
-        assert make_group_by_commit(scene, 0, f"modest{life}", "/10.0.0.2") is ErrorCode.none
+        for number in range(800):
+            make_group_by_commit(scene, life * 1000 + number, "greedy", "/10.0.0.1")
+        for host in ("/10.0.0.1", "/10.0.0.2"):
+            assert make_group_by_commit(scene, life, f"modest at {host}", host) is ErrorCode.none
         scene.restart()
 
 
