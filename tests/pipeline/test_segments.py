@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcoord.pipeline.decoding.scan import Piece, read_pieces
-from kcoord.pipeline.decoding.segments import NoSegments, find_segments, plan_ranges
+from kcoord.pipeline.decoding.segments import NoSegments, SeveralCopies, find_segments, plan_ranges
 from tests.pipeline.segment_files import batch, commit, in_a_row, write_segment
 from tests.pipeline.told import decoded, decoded_ranges
 
@@ -62,6 +62,52 @@ def test_what_kafka_writes_for_itself_is_read_only_if_it_is_named(folder: Path) 
         write_segment(folder, b"x", log=log)
         assert [each.size for each in find_segments(folder / log)] == [1]
     assert find_segments(folder) == [segment]
+
+
+def test_two_brokers_copies_of_a_partition_are_refused_by_their_folders(tmp_path: Path) -> None:
+    for broker in ("broker-1", "broker-2"):
+        write_segment(tmp_path / broker, *BATCHES)
+    with pytest.raises(SeveralCopies) as refused:
+        find_segments(tmp_path)
+    assert str(refused.value) == (
+        f"{tmp_path} holds several copies of __consumer_offsets-7: {tmp_path}/broker-1/__consumer_offsets-7 and "
+        f"{tmp_path}/broker-2/__consumer_offsets-7. Each record would count more than once: name one broker's "
+        "folder, or one that has each partition once"
+    )
+    write_segment(tmp_path / "broker-2", *BATCHES, log="orders-0")
+    write_segment(tmp_path / "broker-3", *BATCHES, log="orders-0")
+    with pytest.raises(SeveralCopies, match="__consumer_offsets-7 and 1 other partition: .*/broker-1/"):
+        find_segments(tmp_path)
+    assert {each.topic for each in find_segments(tmp_path / "broker-2")} == {"__consumer_offsets", "orders"}
+
+
+def test_a_copy_beside_the_folders_of_partitions_is_refused_too(folder: Path) -> None:
+    write_segment(folder / "broker-2", *BATCHES)
+    with pytest.raises(SeveralCopies, match=r"/__consumer_offsets-7 and .*/broker-2/__consumer_offsets-7"):
+        find_segments(folder)
+
+
+def test_copies_by_links_are_refused_and_two_links_to_one_folder_are_read_once(tmp_path: Path) -> None:
+    for broker in ("broker-1", "broker-2"):
+        write_segment(tmp_path / broker, *BATCHES)
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "a").symlink_to(tmp_path / "broker-1" / "__consumer_offsets-7")
+    (links / "b").symlink_to(tmp_path / "broker-1" / "__consumer_offsets-7")
+    assert [each.partition for each in find_segments(links)] == [7]
+    (links / "c").symlink_to(tmp_path / "broker-2" / "__consumer_offsets-7")
+    with pytest.raises(SeveralCopies, match=r"links/a and .*links/c"):
+        find_segments(links)
+
+
+def test_partitions_that_lie_in_several_folders_once_each_are_read_together(tmp_path: Path) -> None:
+    write_segment(tmp_path / "disk-1", *BATCHES, log="__consumer_offsets-1")
+    write_segment(tmp_path / "disk-2", *BATCHES, log="__consumer_offsets-2")
+    write_segment(tmp_path / "disk-2", *BATCHES, log="__transaction_state-3")
+    assert [(each.topic, each.partition) for each in find_segments(tmp_path)] == [
+        ("__consumer_offsets", 1),
+        ("__consumer_offsets", 2),
+    ]
 
 
 @pytest.mark.parametrize("place", ["nowhere", "empty", "file.txt", "other"])

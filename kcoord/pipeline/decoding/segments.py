@@ -1,6 +1,8 @@
 """What segments a folder has, and how they are cut into ranges that are read each on its own.
 
 The folder may be a broker's or kcoord's own, whole or in part: folders of partitions, one such folder, or one segment.
+It may also hold such folders, as the disks of one broker, or brokers of which each has other partitions. Where two of
+them have the same partition, they are copies of one log: that is refused, since each record would count twice.
 
 | not read                                 | because                                                                 |
 |------------------------------------------|-------------------------------------------------------------------------|
@@ -18,6 +20,7 @@ Where there is no index, or none that is right, the batches' headers are stepped
 import mmap
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +42,10 @@ _INDEX_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 
 class NoSegments(ValueError):
     """There is nothing to read."""
+
+
+class SeveralCopies(ValueError):
+    """A folder has the same partition more than once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +81,14 @@ class SegmentRange:
 
 
 def find_segments(place: Path) -> list[Segment]:
-    """The segments of a folder, of a partition's folder, or the one that is named; by topic, partition and offset."""
+    """The segments of a folder, of a partition's folder, or the one that is named; by topic, partition and offset.
+
+    Raises NoSegments, and SeveralCopies.
+    """
     if place.is_file():
         segments = [each for each in _in_partition(place.absolute().parent) if each.path.name == place.name]
     elif place.is_dir():
-        own = _in_partition(place)
-        below = (each for folder in place.iterdir() if folder.is_dir() for each in _in_partition(folder))
-        segments = own or [each for each in below if each.topic not in INTERNAL_TOPICS]
+        segments = _in_partition(place) or _below(place)
     else:
         raise NoSegments(f"{place}: no such file or folder")
     if not segments:
@@ -98,6 +106,41 @@ def following(segment: Segment) -> list[tuple[Path, int]]:
     last, size = segment.log_end
     behind = [path for path in _files(segment.path.parent) if segment.base_offset < int(path.stem) <= last]
     return [(path, size if int(path.stem) == last else path.stat().st_size) for path in behind]
+
+
+def _below(place: Path) -> list[Segment]:
+    """The segments of the partitions in a folder, and in the folders in it."""
+    by_folder: dict[Path, list[Segment]] = {}
+    for folder in _folders(place):
+        if segments := _in_partition(folder):
+            by_folder.setdefault(folder.resolve(), segments)
+            continue
+        with suppress(PermissionError):  # a disk's lost+found, which is no concern of ours
+            for inner in _folders(folder):
+                by_folder.setdefault(inner.resolve(), _in_partition(inner))
+    wanted = [each for each in by_folder.values() if each and each[0].topic not in INTERNAL_TOPICS]
+    _check_copies(place, wanted)
+    return [each for segments in wanted for each in segments]
+
+
+def _folders(place: Path) -> list[Path]:
+    return sorted(each for each in place.iterdir() if each.is_dir())
+
+
+def _check_copies(place: Path, partitions: Iterable[Sequence[Segment]]) -> None:
+    """Raises SeveralCopies if two of the lists of segments, each of one folder, are of the same partition."""
+    folders: dict[str, list[Path]] = {}
+    for first, *_ in partitions:
+        folders.setdefault(f"{first.topic}-{first.partition}", []).append(first.path.parent)
+    copied = [name for name, copies in folders.items() if len(copies) > 1]
+    if not copied:
+        return
+    others = len(copied) - 1
+    what = copied[0] + (f" and {others} other partition{'s' if others > 1 else ''}" if others else "")
+    raise SeveralCopies(
+        f"{place} holds several copies of {what}: {' and '.join(map(str, folders[copied[0]]))}. Each record would count "
+        "more than once: name one broker's folder, or one that has each partition once"
+    )
 
 
 def _in_partition(folder: Path) -> list[Segment]:
