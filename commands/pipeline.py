@@ -25,9 +25,9 @@ def pipeline() -> None:
     A folder of log segments is read, a broker's or that of kcoord serve, or a live cluster (-b).
 
     \b
+    kcoord pipeline report /copies/kafka-logs --out report.html
     kcoord pipeline decode /copies/kafka-logs --out tables
     kcoord pipeline decode -b broker:9092 --out tables --follow
     kcoord pipeline rebalances tables --since @-1d
     kcoord pipeline lag tables --group payments
-    kcoord pipeline report tables --out report.html
     """

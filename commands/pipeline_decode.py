@@ -88,7 +88,7 @@ def decode(
     with folder.kept_if_used():
         folder.check(replaces=overwrite)
         log = log_of(ctx, path, wanted(), log_ends, connector)
-        with spark_job(options) as (spark, stages):
+        with spark_job(options, log_bytes=log.size) as (spark, stages):
             log.check(spark)
             folder.prepare(replaces=overwrite)
             summary = decode_job(spark, log, folder, wanted(), stages.begin)

@@ -114,7 +114,10 @@ def lag(
     # Who commits no more is told by what it committed before: the log is read from its beginning.
     to_read = replace(chosen, since_ms=None, until_ms=None)
     found_place = place_of(ctx, place, to_read, log_ends, connector)
-    with spark_job(options) as (spark, stages), tables_of(found_place, spark, stages, to_read) as tables:
+    with (
+        spark_job(options, log_bytes=found_place.log_bytes) as (spark, stages),
+        tables_of(found_place, spark, stages, to_read) as tables,
+    ):
         check_groups(spark, tables, chosen, stages)
         found = find_lag(spark, tables, chosen, stages.begin, most=top, pieces=pieces, bound=bound, stood=standing)
     show(

@@ -33,10 +33,11 @@ class SparkOptions:
     settings: tuple[tuple[str, str], ...]
     verbose: bool
 
-    def wish(self) -> "Wish":
+    def wish(self, log_bytes: int | None = None) -> "Wish":
         from kcoord.pipeline.session import Wish
 
-        return Wish(master=self.master, settings=dict(self.settings), shows_noise=self.verbose)
+        settings = dict(self.settings)
+        return Wish(master=self.master, settings=settings, log_bytes=log_bytes, shows_noise=self.verbose)
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -124,8 +125,9 @@ def needs_spark(options: SparkOptions) -> None:
 
 
 @contextmanager
-def spark_job(options: SparkOptions) -> "Iterator[tuple[SparkSession, Stages]]":
-    """Spark, and where to tell what it does. Errors are raised in the user's words."""
+def spark_job(options: SparkOptions, *, log_bytes: int | None = None) -> "Iterator[tuple[SparkSession, Stages]]":
+    """Spark, set up for about so many bytes of log, and where to tell what it does. Errors are raised in the user's
+    words."""
     begun = time.monotonic()
     from kcoord.pipeline.failing import in_our_words
     from kcoord.pipeline.session import open_session
@@ -135,7 +137,7 @@ def spark_job(options: SparkOptions) -> "Iterator[tuple[SparkSession, Stages]]":
         _silence_py4j()
     with _termination_raised(), Stages() as stages:
         stages.begin("starting Spark")
-        with open_session(options.wish()) as spark, in_our_words(), workers_watched(spark, stages.say):
+        with open_session(options.wish(log_bytes)) as spark, in_our_words(), workers_watched(spark, stages.say):
             stages.watch(spark)
             yield spark, stages
     talk(f"done in {time.monotonic() - begun:.0f} s")

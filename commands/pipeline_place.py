@@ -94,6 +94,45 @@ class Place:
     folder: "TablesFolder | None" = None
     log: "Input | None" = None
 
+    @property
+    def log_bytes(self) -> int | None:
+        """About how many bytes of log there are, or have become the tables."""
+        if self.folder is not None:
+            return self.folder.log_bytes
+        assert self.log is not None
+        return self.log.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablesTarget:
+    """Where the tables stay that are made of a log on the way to something else."""
+
+    folder: "TablesFolder"
+    replaces: bool
+    """Whether tables that are there may go."""
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """What is wrong with the folder is raised before anything begins: BadFolder, OSError."""
+        from kcoord.pipeline.follow_folder import check_alone
+
+        if self.replaces:
+            check_alone(self.folder)
+        with self.folder.kept_if_used():
+            self.folder.check(replaces=self.replaces)
+            yield
+
+
+def tables_target(ctx: click.Context, place: Place, text: str | None, *, replaces: bool) -> TablesTarget | None:
+    """The folder that --tables names; nothing is made for a place that has tables."""
+    from kcoord.pipeline.tables import TablesFolder
+
+    if text is None:
+        return None
+    if place.folder is not None:
+        raise click.UsageError(f"--tables is for segments or a live cluster: {place.name} has tables already", ctx)
+    return TablesTarget(folder=TablesFolder(text), replaces=replaces)
+
 
 def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: LogEnds, connector: str) -> "Input":
     """The segments at the path; without one, the cluster that the options name."""
@@ -128,27 +167,38 @@ def place_of(ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: L
 
 
 @contextmanager
-def tables_of(place: Place, spark: "SparkSession", stages: Stages, wanted: "Wanted") -> "Iterator[TablesFolder]":
-    """A folder of tables. Those of a log are made now, and gone at the end."""
+def tables_of(
+    place: Place, spark: "SparkSession", stages: Stages, wanted: "Wanted", *, target: TablesTarget | None = None
+) -> "Iterator[TablesFolder]":
+    """A folder of tables. Those of a log are made now: in the target, or in a folder that is gone at the end."""
     from kcoord.pipeline.decode_job import decode
-    from kcoord.pipeline.tables import TablesFolder
 
     if place.folder is not None:
         yield place.folder
         return
     assert place.log is not None
+    place.log.check(spark)
+    if target is not None:
+        target.folder.prepare(replaces=target.replaces)
+    folder = _temporary_tables(spark, stages) if target is None else target.folder
+    summary = decode(spark, place.log, folder, wanted, stages.begin)
+    if summary.not_read.is_damage:
+        stages.say(f"kcoord: {not_read_line(summary.not_read)}: kcoord pipeline decode tells where and why")
+    yield folder
+
+
+def _temporary_tables(spark: "SparkSession", stages: Stages) -> "TablesFolder":
+    from kcoord.pipeline.tables import TablesFolder
+
     if not (spark.conf.get("spark.master", "local") or "local").startswith("local"):
         raise click.ClickException(
-            "a cluster's workers do not see temporary tables: run decode first, and name its --out"
+            "a cluster's workers do not see temporary tables: run decode first, and name its --out; report has --tables"
         )
     # Until Spark has ended: a job that is interrupted goes on writing, and would make the folder anew.
     temporary = stages.hold(tempfile.TemporaryDirectory(prefix="kcoord-tables-", ignore_cleanup_errors=True))
     folder = TablesFolder(f"{temporary}/tables")
     folder.prepare()
-    summary = decode(spark, place.log, folder, wanted, stages.begin)
-    if summary.not_read.is_damage:
-        stages.say(f"kcoord: {not_read_line(summary.not_read)}: kcoord pipeline decode tells where and why")
-    yield folder
+    return folder
 
 
 def check_groups(spark: "SparkSession", tables: "TablesFolder", wanted: "Wanted", stages: Stages) -> None:

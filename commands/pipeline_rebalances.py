@@ -80,7 +80,10 @@ def rebalances(
     # What was before a rebalance tells its cause: the log is read from its beginning.
     to_read = replace(chosen, since_ms=None, until_ms=None)
     found_place = place_of(ctx, place, to_read, LogEnds(topics=(), are_read=False), connector)
-    with spark_job(options) as (spark, stages), tables_of(found_place, spark, stages, to_read) as folder:
+    with (
+        spark_job(options, log_bytes=found_place.log_bytes) as (spark, stages),
+        tables_of(found_place, spark, stages, to_read) as folder,
+    ):
         check_groups(spark, folder, chosen, stages)
         found = find_rebalances(spark, folder, chosen, stages.begin, most=top)
     tables = [

@@ -1,6 +1,7 @@
 """`kcoord pipeline report`: all of it as one HTML page."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from .pipeline_place import (
     place_argument,
     place_of,
     tables_of,
+    tables_target,
 )
 from .pipeline_progress import size_text
 
@@ -35,7 +37,13 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Where the page goes: a new file, such as report.html.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+@click.option(
+    "--tables",
+    "keep_in",
+    metavar="FOLDER",
+    help="Keep the tables that are made of SEGMENTS or a cluster: a new folder, or hdfs://…, s3a://….",
+)
+@click.option("--overwrite", is_flag=True, help="Replace the file if it exists, and the tables in --tables.")
 @click.option(
     "--top",
     type=click.IntRange(min=1, max=1000),
@@ -55,6 +63,7 @@ def report(
     ctx: click.Context,
     place: str | None,
     out: Path,
+    keep_in: str | None,
     overwrite: bool,
     top: int,
     wanted: Callable[[], "Wanted"],
@@ -64,14 +73,17 @@ def report(
 ) -> None:
     """All of it as one HTML page with pictures: an overview, and a page for each group.
 
-    TABLES is a folder that kcoord pipeline decode has made: the tables `ownership`, `rebalances` and `lag` are written
-    into it, unless it is about some groups only. SEGMENTS is what decode takes, and so is -b.
+    SEGMENTS is what kcoord pipeline decode takes, a broker's log.dirs or a copy of it, and so is -b: they are decoded,
+    the other tables are made, and the page is written, all in one session of Spark. The tables are temporary, unless
+    --tables says where they stay. TABLES is a folder that decode has made: the tables `ownership`, `rebalances` and
+    `lag` are written into it, unless it is about some groups only. A folder with a table `scanned` is TABLES.
 
     The file needs nothing else: no network, no script. It can be mailed, archived and printed. Groups with the most
     rebalances have their pages first, then those with the largest lag; the page tells what is left out.
 
     \b
-    kcoord pipeline report tables --out report.html
+    kcoord pipeline report /copies/kafka-logs --out report.html
+    kcoord pipeline report /copies/kafka-logs --out report.html --tables tables
     kcoord pipeline report tables --out payments.html --group payments --since @-1d
     kcoord pipeline report -b broker:9092 --out report.html --overwrite
     """
@@ -87,7 +99,12 @@ def report(
     # What was before a rebalance tells its cause: the log is read from its beginning.
     to_read = replace(chosen, since_ms=None, until_ms=None)
     found_place = place_of(ctx, place, to_read, log_ends, connector)
-    with spark_job(options) as (spark, stages), tables_of(found_place, spark, stages, to_read) as tables:
+    target = tables_target(ctx, found_place, keep_in, replaces=overwrite)
+    with (
+        target.checked() if target is not None else nullcontext(),
+        spark_job(options, log_bytes=found_place.log_bytes) as (spark, stages),
+        tables_of(found_place, spark, stages, to_read, target=target) as tables,
+    ):
         check_groups(spark, tables, chosen, stages)
         facts = report_facts(
             spark,

@@ -7,6 +7,7 @@ read were planned before, so both see the same log.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import reduce
 from typing import Final, Protocol
 
 from pyspark import StorageLevel
@@ -30,6 +31,10 @@ Say = Callable[[str], None]
 
 class Input(Protocol):
     """A log that tables are made of."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes are read."""
 
     def check(self, spark: SparkSession) -> None:
         """Raises if this Spark cannot read it, as far as can be told before."""
@@ -124,11 +129,17 @@ def summary(spark: SparkSession, out: TablesFolder) -> Summary:
     decoded = [name for name, table in TABLES.items() if table.is_decoded]
     return Summary(
         records=sums["records"] or 0,
-        rows={table: out.read(spark, table).count() for table in decoded},
+        rows=_row_counts({table: out.read(spark, table) for table in decoded}),
         rejected=rejected,
         aside={name: sums[name] or 0 for name in ASIDE},
         not_read=not_read,
     )
+
+
+def _row_counts(frames: Mapping[str, DataFrame]) -> Mapping[str, int]:
+    """How many rows each frame has, by one job."""
+    counts = [frame.agg(f.lit(name).alias("table"), f.count("*").alias("rows")) for name, frame in frames.items()]
+    return {row["table"]: row["rows"] for row in reduce(DataFrame.unionAll, counts).collect()}
 
 
 def rejections(rejected: DataFrame) -> tuple[int, NotRead]:

@@ -44,7 +44,7 @@ def check_path(out: TablesFolder) -> None:
     if out.path is None:
         return
     if out.path.exists() and not out.path.is_dir():
-        raise BadFolder(f"{out.place} is a file: --out is a folder")
+        raise BadFolder(f"{out.place} is a file: tables need a folder")
     if out.path.is_dir():
         _check_content(out, out.path)
     out.path.mkdir(parents=True, exist_ok=True)

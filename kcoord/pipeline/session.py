@@ -6,6 +6,10 @@ themselves goes to a file, unless it is asked for; if something fails that nobod
 
 Under spark-submit the JVM is there already, with its own settings and its own noise: both are left alone. Only the time
 zone is always UTC: days and times of the tables depend on it.
+
+An embedded Spark is set up by how much there is to read. Of a small input nearly all time goes into preparing: plans,
+and code that is generated, compiled, and run for a moment. So the JVM compiles it once and quickly (its second compiler
+took a third of all processor time), shuffles have two partitions, and plans are not made anew between their stages.
 """
 
 import os
@@ -37,6 +41,7 @@ __all__ = [
     "check_master",
     "check_spark",
     "open_session",
+    "settings_for",
     "told_by",
 ]
 
@@ -81,6 +86,14 @@ _EMBEDDED: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
 }
+_SMALL: Final[Mapping[str, str]] = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""Over those of an embedded Spark, if there is little to read."""
+SMALL_BYTES: Final = 64 * 1000 * 1000
+"""A log of up to so many bytes is small."""
 
 
 class NoSpark(RuntimeError):
@@ -99,6 +112,8 @@ class Wish:
     """None is spark-submit's, or embedded."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Spark's own, over ours."""
+    log_bytes: int | None = None
+    """About how many bytes of log are to be read, or have become the tables that are read. None is not known."""
     shows_noise: bool = False
 
 
@@ -185,7 +200,7 @@ def check_java(environment: Mapping[str, str]) -> None:
 
 def _start(master: str | None, wish: Wish, log: Path | None) -> SparkSession:
     builder = SparkSession.builder.appName("kcoord pipeline")
-    for key, value in {**_settings_for(master), **wish.settings}.items():
+    for key, value in {**settings_for(master, wish.log_bytes), **wish.settings}.items():
         builder = builder.config(key, value)
     if master is not None:
         builder = builder.master(master)
@@ -222,12 +237,13 @@ def _in_utc(session: SparkSession) -> Iterator[None]:
             session.conf.set(_TIME_ZONE, before or _UTC)
 
 
-def _settings_for(master: str | None) -> Mapping[str, str]:
+def settings_for(master: str | None, log_bytes: int | None) -> Mapping[str, str]:
     """What must be set before Spark starts. Under spark-submit that is its own affair."""
     if master is None:
         return {}
     if master.startswith("local"):
-        return _EMBEDDED
+        is_small = log_bytes is not None and log_bytes <= SMALL_BYTES
+        return {**_EMBEDDED, **_SMALL} if is_small else _EMBEDDED
     # Workers that are on this machine alone reach us here, and nobody else needs to.
     hosts = [each.rpartition(":")[0] for each in master.removeprefix("spark://").split(",")]
     is_loopback = master.startswith("spark://") and all(_LOOPBACK.fullmatch(host) for host in hosts)

@@ -20,6 +20,7 @@ from kcoord.pipeline.schemas import SCANNED, TABLES, spark_schema
 _DAY: Final = "date"
 _URL: Final = re.compile(r"file:|[a-z][a-z0-9+.-]+://")
 _WILD: Final = re.compile(r"[\\*?\[\]{}]")
+_LOG_TO_PARQUET: Final = 8  # times as many bytes: columns of names and times compress well
 CHECKPOINT: Final = "_checkpoint"
 """Beside the tables: how far a job that follows a cluster has come."""
 
@@ -53,6 +54,13 @@ class TablesFolder:
         """Whether there are tables, as far as can be seen from here."""
         return self.path is None or (self.path / SCANNED).is_dir()
 
+    @property
+    def log_bytes(self) -> int | None:
+        """About how many bytes of log have become these tables; None of what only Spark can look at."""
+        if self.path is None:
+            return None
+        return _LOG_TO_PARQUET * sum(each.stat().st_size for each in self.path.glob("*/**/*.parquet"))
+
     def check(self, *, replaces: bool = False) -> None:
         """Whether tables may be written there; the folder is made if there is none. Raises BadFolder, OSError."""
         if self.path is None:
@@ -60,7 +68,7 @@ class TablesFolder:
                 raise BadFolder(f"{self.place}: --overwrite is for folders of this machine; name another place")
             return
         if self.path.exists() and not self.path.is_dir():
-            raise BadFolder(f"{self.place} is a file: --out is a folder")
+            raise BadFolder(f"{self.place} is a file: tables need a folder")
         if self.path.is_dir() and any(self.path.iterdir()):
             self._check_room(self.path, replaces=replaces)
         self.path.mkdir(parents=True, exist_ok=True)
@@ -92,7 +100,7 @@ class TablesFolder:
             raise
 
     def check_whole(self) -> None:
-        """Raises BadFolder."""
+        """Raises BadFolder about a place where there are no segments of a log either."""
         if self.is_whole:
             return
         assert self.path is not None
@@ -100,7 +108,10 @@ class TablesFolder:
             raise BadFolder(f"{self.place}: no such folder")
         if any((self.path / name).is_dir() for name in TABLES):
             raise BadFolder(f"{self.place}: the job that wrote these tables did not end; run it again with --overwrite")
-        raise BadFolder(f"{self.place}: no tables of kcoord pipeline decode in it")
+        raise BadFolder(
+            f"{self.place}: neither tables of kcoord pipeline decode in it, nor segments of a log: "
+            "<topic>-<partition>/<20 digits>.log"
+        )
 
     def read(self, spark: SparkSession, table: str) -> DataFrame:
         place = _WILD.sub(r"\\\g<0>", self.location(table))  # Spark would look for files that it matches

@@ -23,7 +23,7 @@ from kcoord.pipeline.decoding.records import times
 from kcoord.pipeline.decoding.scan import Piece, Plain, plain_parts, read_pieces
 from kcoord.pipeline.decoding.segments import SegmentRange
 from kcoord.pipeline.schemas import COMMITS, TABLES
-from kcoord.pipeline.sources.segment_source import RangePartition, SegmentReader, ranges_text
+from kcoord.pipeline.sources.segment_source import RangesPartition, SegmentReader, ranges_text
 
 _RAW = pa.schema(
     [
@@ -51,8 +51,9 @@ class ScanSource(DataSource):
 
 class _ScanReader(SegmentReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, RangePartition)
-        pieces = [each for each in read_pieces(partition.range) if isinstance(each, Piece)]
+        assert isinstance(partition, RangesPartition)
+        found = (piece for each in partition.ranges for piece in read_pieces(each))
+        pieces = [each for each in found if isinstance(each, Piece)]
         records = sum(int(piece.headers["record_count"].sum()) for piece in pieces)
         yield pa.RecordBatch.from_arrays([pa.array([records], pa.int64())], names=["records"])
 

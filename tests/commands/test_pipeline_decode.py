@@ -66,7 +66,7 @@ def test_the_summary_is_a_document_too(spark: "SparkSession", tmp_path: Path) ->
         (["nowhere", "--out", "o"], "nowhere: no such file or folder"),
         ([".", "--out", "o"], ".: no segments of a log in it: <topic>-<partition>/<20 digits>.log"),
         ([str(SEGMENTS.parent), "--out", "o"], "segments holds several copies of __consumer_offsets-"),
-        ([str(SEGMENTS), "--out", "file"], "file is a file: --out is a folder"),
+        ([str(SEGMENTS), "--out", "file"], "file is a file: tables need a folder"),
         ([str(SEGMENTS), "--out", "file/below"], "file/below: Not a directory"),
     ],
 )

@@ -27,22 +27,27 @@ def is_at_work(pid: int, told: str, temporary: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("number", "is_time", "exit_code"),
+    ("verb", "number", "is_time", "exit_code"),
     [
-        (signal.SIGINT, is_starting, 130),
-        (signal.SIGINT, is_at_work, 130),
-        (signal.SIGTERM, is_at_work, 143),
+        (("rebalances",), signal.SIGINT, is_starting, 130),
+        (("report", "--out", "report.html"), signal.SIGINT, is_at_work, 130),
+        (("rebalances",), signal.SIGTERM, is_at_work, 143),
     ],
 )
 def test_a_job_that_is_told_to_end_leaves_no_jvm_no_file_and_no_traceback(
-    number: signal.Signals, is_time: Callable[[int, str, Path], bool], exit_code: int, tmp_path: Path
+    verb: tuple[str, ...],
+    number: signal.Signals,
+    is_time: Callable[[int, str, Path], bool],
+    exit_code: int,
+    tmp_path: Path,
 ) -> None:
     temporary, told = tmp_path / "temporary", tmp_path / "told"
     temporary.mkdir()
     with (
         told.open("wb") as stderr,
         subprocess.Popen(
-            [*KCOORD, "pipeline", "rebalances", str(SEGMENTS), *LITTLE],
+            [*KCOORD, "pipeline", *verb, str(SEGMENTS), *LITTLE],
+            cwd=tmp_path,
             stdin=subprocess.DEVNULL,
             stdout=stderr,
             stderr=stderr,
@@ -63,6 +68,7 @@ def test_a_job_that_is_told_to_end_leaves_no_jvm_no_file_and_no_traceback(
     )
     wait_until(lambda: not is_there(jvm))
     assert list(temporary.iterdir()) == []
+    assert not (tmp_path / "report.html").exists()
 
 
 def children_of(pid: int) -> list[int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kcoord.pipeline.schemas import LAG, OWNERSHIP, REBALANCES, REJECTED, SCANNED
+from kcoord.pipeline.schemas import LAG, OWNERSHIP, REBALANCES, REJECTED, SCANNED, TABLES
 from kcoord.pipeline.tables import TablesFolder
 from tests.pipeline.report.pages import Element, parse
 from tests.pipeline.transforms.histories import Log, frame_of, interpreted, member
@@ -17,6 +17,7 @@ from tests.pipeline.transforms.histories import Log, frame_of, interpreted, memb
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SEGMENTS = Path(__file__).parent.parent.parent / "fixtures" / "segments" / "plain"
 BUSY = "<b>busy</b>\x1b[31m"
 line_of: Any = import_module("kcoord.commands.failing").line_of
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
@@ -113,6 +114,57 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_begins(
     assert done.exit_code == 1
     assert done.exception is not None
     assert line_of(done.exception) == line
+
+
+def test_segments_become_a_report_in_one_go_and_leave_nothing_else(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    out = tmp_path / "report.html"
+    with interpreted(spark):
+        done = report(SEGMENTS, "--out", out, "--group", "classic-simple")
+    assert done.exit_code == 0, done.stderr
+    assert "reading 5.9 kB of segments in 1 range" in done.stderr
+    assert [page.find("h1").text for page in pages_of(out)][1:] == ["Group classic-simple"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["report.html", "temporary"]
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_tables_on_the_way_to_a_report_stay_where_it_is_said(spark: "SparkSession", tmp_path: Path) -> None:
+    out, kept = tmp_path / "report.html", tmp_path / "kept"
+    with interpreted(spark):
+        done = report(SEGMENTS, "--out", out, "--tables", kept)
+    assert done.exit_code == 0, done.stderr
+    assert {each.name for each in kept.iterdir()} == {*TABLES}
+    assert TablesFolder(str(kept)).is_whole
+    again = report(SEGMENTS, "--out", tmp_path / "again.html", "--tables", kept)
+    assert again.exit_code == 1
+    assert again.exception is not None
+    assert line_of(again.exception) == f"{kept} has tables in it already: name another folder, or say --overwrite"
+    of_tables = report(kept, "--out", tmp_path / "again.html", "--tables", tmp_path / "other")
+    assert of_tables.exit_code == 2
+    assert f"--tables is for segments or a live cluster: {kept} has tables already" in of_tables.stderr
+
+
+def test_a_folder_that_cannot_hold_the_tables_is_said_before_anything_begins(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = report(SEGMENTS, "--out", tmp_path / "report.html", "--tables", tmp_path / "file")
+    assert done.exit_code == 1
+    assert done.exception is not None
+    assert line_of(done.exception) == f"{tmp_path}/file is a file: tables need a folder"
+    assert "starting Spark" not in done.stderr
+
+
+def test_a_folder_with_neither_segments_nor_tables_is_said(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    done = report(tmp_path / "logs", "--out", tmp_path / "report.html")
+    assert done.exit_code == 1
+    assert done.exception is not None
+    assert line_of(done.exception) == (
+        f"{tmp_path}/logs: neither tables of kcoord pipeline decode in it, nor segments of a log: "
+        "<topic>-<partition>/<20 digits>.log"
+    )
 
 
 def test_a_place_without_tables_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def test_a_file_and_a_folder_of_other_things_are_refused(out: TablesFolder, tmp_
     make(out, "letters.txt")
     with pytest.raises(BadFolder, match=r"other things in it \(letters.txt\)"):
         check_path(out)
-    with pytest.raises(BadFolder, match="is a file: --out is a folder"):
+    with pytest.raises(BadFolder, match="is a file: tables need a folder"):
         check_path(TablesFolder(str(tmp_path / "tables" / "letters.txt")))
 
 

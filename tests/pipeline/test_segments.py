@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcoord.pipeline.decoding.scan import Piece, read_pieces
-from kcoord.pipeline.decoding.segments import NoSegments, SeveralCopies, find_segments, plan_ranges
+from kcoord.pipeline.decoding.segments import NoSegments, SeveralCopies, find_segments, pack_ranges, plan_ranges
 from tests.pipeline.segment_files import batch, commit, in_a_row, write_segment
 from tests.pipeline.told import decoded, decoded_ranges
 
@@ -76,7 +76,7 @@ def test_two_brokers_copies_of_a_partition_are_refused_by_their_folders(tmp_path
     )
     write_segment(tmp_path / "broker-2", *BATCHES, log="orders-0")
     write_segment(tmp_path / "broker-3", *BATCHES, log="orders-0")
-    with pytest.raises(SeveralCopies, match="__consumer_offsets-7 and 1 other partition: .*/broker-1/"):
+    with pytest.raises(SeveralCopies, match=r"__consumer_offsets-7 and 1 other partition: .*/broker-1/"):
         find_segments(tmp_path)
     assert {each.topic for each in find_segments(tmp_path / "broker-2")} == {"__consumer_offsets", "orders"}
 
@@ -179,3 +179,11 @@ def test_pieces_of_any_size_hold_all_batches(most_bytes: int, folder: Path) -> N
         assert isinstance(piece, Piece)
         found += (piece.at + piece.position).tolist()
     assert found == POSITIONS
+
+
+def test_small_ranges_are_read_by_one_task_together_and_large_ones_by_one_each(tmp_path: Path) -> None:
+    for partition, size in enumerate((3, 50, 4, 60, 2, 5)):
+        write_segment(tmp_path, bytes(size), log=f"__consumer_offsets-{partition}")
+    packs = pack_ranges(plan_ranges(find_segments(tmp_path)), task_bytes=10)
+    assert [[each.end - each.start for each in pack] for pack in packs] == [[60], [50], [5, 4], [3, 2]]
+    assert pack_ranges([]) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcoord.pipeline.session import NoMaster, NoSpark, check_java, check_master, told_by
+from kcoord.pipeline.session import SMALL_BYTES, NoMaster, NoSpark, check_java, check_master, settings_for, told_by
 
 
 def java_that_says(folder: Path, text: str) -> Path:
@@ -49,6 +49,19 @@ def test_a_newer_java_is_taken(told: str, tmp_path: Path) -> None:
 def test_what_is_no_java_is_said(tmp_path: Path) -> None:
     with pytest.raises(NoSpark, match="does not say which Java it is"):
         check_java({"JAVA_HOME": str(java_that_says(tmp_path, "hello"))})
+
+
+@pytest.mark.parametrize("master", ["local[*]", "local[2]"])
+def test_an_embedded_spark_is_set_up_by_how_much_there_is_to_read(master: str) -> None:
+    large, small = settings_for(master, SMALL_BYTES + 1), settings_for(master, SMALL_BYTES)
+    assert "-XX:TieredStopAtLevel=1" in small["spark.driver.extraJavaOptions"]
+    assert large.items() - small.items() == {("spark.sql.shuffle.partitions", "8")}
+    assert settings_for(master, None) == large, "what is not known may be large"
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", None])
+def test_a_clusters_settings_are_not_ours_however_little_there_is_to_read(master: str | None) -> None:
+    assert settings_for(master, 1) == {}
 
 
 def test_a_master_that_does_not_answer_is_said() -> None:

@@ -54,14 +54,14 @@ def test_other_things_are_never_deleted(tmp_path: Path) -> None:
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BadFolder, match="is a file: --out is a folder"):
+    with pytest.raises(BadFolder, match="is a file: tables need a folder"):
         TablesFolder(str(tmp_path / "file")).prepare()
 
 
 def test_what_is_no_whole_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(BadFolder, match="no such folder"):
         TablesFolder(str(tmp_path / "none")).check_whole()
-    with pytest.raises(BadFolder, match="no tables of kcoord pipeline decode in it"):
+    with pytest.raises(BadFolder, match="neither tables of kcoord pipeline decode in it, nor segments of a log"):
         TablesFolder(str(tmp_path)).check_whole()
     (tmp_path / COMMITS).mkdir()
     with pytest.raises(BadFolder, match="did not end"):

@@ -34,6 +34,8 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 INTERNAL_TOPICS: Final = frozenset({"__cluster_metadata", "__transaction_state", "__share_group_state"})
 """What Kafka writes for itself, beside the offsets of groups: how these logs grow is nobody's lag."""
 RANGE_BYTES: Final = 64 * 1024 * 1024
+TASK_BYTES: Final = 8 * 1024 * 1024
+"""Smaller ranges are read by one task together: to begin a task, and its file, takes longer than to read them."""
 
 _PARTITION_FOLDER: Final = re.compile(r"(?P<topic>[\w.-]+)-(?P<partition>\d+)")
 _SEGMENT_FILE: Final = re.compile(r"\d{20}\.log")
@@ -101,6 +103,20 @@ def plan_ranges(segments: Iterable[Segment], *, most_bytes: int = RANGE_BYTES) -
     return [each for segment in segments if segment.size for each in _cut(segment, most_bytes)]
 
 
+def pack_ranges(ranges: Iterable[SegmentRange], *, task_bytes: int = TASK_BYTES) -> list[list[SegmentRange]]:
+    """The ranges that each task reads, the largest first, so that the last task to end is a small one."""
+    packs: list[list[SegmentRange]] = []
+    room = 0
+    for each in sorted(ranges, key=lambda each: each.start - each.end):
+        size = each.end - each.start
+        if not packs or size > room:
+            packs.append([])
+            room = task_bytes
+        packs[-1].append(each)
+        room -= size
+    return packs
+
+
 def following(segment: Segment) -> list[tuple[Path, int]]:
     """The segments of the same log behind this one, and how much of each is of the log as it was looked at."""
     last, size = segment.log_end
@@ -137,9 +153,10 @@ def _check_copies(place: Path, partitions: Iterable[Sequence[Segment]]) -> None:
         return
     others = len(copied) - 1
     what = copied[0] + (f" and {others} other partition{'s' if others > 1 else ''}" if others else "")
+    where = " and ".join(map(str, folders[copied[0]]))
     raise SeveralCopies(
-        f"{place} holds several copies of {what}: {' and '.join(map(str, folders[copied[0]]))}. Each record would count "
-        "more than once: name one broker's folder, or one that has each partition once"
+        f"{place} holds several copies of {what}: {where}. Each record would count more than once: name one broker's "
+        "folder, or one that has each partition once"
     )
 
 

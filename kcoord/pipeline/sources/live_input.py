@@ -1,6 +1,7 @@
 """A live cluster as a log that tables are made of: read once, kept packed, and unpacked table by table."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -11,6 +12,8 @@ from kcoord.pipeline.sources.connectors import PYTHON, Connector
 from kcoord.pipeline.sources.live_plan import Plan
 from kcoord.pipeline.sources.packed import unpacked, widely_unpacked
 
+_RECORD_BYTES: Final = 100
+
 
 class LiveInput:
     """What was planned is read when the first rows are asked for, and kept as long as the session lives."""
@@ -20,6 +23,11 @@ class LiveInput:
         self._connection = connection
         self._connector = connector
         self._packed: dict[Wanted, DataFrame] = {}
+
+    @property
+    def size(self) -> int:
+        """About how many bytes are read, as many as the records of a usual log have: a cluster tells offsets alone."""
+        return self.plan.offsets * _RECORD_BYTES
 
     def check(self, spark: SparkSession) -> None:
         self._connector.check(spark)

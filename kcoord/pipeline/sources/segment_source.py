@@ -1,4 +1,4 @@
-"""Folders of segments as a data source of Spark, one task for each range of a segment.
+"""Folders of segments as a data source of Spark, one task for each large range of a segment, or for many small ones.
 
     spark.dataSource.register(SegmentSource)
     spark.read.format("kcoord_segments").option("path", "/copies/logs").option("table", "commits").load()
@@ -24,7 +24,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kcoord.pipeline.decoding.decode import decode_range
-from kcoord.pipeline.decoding.segments import LogEnd, Segment, SegmentRange, find_segments, plan_ranges
+from kcoord.pipeline.decoding.segments import LogEnd, Segment, SegmentRange, find_segments, pack_ranges, plan_ranges
 from kcoord.pipeline.decoding.wanted import Wanted, only
 from kcoord.pipeline.schemas import spark_schema
 from kcoord.pipeline.sources.wide import wide_schema, widened
@@ -45,9 +45,9 @@ class SegmentSource(DataSource):
         return SegmentReader(dict(self.options))
 
 
-class RangePartition(InputPartition):
-    def __init__(self, segment_range: SegmentRange) -> None:
-        self.range = segment_range
+class RangesPartition(InputPartition):
+    def __init__(self, ranges: Sequence[SegmentRange]) -> None:
+        self.ranges = ranges
 
 
 class SegmentReader(DataSourceReader):
@@ -57,19 +57,19 @@ class SegmentReader(DataSourceReader):
         self._wanted = Wanted.of(options["wanted"]) if "wanted" in options else Wanted()
         self._ranges = options.get("ranges")
 
-    def partitions(self) -> list[RangePartition]:
+    def partitions(self) -> list[RangesPartition]:
         planned = (
             plan_ranges(find_segments(Path(self._path).absolute()))
             if self._ranges is None
             else _ranges_of(self._ranges)
         )
-        # The largest first: the last task to end should be a small one.
-        return [RangePartition(each) for each in sorted(planned, key=lambda each: each.start - each.end)]
+        return [RangesPartition(each) for each in pack_ranges(planned)]
 
-    def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        for rows in only(self._wanted, decode_range(partition.range)):
-            if rows[0] in self._tables:
-                yield rows[1] if len(self._tables) == 1 else widened(rows, self._tables)
+    def read(self, partition: RangesPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        for each in partition.ranges:
+            for rows in only(self._wanted, decode_range(each)):
+                if rows[0] in self._tables:
+                    yield rows[1] if len(self._tables) == 1 else widened(rows, self._tables)
 
 
 def ranges_text(ranges: Sequence[SegmentRange]) -> str:
