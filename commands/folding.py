@@ -1,15 +1,16 @@
 """Text in lines that are at most so wide: names are broken after their marks, sentences between their words."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
-from .printable import char_width, width
+from .printable import char_width, printable, width
 
 _MARK: Final = r"(?:[;/|_-]|[,.:](?!\d))"
 """What a part may end in. Not within 2,000 or 10.0.0.7: half a number is another number."""
+_NARROWEST: Final = 20
 
 
 def fold(text: str, room: int) -> list[str]:
@@ -50,6 +51,21 @@ def fill_facts(text: str, room: int) -> list[str]:
     return [part for line in fill(re.findall(r"\S+ ?", text), room) for part in fold(line, room)]
 
 
+def wrapped(text: str, columns: int | None, *, first: str = "", then: str = "") -> list[str]:
+    """Broken between words; a word that is wider than the line is folded. Without columns nothing is broken."""
+    words = printable(text).split(" ")
+    if columns is None:
+        return [first + " ".join(words)]
+    room = max(_NARROWEST, columns - width(first))
+    lines: list[str] = []
+    for part in _folded_words(words, room):
+        if lines and width(lines[-1]) + 1 + width(part) <= room:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(part)
+    return [(then if number else first) + line for number, line in enumerate(lines)]
+
+
 @lru_cache(maxsize=64)
 def _parts(room: int) -> re.Pattern[str]:
     """All that is left, or as much as ends at a blank or in a mark, or as much as there is room for."""
@@ -63,3 +79,8 @@ def _cut(text: str, room: int) -> int:
     blank = text.rfind(" ", 1, cut + 1)
     marks = [found.end() for found in re.finditer(_MARK, text) if cut // 2 <= found.end() <= cut]
     return blank + 1 or max(marks, default=cut)
+
+
+def _folded_words(words: Iterable[str], room: int) -> Iterator[str]:
+    for word in words:
+        yield from fold(word, room)

@@ -4,7 +4,7 @@ A finding that many groups have is folded: told once, with how many have it and 
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Final
@@ -13,8 +13,7 @@ from kcoord.admin.doctor.finding import Code, Finding, Severity
 from kcoord.admin.durations import say_duration
 from kcoord.admin.saying import say_count
 
-from .folding import fold
-from .printable import printable, width
+from .folding import wrapped
 from .tables import paint
 
 SEVERITY_STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTICE: "cyan"}
@@ -22,7 +21,6 @@ SEVERITY_STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow"
 _NO_GROUP: Final = "(of no single group)"
 _EVIDENCE: Final = "      · "
 _ADVICE: Final = "      → "
-_NARROWEST: Final = 20
 _NAMED: Final = 5  # groups of a folded finding
 FOLDED_ABOVE: Final = 5  # groups that may have the same finding before it is folded
 
@@ -104,23 +102,3 @@ def _finding_lines(finding: Finding, columns: int | None, is_colored: bool) -> I
     for line in finding.evidence:
         yield from wrapped(line, columns, first=_EVIDENCE, then=" " * len(_EVIDENCE))
     yield from wrapped(finding.advice, columns, first=_ADVICE, then=" " * len(_ADVICE))
-
-
-def wrapped(text: str, columns: int | None, *, first: str = "", then: str = "") -> list[str]:
-    """Broken between words; a word that is wider than the line is folded. Without columns nothing is broken."""
-    words = printable(text).split(" ")
-    if columns is None:
-        return [first + " ".join(words)]
-    room = max(_NARROWEST, columns - width(first))
-    lines: list[str] = []
-    for part in _parts(words, room):
-        if lines and width(lines[-1]) + 1 + width(part) <= room:
-            lines[-1] += f" {part}"
-        else:
-            lines.append(part)
-    return [(then if number else first) + line for number, line in enumerate(lines)]
-
-
-def _parts(words: Iterable[str], room: int) -> Iterator[str]:
-    for word in words:
-        yield from fold(word, room)

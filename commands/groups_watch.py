@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -18,13 +17,15 @@ from kcoord.admin.looking import Look
 from kcoord.admin.model import Refusal
 from kcoord.admin.opening import open_cluster
 from kcoord.admin.reading import look
-from kcoord.admin.watching import Change, Watch
+from kcoord.admin.time_cache import TimeCache
+from kcoord.admin.watching import Watch
 
 from .connection_options import connection, connection_options
 from .duration_options import duration, interval
 from .group_choice import Choice, group_choice
-from .groups_watch_views import JsonView, LinesView, ScreenView, View
-from .output import Output, output_of, output_options, talk
+from .groups_watch_looks import looks, take
+from .groups_watch_views import JsonView, LinesView, View
+from .output import output_of, output_options, talk
 
 PATIENCE: Final = 5.0  # seconds for a broker that does not answer: a screen that stands still for longer is dead
 
@@ -47,9 +48,13 @@ def watch(ctx: click.Context, choice: Choice, every: timedelta, limit: timedelta
     kcoord groups watch --regex '^prod-' --for 10m > changes.log
     kcoord groups watch payments -o json | jq 'select(.event == "change")'
 
-    On a terminal it is a screen; otherwise one line for each group and look, and one for each change. -o json is one
-    JSON object on each line. IN/S is what is written each second, OUT/S what the group commits, over the last half
-    minute; CATCHES-UP-IN is the time until nothing is left if both go on like that.
+    On a terminal it is a screen, with keys to scroll (arrows, page up and down, tab), sort (s), filter (/) and quit
+    (q); ? lists them. Otherwise it is one line for each group and look, and one for each change. -o json is one JSON
+    object on each line.
+
+    IN/S is what is written each second, OUT/S what the group commits, over the last half minute; BEHIND is the age of
+    the first record that is not consumed yet. CATCHES-UP-IN is the time until nothing is left if both go on like that,
+    or: caught up, steady (the lag stays about the same), never (it grows, or nobody consumes), beyond end.
 
     Brokers may restart meanwhile: it says so, and goes on. Ctrl-C ends it with exit code 0.
     """
@@ -58,48 +63,32 @@ def watch(ctx: click.Context, choice: Choice, every: timedelta, limit: timedelta
         raise click.UsageError(f"-o {output.format} is no form for what goes on: -o json is one object on each line")
     where = connection(ctx)
     patient = replace(where, request_timeout=min(PATIENCE, where.request_timeout))
+    has_screen = output.is_for_people and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    cluster = _Cluster(patient, choice, says_what_it_waits_for=output.is_for_people and not has_screen)
+    with suppress(KeyboardInterrupt):
+        if has_screen:
+            from .groups_watch_live import watch_on_screen
+
+            watch_on_screen(cluster, output, ", ".join(where.bootstrap), every, limit)
+        else:
+            view = JsonView() if output.format == "json" else LinesView()
+            with cluster:
+                _show_all(cluster, view, every, limit)
+
+
+def _show_all(cluster: "_Cluster", view: View, every: timedelta, limit: timedelta | None) -> None:
     memory = Watch()
-    with (
-        suppress(KeyboardInterrupt),
-        _Cluster(patient, choice, is_for_people=output.is_for_people) as cluster,
-        _view(output, where) as view,
-    ):
-        for changes in _watched(cluster, memory, every, limit):
-            view.show(memory, changes)
-
-
-def _view(output: Output, where: Connection) -> View:
-    if output.format == "json":
-        return JsonView()
-    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-        return ScreenView(output, ", ".join(where.bootstrap))
-    return LinesView()
-
-
-def _watched(
-    cluster: "_Cluster", memory: Watch, every: timedelta, limit: timedelta | None
-) -> Iterator[tuple[Change, ...]]:
-    """What is new, look by look. Only the first must succeed."""
-    started = due = time.monotonic()
-    while limit is None or due - started <= limit.total_seconds():
-        time.sleep(max(0.0, due - time.monotonic()))
-        at = time.time()
-        try:
-            changes = memory.see(cluster.look(at))
-        except (ConnectionError, Refused) as error:
-            if memory.look is None:
-                raise
-            changes = memory.miss(at, str(error))
-        yield changes
-        due = max(due + every.total_seconds(), time.monotonic())
+    for at, result in looks(cluster.look, every, limit, sleep=time.sleep):
+        view.show(memory, take(memory, at, result))
 
 
 class _Cluster:
     """The cluster, opened anew after it could not be reached: its brokers may be others now."""
 
-    def __init__(self, where: Connection, choice: Choice, *, is_for_people: bool) -> None:
-        self._where, self._choice, self._is_for_people = where, choice, is_for_people
+    def __init__(self, where: Connection, choice: Choice, *, says_what_it_waits_for: bool) -> None:
+        self._where, self._choice, self._says_what_it_waits_for = where, choice, says_what_it_waits_for
         self._stack = ExitStack()
+        self._times = TimeCache()
         self._cluster: LiveCluster | None = None
         self._has_chosen = False
         self._has_seen = False
@@ -108,6 +97,9 @@ class _Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._stack.close()
 
     def look(self, at: float) -> Look:
@@ -116,12 +108,12 @@ class _Cluster:
             self._cluster = self._stack.enter_context(open_cluster(self._where))
         try:
             names, unlisted = self._chosen(self._cluster)
-            seen = look(self._cluster, names, at=at, with_times=False)
+            seen = self._times.fill(self._cluster, look(self._cluster, names, at=at, with_times=False))
         except (ConnectionError, Refused):
             self._cluster = None
             self._stack.close()
             raise
-        if self._is_for_people and not self._has_seen:
+        if self._says_what_it_waits_for and not self._has_seen:
             self._has_seen = True
             for refusal in seen.refused:
                 talk(f"kcoord: {refusal}; waiting for it")

@@ -1,35 +1,25 @@
-"""What `kcoord groups watch` looks like: a screen on a terminal, lines in a pipe, JSON for programs."""
+"""`kcoord groups watch` where stdout is no screen: lines in a pipe, JSON for programs."""
 
 import re
-import signal
-import time
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import click
 
-from kcoord.admin.durations import say_duration
 from kcoord.admin.looking import SeenPartition
+from kcoord.admin.outlook import UNKNOWN, Behind, Forecast
 from kcoord.admin.pace import UNKNOWN_PACE, Pace
 from kcoord.admin.saying import say_member, say_partitions, say_rate
 from kcoord.admin.times import utc_text
 from kcoord.admin.watching import Change, Watch, WatchedGroup
 
 from .group_documents import heading, member_document, refusals
-from .groups_watch_screen import Frame, frame_text
+from .groups_watch_words import forecast_word, say_behind
 from .json_text import json_line
-from .output import Output, is_colored
 from .printable import escaped, printable
 
 
 class View(Protocol):
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None: ...
-
     def show(self, watch: Watch, changes: tuple[Change, ...]) -> None:
         """After each look: all that is known, and what is new."""
 
@@ -42,12 +32,6 @@ class LinesView:
 
     def __init__(self) -> None:
         self._has_begun = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
     def show(self, watch: Watch, changes: tuple[Change, ...]) -> None:
         for change in changes:
@@ -67,12 +51,6 @@ class LinesView:
 class JsonView:
     """An object on each line: an event "look" with all groups, an event "change" for each change."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
     def show(self, watch: Watch, changes: tuple[Change, ...]) -> None:
         for change in changes:
             self._write("change", change.at, _change_document(change))
@@ -85,46 +63,6 @@ class JsonView:
         click.echo(json_line(line))
 
 
-class ScreenView:
-    """The whole terminal while it runs; the last screen stays when it ends."""
-
-    def __init__(self, output: Output, where: str) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        self._where = where
-        self._is_colored = is_colored(output)
-        self._is_wide = output.format == "wide"
-        self._console = Console(highlight=False, no_color=not self._is_colored)
-        self._live = Live(console=self._console, auto_refresh=False, screen=True, vertical_overflow="crop")
-        self._last = ""
-
-    def __enter__(self) -> Self:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the terminal gets its own screen back
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-        if self._last:
-            click.echo(self._last, color=True)
-
-    def show(self, watch: Watch, changes: tuple[Change, ...]) -> None:
-        from rich.text import Text
-
-        size = self._console.size
-        frame = Frame(
-            where=self._where,
-            now=time.time(),
-            width=size.width,
-            height=size.height,
-            is_colored=self._is_colored,
-            is_wide=self._is_wide,
-        )
-        self._last = frame_text(watch, frame)
-        self._live.update(Text.from_ansi(self._last, no_wrap=True, overflow="crop"), refresh=True)
-
-
 def _summary(group: WatchedGroup) -> str:
     """key=value, as every log of kcoord has it."""
     seen, pace = group.seen, group.pace
@@ -135,7 +73,8 @@ def _summary(group: WatchedGroup) -> str:
         "lag": "?" if seen.total_lag is None else seen.total_lag,
         "in": _rate(pace.produced),
         "out": _rate(pace.consumed),
-        "catches_up_in": "?" if (left := group.catches_up_in) is None else say_duration(left).replace(" ", ""),
+        "behind": (say_behind(group.behind) or "?").replace(" ", ""),
+        "catches_up_in": forecast_word(group.forecast),
     }
     return " ".join(f"{name}={value}" for name, value in facts.items())
 
@@ -176,12 +115,16 @@ def _group_document(group: WatchedGroup) -> dict[str, Any]:
         **heading(seen.group),
         "members": len(seen.group.members),
         "total_lag": seen.total_lag,
-        **_pace_document(group.pace, seen.total_lag),
-        "partitions": [_partition_document(each, group.paces.get(each.tp, UNKNOWN_PACE)) for each in seen.partitions],
+        **_progress_document(group.pace, group.behind, group.forecast),
+        "partitions": [_partition_document(each, group) for each in seen.partitions],
     }
 
 
-def _partition_document(seen: SeenPartition, pace: Pace) -> dict[str, Any]:
+def _partition_document(seen: SeenPartition, group: WatchedGroup) -> dict[str, Any]:
+    tp = seen.tp
+    progress = _progress_document(
+        group.paces.get(tp, UNKNOWN_PACE), group.behinds.get(tp), group.forecasts.get(tp, UNKNOWN)
+    )
     return {
         "topic": seen.tp.topic,
         "partition": seen.tp.partition,
@@ -189,16 +132,23 @@ def _partition_document(seen: SeenPartition, pace: Pace) -> dict[str, Any]:
         "log_start": seen.bounds.start if seen.bounds else None,
         "log_end": seen.bounds.end if seen.bounds else None,
         "lag": seen.lag,
-        **_pace_document(pace, seen.lag),
+        **progress,
         "owner": seen.owner.member_id if seen.owner else None,
         "client_id": seen.owner.client_id if seen.owner else None,
     }
 
 
-def _pace_document(pace: Pace, lag: int | None) -> dict[str, float | None]:
-    left = pace.catches_up_in(lag)
+def _progress_document(pace: Pace, behind: Behind | None, forecast: Forecast) -> dict[str, float | str | bool | None]:
+    """A time behind that is only a lower bound is said to be one."""
     return {
-        "produced_per_second": None if pace.produced is None else round(pace.produced, 3),
-        "consumed_per_second": None if pace.consumed is None else round(pace.consumed, 3),
-        "catches_up_in_seconds": None if left is None else round(left, 3),
+        "produced_per_second": _rounded(pace.produced),
+        "consumed_per_second": _rounded(pace.consumed),
+        "lag_seconds": _rounded(behind.seconds) if behind else None,
+        "is_lag_seconds_at_least": behind.is_at_least if behind else None,
+        "outlook": forecast.outlook.value,
+        "catches_up_in_seconds": _rounded(forecast.seconds),
     }
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 3)

@@ -60,10 +60,10 @@ and through the proxy, where most of it is passed on as it is:
                asked (live), over our own connections (wire/) or through librdkafka (librdkafka/), and again if it was
                refused for now (settling); ended in the middle of a change (stopping); what is waited for (waiting);
                how to reach a cluster (connecting/); enough of a record to recognise it in another log (record_marks);
-               one look at groups (looking, read by reading), lag added up (totals), change between looks (pace,
-               watching); what is wrong with groups (doctor/); changing offsets, with plans and undo, and carrying them
-               elsewhere (offsets/); deleting, removing. Of what is above it here it knows assignors/, wire/,
-               java_properties and errors alone
+               one look at groups (looking, read by reading; time_cache remembers the times of records), lag added up
+               (totals), change between looks (pace, watching), who keeps up and who will (outlook); what is wrong with
+               groups (doctor/); changing offsets, with plans and undo, and carrying them elsewhere (offsets/); deleting,
+               removing. Of what is above it here it knows assignors/, wire/, java_properties and errors alone
     upstream/  the proxy: see upstream/__init__ for its own map
     pipeline/  the history of groups as tables, on Spark, from log segments and live clusters: see pipeline/__init__ for
                its own map. Needs the extra `pipeline`; beside testing/, and neither knows of the other

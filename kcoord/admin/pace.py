@@ -1,4 +1,4 @@
-"""How fast groups consume, how fast their topics are written, and when they will have caught up."""
+"""How fast groups consume, and how fast their topics are written."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,17 +23,6 @@ class Pace:
     def closing(self) -> float | None:
         """By how much the lag shrinks each second; negative where it grows."""
         return None if self.consumed is None or self.produced is None else self.consumed - self.produced
-
-    def catches_up_in(self, lag: int | None) -> float | None:
-        """Seconds until nothing is left, if both go on like this; None if that is never, or not known.
-
-        0 if what is left was written in one commit interval: a consumer that keeps up is always so far behind.
-        """
-        if lag is not None and lag <= COMMIT_INTERVAL * (self.produced or 0.0):
-            return 0.0
-        if lag is None or self.closing is None or self.closing <= 0:
-            return None
-        return lag / self.closing
 
 
 UNKNOWN_PACE: Final = Pace(consumed=None, produced=None)

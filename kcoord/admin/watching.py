@@ -8,11 +8,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
-from kcoord.admin.looking import Look, SeenGroup
+from kcoord.admin.looking import Look, SeenGroup, added
 from kcoord.admin.model import Group, GroupType, Member, Refusal, TopicPartition
-from kcoord.admin.pace import Pace, paces, total_pace
+from kcoord.admin.outlook import Behind, Forecast, Outlook, Progress, forecast, furthest
+from kcoord.admin.pace import UNKNOWN_PACE, Pace, paces, total_pace
 from kcoord.admin.saying import say_member, say_partitions
 from kcoord.errors import ErrorCode
 
@@ -48,21 +50,29 @@ class Change:
     member: Member | None = None
     partitions: tuple[TopicPartition, ...] = ()
 
+    @property
+    def predicate(self) -> str:
+        """What the member did, without its name: "joined"; all that is said where it is about no member."""
+        return self.says.removeprefix(say_member(self.member)).strip() if self.member else self.says
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class WatchedGroup:
-    """A group at the last look, and how fast it went over the last while."""
+    """A group at the last look, how fast it went over the last while, and what is to be expected of it."""
 
     seen: SeenGroup
     paces: Mapping[TopicPartition, Pace]
+    forecasts: Mapping[TopicPartition, Forecast]
+    forecast: Forecast
+    behinds: Mapping[TopicPartition, Behind | None]
 
-    @property
+    @cached_property
     def pace(self) -> Pace:
         return total_pace(self.paces.values())
 
-    @property
-    def catches_up_in(self) -> float | None:
-        return self.pace.catches_up_in(self.seen.total_lag)
+    @cached_property
+    def behind(self) -> Behind | None:
+        return furthest(self.behinds.values())
 
 
 class Watch:
@@ -71,6 +81,8 @@ class Watch:
     def __init__(self, *, window: float = 30.0, remembered: int = 200) -> None:
         self.changes: deque[Change] = deque(maxlen=remembered)
         self._looks: deque[Look] = deque()
+        self._progress = Progress()
+        self._groups: list[WatchedGroup] | None = None
         self._window = window
         self._watcher = Watcher()
         self.trouble: str | None = None
@@ -85,6 +97,8 @@ class Watch:
         self._looks.append(look)
         while len(self._looks) > 2 and self._looks[1].at <= look.at - self._window:
             self._looks.popleft()
+        self._progress.see(look)
+        self._groups = None
         self.changes.extend(found)
         return found
 
@@ -102,9 +116,46 @@ class Watch:
         return self._looks[-1] if self._looks else None
 
     def groups(self) -> list[WatchedGroup]:
-        if self.look is None:
-            return []
-        return [WatchedGroup(seen=seen, paces=paces(self._looks, name)) for name, seen in self.look.groups.items()]
+        if self._groups is None:
+            seen = self.look.groups.values() if self.look else ()
+            self._groups = [self._watched(each) for each in seen]
+        return self._groups
+
+    def _watched(self, seen: SeenGroup) -> WatchedGroup:
+        name, last, span = seen.group.name, self._looks[-1], self._looks[-1].at - self._looks[0].at
+        own = paces(self._looks, name)
+        judged = {each.tp: self._progress.keeps_up(name, each.tp) for each in seen.partitions}
+        forecasts = {
+            each.tp: forecast(each.lag, own.get(each.tp, UNKNOWN_PACE), keeps_up=judged[each.tp], span=span)
+            for each in seen.partitions
+        }
+        return WatchedGroup(
+            seen=seen,
+            paces=own,
+            forecasts=forecasts,
+            forecast=_group_forecast(seen, own, forecasts, span=span),
+            behinds={each.tp: self._progress.behind(each, last.at) for each in seen.partitions},
+        )
+
+
+def _group_forecast(
+    seen: SeenGroup,
+    own: Mapping[TopicPartition, Pace],
+    forecasts: Mapping[TopicPartition, Forecast],
+    *,
+    span: float,
+) -> Forecast:
+    """Of the partitions that have not caught up, all together: a consumer may work off one after the other."""
+    outlooks = {each.outlook for each in forecasts.values()}
+    if Outlook.BEYOND_END in outlooks:
+        return Forecast(Outlook.BEYOND_END)
+    open_ones = [each for each in seen.partitions if forecasts[each.tp].outlook is not Outlook.CAUGHT_UP]
+    lag = added(each.lag for each in open_ones)
+    if lag is None:  # all have caught up of which something is known
+        return forecast(0 if Outlook.CAUGHT_UP in outlooks else None, UNKNOWN_PACE, keeps_up=None, span=span)
+    is_judged = any(forecasts[each.tp].outlook is not Outlook.UNKNOWN for each in open_ones)
+    pace = total_pace(own[each.tp] for each in open_ones if each.tp in own)
+    return forecast(lag, pace, keeps_up=False if is_judged else None, span=span)
 
 
 def changes(looks: Iterable[Look]) -> tuple[Change, ...]:

@@ -1,6 +1,4 @@
-"""How fast groups consume, and the time to catch up."""
-
-import pytest
+"""How fast groups consume, and how fast their topics are written."""
 
 from kcoord.admin.looking import SeenGroup
 from kcoord.admin.pace import UNKNOWN_PACE, Pace, paces, total_pace
@@ -43,24 +41,3 @@ def test_what_one_look_shows_has_no_pace() -> None:
     assert total_pace([]) == UNKNOWN_PACE
     without = [look(seen(group(A), {"t-0": None}), after=after) for after in (0, 1)]
     assert paces(without, "g")[tp("t-0")] == Pace(consumed=0.0, produced=None)
-
-
-@pytest.mark.parametrize(
-    ("consumed", "produced", "lag", "seconds"),
-    [
-        (50.0, 10.0, 400, 10.0),
-        (10.0, 50.0, 400, None),
-        (10.0, 10.0, 400, None),
-        (10.0, 50.0, 0, 0.0),
-        (10.0, 50.0, 250, 0.0),  # what is written in five seconds
-        (10.0, 50.0, 251, None),
-        (10.0, 0.0, 1, 0.1),
-        (None, None, 0, 0.0),
-        (None, 10.0, 400, None),
-        (50.0, 10.0, None, None),
-    ],
-)
-def test_the_time_to_catch_up_is_lag_by_the_difference_of_paces(
-    consumed: float | None, produced: float | None, lag: int | None, seconds: float | None
-) -> None:
-    assert Pace(consumed=consumed, produced=produced).catches_up_in(lag) == seconds

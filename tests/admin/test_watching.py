@@ -124,7 +124,7 @@ def test_looks_that_are_further_apart_than_the_window_still_give_a_pace() -> Non
     for after in (0, 20, 40):
         watch.see(_moving(after))
     assert watch.groups()[0].pace.consumed == 100.0
-    assert watch.groups()[0].catches_up_in == pytest.approx((9000 + 400 - 4000) / 90)
+    assert watch.groups()[0].forecast.seconds == pytest.approx((9000 + 400 - 4000) / 90)
 
 
 def test_a_cluster_that_cannot_be_reached_is_told_once_and_so_is_its_return() -> None:

@@ -3,12 +3,14 @@
 import fcntl
 import os
 import pty
+import select
 import struct
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Self
 
 KCOORD: Final = (sys.executable, "-m", "kcoord.commands")
 PATIENCE: Final = 60.0
@@ -44,6 +46,67 @@ def in_terminal(*arguments: str, columns: int, environment: Mapping[str, str] | 
         shown = _read_all(keyboard)
         process.communicate(timeout=PATIENCE)
     return process.returncode, shown.decode().replace("\r\n", "\n").splitlines()
+
+
+class Terminal:
+    """A command that runs in a terminal, whose keys can be pressed and whose screen can be read meanwhile."""
+
+    def __init__(self, *arguments: str, columns: int = 80, rows: int = 24, has_keyboard: bool = True) -> None:
+        self._keyboard, self._screen = pty.openpty()
+        fcntl.ioctl(self._screen, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._mode = termios.tcgetattr(self._screen)
+        self.shown = ""
+        self.process = subprocess.Popen(
+            [*KCOORD, *arguments],
+            stdin=self._screen if has_keyboard else subprocess.DEVNULL,
+            stdout=self._screen,
+            stderr=subprocess.PIPE,
+            env=quiet_environment(TERM="xterm-256color", NO_COLOR="1"),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        os.close(self._screen)
+        os.close(self._keyboard)
+
+    @property
+    def is_as_it_was(self) -> bool:
+        """Whether the terminal is in the mode that it had, and shows the screen that it had."""
+        entered, left = self.shown.count("\x1b[?1049h"), self.shown.count("\x1b[?1049l")
+        return termios.tcgetattr(self._screen) == self._mode and entered == left
+
+    def press(self, keys: str) -> None:
+        os.write(self._keyboard, keys.encode())
+
+    def wait_for(self, text: str) -> str:
+        """All that is shown until the text is; it is searched in what was not waited for yet."""
+        begin = len(self.shown)
+        deadline = time.monotonic() + PATIENCE
+        while text not in self.shown[begin:]:
+            self._read(deadline, f"{text!r} is not shown")
+        return self.shown[begin:]
+
+    def wait_for_end(self) -> tuple[int, str]:
+        """The exit code, and what was said on stderr."""
+        deadline = time.monotonic() + PATIENCE
+        while self.process.poll() is None:
+            self._read(deadline, "it does not end", at_most=0.1)
+        while select.select([self._keyboard], [], [], 0)[0]:
+            self._read(deadline, "it does not end")
+        _, err = self.process.communicate()
+        return self.process.returncode, err.decode()
+
+    def _read(self, deadline: float, complaint: str, at_most: float = PATIENCE) -> None:
+        left = deadline - time.monotonic()
+        assert left > 0, f"{complaint}: {self.shown[-2000:]!r}"
+        if select.select([self._keyboard], [], [], min(left, at_most))[0]:
+            self.shown += os.read(self._keyboard, 65536).decode(errors="replace")
 
 
 def _read_all(keyboard: int) -> bytes:

@@ -16,16 +16,17 @@ import pytest
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.live import Refused
 from kcoord.admin.looking import Look
-from kcoord.admin.model import Committed, TopicPartition
+from kcoord.admin.model import Committed, Refusal, TopicPartition
 from kcoord.admin.opening import open_cluster
 from kcoord.admin.watching import ChangeKind, Watch
 from kcoord.admin.wire.brokers import Unsupported
+from kcoord.errors import ErrorCode
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.admin.seen import NOW, group, look, member, seen
 
 from .terminal import KCOORD, in_terminal, piped, quiet_environment
 
-command: Any = import_module("kcoord.commands.groups_watch")
+looks: Any = import_module("kcoord.commands.groups_watch_looks")
 screen: Any = import_module("kcoord.commands.groups_watch_screen")  # by name: mypy sees the folder, commands/
 views: Any = import_module("kcoord.commands.groups_watch_views")
 printable: Any = import_module("kcoord.commands.printable")
@@ -62,7 +63,7 @@ def _group(number: int, partitions: int, after: int) -> Any:
 
 def _frame(watch: Watch, columns: int, rows: int, **changes: Any) -> list[str]:
     frame = screen.Frame(where="broker:9092", now=NOW, width=columns, height=rows, **{"is_colored": False, **changes})
-    lines: list[str] = screen.frame_text(watch, frame).splitlines()
+    lines: list[str] = screen.draw(watch, frame).text.splitlines()
     return lines
 
 
@@ -71,22 +72,22 @@ def _frame(watch: Watch, columns: int, rows: int, **changes: Any) -> list[str]:
 def test_a_screen_is_never_larger_than_the_terminal(columns: int, rows: int, partitions: int, groups: int) -> None:
     lines = _frame(_watch(partitions, groups), columns, rows)
     assert len(lines) <= rows
-    assert max(map(printable.width, lines)) <= max(columns, 66)  # numbers are never cut
+    assert max(map(printable.width, lines)) <= max(columns, 67)  # numbers are never cut
     assert not any("\x1b" in line for line in lines)
 
 
 def test_the_screen_tells_state_lag_pace_owners_and_what_changed() -> None:
     assert _frame(_watch(), 200, 50) == [
-        "08:00:20 UTC · broker:9092 · Ctrl-C ends",
+        "08:00:20 UTC · Ctrl-C ends · 1 group by lag · broker:9092",
         "",
-        "GROUP    STATE               MEMBERS    LAG  IN/S  OUT/S  CATCHES-UP-IN",
-        "group-0  PreparingRebalance        2  2,374    40     22          never",
+        "GROUP    STATE               MEMBERS    LAG  IN/S  OUT/S  BEHIND  CATCHES-UP-IN",
+        "group-0  PreparingRebalance        2  2,374    40     22    >20s          never",
         "",
-        f"OWNER         HOST      {'TOPIC':78}  PARTITION    LAG  IN/S  OUT/S  CATCHES-UP-IN",
-        f"fast          10.0.0.1  {LONG}          1      7    10     10      caught up",
-        f"                        {'orders':78}          0      7    10     10      caught up",
-        rf"slow\x1b[31m  10.0.0.1  {LONG}          3  1,180    10    1.0          never",
-        f"                        {'orders':78}          2  1,180    10    1.0          never",
+        f"OWNER         HOST      {'TOPIC':78}  PARTITION    LAG  IN/S  OUT/S  BEHIND  CATCHES-UP-IN",
+        f"fast          10.0.0.1  {LONG}          1      7    10     10    0.7s      caught up",
+        f"                        {'orders':78}          0      7    10     10    0.7s      caught up",
+        rf"slow\x1b[31m  10.0.0.1  {LONG}          3  1,180    10    1.0    >20s          never",
+        f"                        {'orders':78}          2  1,180    10    1.0    >20s          never",
         "",
         "LAST CHANGES",
         "08:00:20  group-0: Stable → PreparingRebalance",
@@ -102,7 +103,37 @@ def test_where_not_all_fit_those_with_most_lag_are_shown() -> None:
 
 def test_many_groups_are_shown_by_lag_and_the_rest_is_counted() -> None:
     lines = _frame(_watch(groups=100), 80, 24)
-    assert any(line.startswith("and ") and line.endswith(" groups more") for line in lines)
+    assert any(line.startswith("1-") and line.endswith(" of 100 groups") for line in lines)
+
+
+NAME = "a-rather-long-client-id-as-orchestrators-make-them-7d9f8b6c5-x2x9z"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_what_a_member_did_is_never_cut_off(columns: int) -> None:
+    watch = Watch()
+    for after, members in ((0, [member("a", "orders-0")]), (2, [member("a", "orders-0"), member(NAME, "orders-1")])):
+        watch.see(look(seen(group(*members, name="a-group-with-a-long-name-too")), after=after))
+    lines = _frame(watch, columns, 40)
+    told = " ".join(line.strip() for line in lines[lines.index("LAST CHANGES") + 1 :])
+    assert " joined" in told or columns == 40  # where the older one has no room
+    assert told.endswith("got orders 1")
+    assert max(map(len, lines[lines.index("LAST CHANGES") :])) <= columns
+
+
+def test_a_change_that_fits_names_the_member_in_full() -> None:
+    watch = Watch()
+    for after, members in ((0, []), (2, [member("app", "orders-0")])):
+        watch.see(look(seen(group(*members)), after=after))
+    assert "08:00:02  g: app 10.0.0.1 (app-id) joined" in _frame(watch, 80, 24)
+    assert "08:00:02  g: app (…app-id) joined" in _frame(watch, 40, 24)
+
+
+def test_what_is_waited_for_is_told_on_the_screen() -> None:
+    watch = Watch()
+    away = [Refusal(what=f"group {name}", error=ErrorCode.group_id_not_found) for name in ("later", "much-later")]
+    watch.see(look(refused=away))
+    assert _frame(watch, 80, 24)[1] == "group later: GROUP_ID_NOT_FOUND (and 1 more); waiting for it"
 
 
 def test_a_cluster_that_is_away_is_told_on_the_screen() -> None:
@@ -136,9 +167,9 @@ def _watching(bootstrap: str, *arguments: str) -> Iterator[Iterator[str]]:
 def test_a_pipe_gets_one_line_for_each_look_and_group_until_ctrl_c(bootstrap: str) -> None:
     with _watching(bootstrap, "--all-groups") as watched:
         lines = list(islice(watched, 4))
-    assert lines[0].endswith(" group=billing state=Empty members=0 lag=0 in=? out=? catches_up_in=0s")
+    assert lines[0].endswith(" group=billing state=Empty members=0 lag=0 in=? out=? behind=0s catches_up_in=0s")
     assert r"group=evil\x1b[2J\x20name state=Empty" in lines[1]
-    assert lines[2].endswith("in=0/s out=0/s catches_up_in=0s")
+    assert lines[2].endswith("in=0/s out=0/s behind=0s catches_up_in=0s")
 
 
 def test_lines_tell_who_owns_what_at_the_first_look(capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +192,14 @@ def test_json_is_an_object_on_each_line(bootstrap: str) -> None:
     assert [line["event"] for line in lines] == ["look"] * len(lines)
     (watched,) = lines[-1]["groups"]
     assert (watched["group"], watched["state"], watched["total_lag"]) == ("billing", "Empty", 0)
-    assert watched["partitions"][0]["catches_up_in_seconds"] == 0
+    progress = {
+        "lag_seconds": 0.0,
+        "is_lag_seconds_at_least": False,
+        "outlook": "caught-up",
+        "catches_up_in_seconds": 0.0,
+    }
+    assert progress.items() <= watched.items()
+    assert progress.items() <= watched["partitions"][0].items()
 
 
 @pytest.mark.parametrize("columns", [80, 200])
@@ -216,6 +254,6 @@ class _Restarting:
 
 @pytest.mark.parametrize("trouble", [ConnectionResetError("gone"), Refused("not yet"), Unsupported("too old")])
 def test_brokers_that_start_and_refuse_all_do_not_end_a_watch(trouble: Exception) -> None:
-    watched = command._watched(_Restarting(trouble), Watch(), timedelta(milliseconds=1), None)
-    kinds = [change.kind for changes in islice(watched, 3) for change in changes]
+    taken, memory = looks.looks(_Restarting(trouble).look, timedelta(seconds=2), None, sleep=lambda _: None), Watch()
+    kinds = [change.kind for result in islice(taken, 3) for change in looks.take(memory, *result)]
     assert kinds == [ChangeKind.UNREACHABLE, ChangeKind.REACHABLE]

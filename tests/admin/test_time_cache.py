@@ -1,0 +1,82 @@
+"""The times of next records, read once from an embedded cluster and remembered from look to look."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kcoord.admin.connecting.connection import Connection
+from kcoord.admin.looking import Look
+from kcoord.admin.model import Answers, Committed, Position
+from kcoord.admin.opening import open_cluster
+from kcoord.admin.reading import look as read_look
+from kcoord.admin.time_cache import TimeCache
+from kcoord.testing.embedded import EmbeddedCluster
+from tests.admin.seen import tp
+
+FIRST_AT = 1_700_000_000_000
+
+
+class _Counting:
+    """A cluster that counts the positions whose times it was asked for."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+        self.asked: list[set[Position]] = []
+
+    def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
+        self.asked.append(set(positions))
+        answers: Answers[Position, int] = self._cluster.timestamps(positions)
+        return answers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+
+@pytest.fixture
+def cluster(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Any:
+    embedded = kcoord_cluster_factory(topics={"t": 2})
+    producer = Producer({"bootstrap.servers": embedded.bootstrap})
+    for number in range(10):
+        for partition in (0, 1):
+            producer.produce("t", b"x", partition=partition, timestamp=FIRST_AT + 1000 * number + partition)
+    producer.flush()
+    with open_cluster(Connection(bootstrap=(embedded.bootstrap,))) as live:
+        live.commit("done", {tp("t-0"): Committed(10)})
+        live.commit("g", {tp("t-0"): Committed(3), tp("t-1"): Committed(7)})
+        yield _Counting(live)
+
+
+def _look(cluster: Any) -> Look:
+    return read_look(cluster, ["g", "done"], at=FIRST_AT / 1000 + 60, with_times=False)
+
+
+def _times(look: Look) -> dict[str, int | None]:
+    return {str(seen.tp): seen.next_record_at for seen in look.groups["g"].partitions}
+
+
+def test_the_time_of_the_next_record_is_read_once(cluster: Any) -> None:
+    cache = TimeCache()
+    first = cache.fill(cluster, _look(cluster))
+    assert _times(first) == {"t-0": FIRST_AT + 3000, "t-1": FIRST_AT + 7001}
+    assert first.groups["g"].worst_seconds(first.at) == 57.0
+    assert _times(cache.fill(cluster, _look(cluster))) == _times(first)
+    cluster.commit("g", {tp("t-1"): Committed(8)})
+    assert _times(cache.fill(cluster, _look(cluster))) == {"t-0": FIRST_AT + 3000, "t-1": FIRST_AT + 8001}
+    assert cluster.asked == [{(tp("t-0"), 3), (tp("t-1"), 7)}, {(tp("t-1"), 8)}]
+
+
+def test_a_look_reads_no_more_than_some_and_the_largest_lag_first(cluster: Any) -> None:
+    cache = TimeCache(read_at_once=1)
+    assert _times(cache.fill(cluster, _look(cluster))) == {"t-0": FIRST_AT + 3000, "t-1": None}
+    assert _times(cache.fill(cluster, _look(cluster))) == {"t-0": FIRST_AT + 3000, "t-1": FIRST_AT + 7001}
+    cache.fill(cluster, _look(cluster))
+    assert cluster.asked == [{(tp("t-0"), 3)}, {(tp("t-1"), 7)}]
+
+
+def test_a_group_that_has_consumed_all_costs_nothing(cluster: Any) -> None:
+    cache = TimeCache()
+    done = read_look(cluster, ["done"], at=0.0, with_times=False)
+    assert cache.fill(cluster, done).groups["done"].worst_seconds(0.0) == 0.0
+    assert cluster.asked == []
