@@ -1,11 +1,11 @@
 """Groups, their members and partitions as tables."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from kcoord.admin.durations import say_duration
 from kcoord.admin.looking import Look, SeenGroup, SeenPartition, Unowned, lag_seconds
-from kcoord.admin.model import Member
+from kcoord.admin.model import Bounds, Member
 from kcoord.admin.saying import say_count, say_partitions
 
 from .tables import ByColumn, Cell, Column, Table, Value
@@ -21,11 +21,13 @@ _STATE_STYLES: Final = {
     "NotReady": "yellow",
 }
 
+_LOG_END: Final = Column("LOG-END", align="right")
+LOG_START: Final = Column("LOG-START", align="right")
 PARTITION_COLUMNS: Final = (
     Column("TOPIC"),
     Column("PARTITION", align="right"),
     Column("OFFSET", align="right"),
-    Column("LOG-END", align="right"),
+    _LOG_END,
     Column("LAG", align="right"),
     Column("BEHIND", align="right"),
     Column("CLIENT-ID"),
@@ -101,7 +103,38 @@ def group_heading(seen: SeenGroup, at: float) -> str:
 
 
 def partitions_table(seen: SeenGroup, at: float, *, is_wide: bool) -> Table:
-    """The wide columns are made only where they are shown: there may be many thousands of rows."""
+    """The wide columns are made only where they are shown: there may be many thousands of rows. The start of the log is
+    among the others where the group is behind it, so that records were deleted which it has not read."""
+    table = _partitions_table(seen, at, is_wide=is_wide)
+    starts = _starts_ahead(seen)
+    if is_wide or not starts:
+        return table
+    place = PARTITION_COLUMNS.index(_LOG_END)
+    by_column = table.rows.columns if isinstance(table.rows, ByColumn) else tuple(zip(*table.rows, strict=True))
+    return Table(
+        columns=(*table.columns[:place], LOG_START, *table.columns[place:]),
+        rows=ByColumn(*by_column[:place], starts, *by_column[place:]),
+    )
+
+
+def _starts_ahead(seen: SeenGroup) -> list[int | None]:
+    """Where the logs of its partitions start, if that is behind what is committed for any of them; else nothing."""
+    unowned = seen.partitions
+    if isinstance(unowned, Unowned):
+        offsets: Iterable[int | None] = unowned.offsets
+        bounds: Sequence[Bounds | None] = unowned.bounds
+    else:
+        offsets = [each.committed.offset if each.committed else None for each in unowned]
+        bounds = [each.bounds for each in unowned]
+    starts = [each.start if each else None for each in bounds]
+    is_behind = any(
+        offset is not None and start is not None and offset < start
+        for offset, start in zip(offsets, starts, strict=True)
+    )
+    return starts if is_behind else []
+
+
+def _partitions_table(seen: SeenGroup, at: float, *, is_wide: bool) -> Table:
     if isinstance(seen.partitions, Unowned) and not is_wide and not seen.group.members:
         return Table(columns=PARTITION_COLUMNS, rows=_unowned_rows(seen.partitions))
     rows = _partition_rows(seen.partitions, at)

@@ -43,8 +43,9 @@ def describe(
     kcoord groups describe --all-groups -o json
 
     LAG is from the committed offset to the end of the log, as kafka-consumer-groups counts it. BEHIND is the age of the
-    first record that is not consumed yet, by the time in the record itself. A group that does not exist makes the exit
-    code 1; so does what may not be seen, and the rest is shown.
+    first record that is not consumed yet, by the time in the record itself. LOG-START is shown if a group is behind it,
+    so that records which it has not read were deleted. A group that does not exist makes the exit code 1; so does what
+    may not be seen, and the rest is shown.
     """
     if only_offsets + only_members + only_state > 1:
         raise click.UsageError("--offsets, --members and --state exclude each other")

@@ -29,7 +29,7 @@ from kcoord.admin.saying import say_count
 from .connection_options import as_given
 from .interrupting import Tally, format_interruption
 from .offsets_options import Doing
-from .offsets_plan_tables import applied_table, plan_table, why_withheld
+from .offsets_plan_tables import applied_table, plan_table, stays, why_withheld
 from .output import output_of, show, talk
 
 
@@ -141,9 +141,12 @@ def _left_alone(withheld: Iterable[GroupPlan], plan: Plan) -> Iterable[Outcome]:
 def _outcome_lines(applied: Applied) -> list[str]:
     if applied.was_stopped:
         return format_interruption(_tally(applied), noun="group", verb="changed")
-    done = len(applied.outcomes) - len(applied.failed)
+    staying = [each for each in applied.outcomes if each.fate is Fate.DONE and stays(each.change)]
+    changed = len(applied.outcomes) - len(applied.failed) - len(staying)
     of_all = f" of {len(applied.outcomes):,}" if applied.failed else ""
-    return [f"{done:,}{of_all} {'partition was' if done == 1 else 'partitions were'} changed."]
+    rest = f", {len(staying):,} {'stays where it was' if len(staying) == 1 else 'stay where they were'}"
+    were = "partition was" if changed == 1 else "partitions were"
+    return [f"{changed:,}{of_all} {were} changed{rest if staying else ''}."]
 
 
 def _tally(applied: Applied) -> Tally:
@@ -186,6 +189,9 @@ def _summary(plan: Plan, withheld: Sequence[GroupPlan]) -> str:
         records = sum(change.records for change in changes if change.effect is effect)
         if records:
             parts.append(f"{effect} {say_count(records, 'record')}")
+    staying = [change for change in changes if stays(change)]
+    if staying:
+        parts.append(f"{say_count(len(staying), 'partition')} {'stays' if len(staying) == 1 else 'stay'}")
     flagged = [change for change in changes if change.notes]
     if flagged:
         parts.append(f"{len(flagged):,} flagged (-o wide says why)")

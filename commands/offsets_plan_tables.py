@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from kcoord.admin.durations import say_duration
-from kcoord.admin.offsets.applying import Applied, Fate
+from kcoord.admin.offsets.applying import Applied, Fate, Outcome
 from kcoord.admin.offsets.plans import Change, Effect, GroupPlan, Plan, Risk, Verb, Verdict
 from kcoord.admin.offsets.risks import unaccepted
 from kcoord.admin.record_marks import RecordMark
@@ -88,16 +88,23 @@ def _difference(change: Change) -> Cell | None:
 
 
 def say_effect(change: Change, *, exists: bool = True) -> str:
-    """`replays 1,200 records, 3h 12m`."""
+    """`replays 1,200 records spanning 3h 12m`: from the time of the first of them to that of the last."""
     if change.new is None:
         return "forgets the offset"
     if change.old is None:
         lag = f", lag {max(change.bounds.end - change.new.offset, 0):,}" if change.bounds else ""
         return f"{'first commit' if exists else 'creates the group'}{lag}"
     if change.effect is Effect.NOTHING:
-        return "stays" if change.old.offset == change.new.offset else "moves over no records"
-    span = f", {say_duration((change.times.last - change.times.first) / 1000)}" if change.times else ""
+        return "stays" if stays(change) else "moves over no records"
+    span = ""
+    if change.times is not None and change.records > 1:
+        span = f" spanning {say_duration((change.times.last - change.times.first) / 1000)}"
     return f"{change.effect} {say_count(change.records, 'record')}{span}"
+
+
+def stays(change: Change) -> bool:
+    """Whether a group reads on where it would have anyway, whatever else is committed with the offset."""
+    return change.old is not None and change.new is not None and change.old.offset == change.new.offset
 
 
 def applied_table(applied: Applied) -> Table:
@@ -115,7 +122,7 @@ def applied_table(applied: Applied) -> Table:
         (
             *_first_cells(outcome.group, outcome.change),
             (outcome.now and outcome.now.offset) if outcome.was_read else "?",
-            Cell(outcome.fate.value, style="green" if outcome.fate is Fate.DONE else "bold red"),
+            _result(outcome),
             say_effect(outcome.change) if outcome.fate is Fate.DONE else "",
             _flags(outcome.change),
             outcome.reason or _reasons(outcome.change),
@@ -124,6 +131,12 @@ def applied_table(applied: Applied) -> Table:
         for outcome in applied.outcomes
     ]
     return Table(columns=columns, rows=rows)
+
+
+def _result(outcome: Outcome) -> Cell:
+    if outcome.fate is not Fate.DONE:
+        return Cell(outcome.fate.value, style="bold red")
+    return Cell("unchanged") if stays(outcome.change) else Cell("done", style="green")
 
 
 def _flags(change: Change) -> Cell:

@@ -52,9 +52,9 @@ and through the proxy, where most of it is passed on as it is:
                authorizing), what is done now and then (chores), connection and what it asks of its owner, whose turn it
                is (turns), requests that wait for their answers (parked) or are decided in slices (slicing), dispatch by
                routes that are made once and remember what is asked again and again (routes); what stands is not
-               decided (standing, on a standing_connection); the coordinators at work (group_runtime, on a group_journal,
-               that group_reading reads), compaction in the background (compactor), what is counted (measured, census,
-               metrics_source), the clock, memory that is kept and given back, process (main)
+               decided (standing, on a standing_connection); the coordinators at work (group_runtime, on a
+               group_journal, that group_reading reads), compaction in the background (compactor), what is counted
+               (measured, census, metrics_source), the clock, memory that is kept and given back, process (main)
     assignors/ who gets which partitions, as consumers plan it: range, and the sticky one. Pure
     admin/     groups and offsets of live clusters: what is told of them (model; offsets in columns: commits) and can be
                asked (live), over our own connections (wire/) or through librdkafka (librdkafka/), and again if it was
@@ -62,8 +62,8 @@ and through the proxy, where most of it is passed on as it is:
                how to reach a cluster (connecting/); enough of a record to recognise it in another log (record_marks);
                one look at groups (looking, read by reading; time_cache remembers the times of records), lag added up
                (totals), change between looks (pace, watching), who keeps up and who will (outlook); what is wrong with
-               groups (doctor/); changing offsets, with plans and undo, and carrying them elsewhere (offsets/); deleting,
-               removing. Of what is above it here it knows assignors/, wire/, java_properties and errors alone
+               groups (doctor/); changing offsets, with plans and undo, and carrying them elsewhere (offsets/);
+               deleting, removing. Of what is above it here it knows assignors/, wire/, java_properties and errors alone
     upstream/  the proxy: see upstream/__init__ for its own map
     pipeline/  the history of groups as tables, on Spark, from log segments and live clusters: see pipeline/__init__ for
                its own map. Needs the extra `pipeline`; beside testing/, and neither knows of the other

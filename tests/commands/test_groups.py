@@ -29,7 +29,7 @@ WIDE = "注文処理グループ"
 def world(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[LiveWorld]:
     """`shop` has a member and lag, `asleep` lag and no members, `done` none of both; two have odd names."""
     with (
-        kcoord_cluster_factory(topics={"orders": 3, "payments": 1, "timeless": 1}) as cluster,
+        kcoord_cluster_factory(topics={"orders": 3, "payments": 1, "timeless": 1, "trimmed": 2}) as cluster,
         LiveWorld(cluster.bootstrap) as world,
     ):
         for number in range(3):
@@ -168,6 +168,24 @@ def test_flags_choose_what_is_described(
     assert ("LOG-END" in told) is shows_partitions
     assert ("ASSIGNMENT" in told) is shows_members
     assert told.startswith("shop · Stable")
+
+
+@pytest.mark.parametrize("flag", ["--time", "--no-time"])
+def test_where_a_group_is_behind_the_start_of_a_log_that_is_shown_and_elsewhere_not(
+    world: LiveWorld, flag: str
+) -> None:
+    behind, ahead = tp(0, "trimmed"), tp(1, "trimmed")
+    for each in (behind, ahead):
+        world.produce(each, [Record(timestamp=LONG_AGO, value=b"v")] * 10)
+    end = world.cluster.bounds([behind]).found[behind].end
+    world.delete_records(behind, before=end - 4)
+    world.cluster.commit("late", {behind: Committed(end - 6), ahead: Committed(3)})
+    told = groups(world, "describe", "late", flag).stdout.splitlines()
+    assert told[1].split()[:6] == ["TOPIC", "PARTITION", "OFFSET", "LOG-START", "LOG-END", "LAG"]
+    assert told[2].split()[:5] == ["trimmed", "0", str(end - 6), str(end - 4), str(end)]
+    assert told[3].split()[:4] == ["trimmed", "1", "3", "0"]
+    assert "LOG-START" not in groups(world, "describe", "asleep", flag).stdout
+    world.cluster.delete_groups(["late"])
 
 
 def test_states_are_a_line_for_each_group(world: LiveWorld) -> None:

@@ -15,8 +15,8 @@ def test_a_reset_shows_its_plan_and_changes_nothing(scene: OffsetsScene, group: 
     header, *rows = cells(run)
     assert header == ["GROUP", "TOPIC", "PARTITION", "OLD", "NEW", "DIFFERENCE", "EFFECT", "FLAGS"]
     assert [row[1:] for row in rows] == [
-        ["orders", "0", "50", "20", "-30", "replays 30 records, 29m"],
-        ["orders", "1", "60", "20", "-40", "replays 40 records, 39m"],
+        ["orders", "0", "50", "20", "-30", "replays 30 records spanning 29m"],
+        ["orders", "1", "60", "20", "-40", "replays 40 records spanning 39m"],
         ["orders", "2", "-", "0", "-", "first commit, lag 0", "clamped-to-end"],
     ]
     assert run.stderr.splitlines() == [
@@ -192,3 +192,21 @@ def test_offsets_of_a_group_with_members_are_not_deleted(scene: OffsetsScene, gr
     assert run.exit_code == 1
     assert "it is Stable and has 1 member" in run.stderr
     assert scene.committed(group) == BEFORE
+
+
+def test_a_partition_that_stays_where_it_is_does_not_count_as_changed(scene: OffsetsScene, group: str) -> None:
+    shown = scene.kcoord("reset", group, "--topic", "orders:0-1", "--to", "50")
+    assert shown.stderr.startswith("1 group, 2 partitions; replays 10 records; 1 partition stays.\n")
+    run = scene.kcoord("reset", group, "--topic", "orders:0-1", "--to", "50", "--execute")
+    assert [row[2:] for row in cells(run)[1:]] == [
+        ["0", "50", "50", "50", "unchanged", "stays"],
+        ["1", "60", "50", "50", "done", "replays 10 records spanning 9m"],
+    ]
+    assert "1 partition was changed, 1 stays where it was.\n" in run.stderr
+    again = scene.kcoord("reset", group, "--topic", "orders:0-1", "--to", "50", "--execute")
+    assert "0 partitions were changed, 2 stay where they were.\n" in again.stderr
+
+
+def test_one_record_has_no_span(scene: OffsetsScene, group: str) -> None:
+    run = scene.kcoord("reset", group, "--topic", "orders:0", "--shift-by", "-1")
+    assert cells(run)[1][5:] == ["-1", "replays 1 record"]
