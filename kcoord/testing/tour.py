@@ -5,7 +5,6 @@ an operator       sees a group that has fallen behind, and moves its offsets: pl
 a migrator        carries the offsets to a second cluster that has the same records
 """
 
-import os
 import signal
 import time
 from collections.abc import Generator, Iterator
@@ -13,10 +12,9 @@ from contextlib import closing
 
 from .errors import TimedOutError
 from .node import free_ports
-from .process import CapturedProcess
-from .step import Event, Printed, Remark, Story, TourFailed, Typed
+from .step import Event, Printed, Remark, Story, TourFailed
 from .tour_group import TourGroup
-from .tour_shell import TourShell, path_remark
+from .tour_shell import Job, TourShell, path_remark
 
 _TOPIC, _PARTITIONS, _GROUP = "orders", 6, "payments"
 _READ, _UNREAD = 10_000, 2_000
@@ -34,10 +32,12 @@ def tour() -> Generator[Event]:
             members = yield from _members_join(shell, address, group)
             yield from _one_is_killed(shell, address, group, members.pop(), server)
             yield from _operator(shell, address, group, members)
-        yield from _migrator(shell, address)
+        new = yield from _migrator(shell, address)
+        yield Remark(text="Both clusters are stopped, and their records are gone.")
+        yield from shell.kill([server, new])
 
 
-def _client_tester(shell: TourShell) -> Generator[Event, None, tuple[str, CapturedProcess]]:
+def _client_tester(shell: TourShell) -> Generator[Event, None, tuple[str, Job]]:
     yield Story(title="A client tester", about="A cluster for the clients under test; one of them is killed.")
     address, server = yield from _serve(shell, _QUICK)
     yield Remark(text="A real client, confluent-kafka, writes records whose times are two hours to one hour ago.")
@@ -45,9 +45,9 @@ def _client_tester(shell: TourShell) -> Generator[Event, None, tuple[str, Captur
     return address, server
 
 
-def _members_join(shell: TourShell, address: str, group: TourGroup) -> Generator[Event, None, list[CapturedProcess]]:
+def _members_join(shell: TourShell, address: str, group: TourGroup) -> Generator[Event, None, list[Job]]:
     yield Remark(text="Three members join a group, each a process of its own.")
-    members: list[CapturedProcess] = []
+    members: list[Job] = []
     while len(members) < 3:
         member = yield from shell.background(f"{_CLIENT} join {address} {_TOPIC} {_GROUP}")
         members.append(member)
@@ -57,31 +57,28 @@ def _members_join(shell: TourShell, address: str, group: TourGroup) -> Generator
     return members
 
 
-def _one_is_killed(
-    shell: TourShell, address: str, group: TourGroup, process: CapturedProcess, server: CapturedProcess
-) -> Iterator[Event]:
-    yield Typed(line=f"kill -9 {process.pid}")
-    os.kill(process.pid, signal.SIGKILL)
+def _one_is_killed(shell: TourShell, address: str, group: TourGroup, member: Job, server: Job) -> Iterator[Event]:
+    yield from shell.kill([member], signal.SIGKILL)
     began = time.monotonic()
     group.wait_until_stable(2)
     yield Remark(
         text=f"Its session of 2 s ran out, and after {time.monotonic() - began:.1f} s the others had its partitions. "
         "The server's log says why:"
     )
-    logged = [line.split(" INFO ", 1)[-1] for line in server.stderr().splitlines() if f" group={_GROUP} " in line]
+    logged = [
+        line.split(" INFO ", 1)[-1] for line in server.process.stderr().splitlines() if f" group={_GROUP} " in line
+    ]
     if not any("expired" in line for line in logged):
         raise TourFailed("the server's log does not tell of the member that was killed")
     yield Printed(text="\n".join(logged[-2:]))
     yield from shell.run(f"kcoord groups describe {_GROUP} -b {address}")
 
 
-def _operator(shell: TourShell, address: str, group: TourGroup, members: list[CapturedProcess]) -> Iterator[Event]:
+def _operator(shell: TourShell, address: str, group: TourGroup, members: list[Job]) -> Iterator[Event]:
     yield Story(
         title="An operator", about="The members are stopped while records go on coming: what is wrong, and what to do?"
     )
-    yield Typed(line="kill " + " ".join(str(process.pid) for process in members))
-    for process in members:
-        os.kill(process.pid, signal.SIGTERM)
+    yield from shell.kill(members)
     group.wait_until_empty()
     at = f"-b {address}"
     yield from shell.run(f"{_CLIENT} produce {address} {_TOPIC} {_UNREAD} 1h 0h")
@@ -98,11 +95,11 @@ def _operator(shell: TourShell, address: str, group: TourGroup, members: list[Ca
     yield from shell.run(f"kcoord groups lag {_GROUP} {at}")
 
 
-def _migrator(shell: TourShell, address: str) -> Iterator[Event]:
+def _migrator(shell: TourShell, address: str) -> Generator[Event, None, Job]:
     yield Story(
         title="A migrator", about="A second cluster takes over: the group is to go on there where it stopped here."
     )
-    new, _ = yield from _serve(shell)
+    new, server = yield from _serve(shell)
     yield Remark(text="Records are mirrored with their times; a topic there has another id, hence --ignore-topic-ids.")
     yield from shell.run(f"{_CLIENT} mirror {address} {new} {_TOPIC}")
     yield Remark(
@@ -114,10 +111,11 @@ def _migrator(shell: TourShell, address: str) -> Iterator[Event]:
     yield Remark(text="Exit code 0: the same offsets on both, at records that were found to be the same.")
     yield from shell.run(f"kcoord offsets diff broker:{address} broker:{new} --group {_GROUP}")
     yield from shell.run(f"kcoord groups describe {_GROUP} -b {new}")
+    return server
 
 
-def _serve(shell: TourShell, options: str = "") -> Generator[Event, None, tuple[str, CapturedProcess]]:
-    """Start a cluster on a free port, another one if that was taken meanwhile; returns its address and process."""
+def _serve(shell: TourShell, options: str = "") -> Generator[Event, None, tuple[str, Job]]:
+    """Start a cluster on a free port, another one if that was taken meanwhile; returns its address and job."""
     for attempt in range(1, _ATTEMPTS + 1):
         address = f"127.0.0.1:{free_ports(1)[0]}"
         line = f"kcoord serve --listen {address} --topic {_TOPIC}:{_PARTITIONS} {options}".rstrip()
@@ -128,7 +126,7 @@ def _serve(shell: TourShell, options: str = "") -> Generator[Event, None, tuple[
             if attempt == _ATTEMPTS or "in use" not in process.stderr():
                 raise TourFailed(str(error)) from error
             continue
-        yield Typed(line=f"{line} &")
+        job = yield from shell.background(line, process)
         yield Printed(text=process.stdout())
-        return address, process
+        return address, job
     raise AssertionError("the last attempt returns or raises")

@@ -7,13 +7,14 @@ and files that they write are gone at the end. Commands in the background end wi
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from .errors import tail
 from .process import CapturedProcess, temporary_folder
@@ -22,13 +23,20 @@ from .step import Event, Printed, Remark, TourFailed, Typed
 _TIMEOUT = 60.0
 
 
+class Job(NamedTuple):
+    """A command line in the background, under the number that a shell gives it: on from the highest that runs."""
+
+    number: int
+    process: CapturedProcess
+
+
 class TourShell:
     """Runs command lines one after the other, or in the background until it is closed."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._folder = self._stack.enter_context(temporary_folder())
-        self._jobs = 0
+        self._running: set[int] = set()  # numbers of jobs
 
     def __enter__(self) -> Self:
         return self
@@ -61,13 +69,21 @@ class TourShell:
         """Start a command line in the background; it is stopped with the shell."""
         return self._stack.enter_context(CapturedProcess(program_of(line), name=line))
 
-    def background(self, line: str) -> Generator[Event, None, CapturedProcess]:
-        """Start a command line, and print its job's number and process id as a shell does; returns the process."""
+    def background(self, line: str, process: CapturedProcess | None = None) -> Generator[Event, None, Job]:
+        """Start a command line, unless it runs already, and print its job's number and process id as a shell does."""
         yield Typed(line=f"{line} &")
-        process = self.start(line)
-        self._jobs += 1
-        yield Printed(text=f"[{self._jobs}] {process.pid}")
-        return process
+        job = Job(max(self._running, default=0) + 1, process or self.start(line))
+        self._running.add(job.number)
+        yield Printed(text=f"[{job.number}] {job.process.pid}")
+        return job
+
+    def kill(self, jobs: Sequence[Job], number: signal.Signals = signal.SIGTERM) -> Iterator[Event]:
+        """End jobs by their numbers, which are the same in the shell of whoever copies the line."""
+        option = "-9 " if number is signal.SIGKILL else ""
+        yield Typed(line=f"kill {option}" + " ".join(f"%{job.number}" for job in jobs))
+        for job in jobs:
+            os.kill(job.process.pid, number)
+            self._running.remove(job.number)
 
     def _environment(self) -> dict[str, str]:
         ours = {name: value for name, value in os.environ.items() if not name.startswith(("KCOORD_", "_KCOORD_"))}

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import shlex
 import shutil
 import signal
@@ -47,6 +48,7 @@ def test_the_tour_tells_three_stories_by_real_command_lines_and_leaves_nothing(t
     assert "0 differences; 6 offsets the same." in done.stdout
     assert list(tmp_path.iterdir()) == []
     assert _processes_that_name(lines) == []
+    _assert_that_kills_can_be_copied(lines)
 
 
 def test_the_tour_runs_in_a_terminal(tmp_path: Path) -> None:
@@ -67,7 +69,7 @@ def test_a_tour_that_is_ended_early_stops_what_it_has_started(tmp_path: Path) ->
     ) as process:
         assert process.stdout
         seen: list[str] = []
-        while not seen or not seen[-1].startswith("[3] "):
+        while not seen or not seen[-1].startswith("[4] "):
             seen.append(process.stdout.readline())
             assert seen[-1], seen
         process.send_signal(signal.SIGTERM)
@@ -119,6 +121,20 @@ def test_the_tour_installs_kcoord_alone_and_the_tests_add_to_it(tmp_path: Path) 
     ]
     shutil.rmtree(tmp_path / ".venv")
     assert [installed(target) for target in ("env", "demo")] == [[".[test,pipeline]"], []]
+
+
+def _assert_that_kills_can_be_copied(lines: list[str]) -> None:
+    """A process id is another one in the reader's shell; the number of a job is the same, and means the same."""
+    jobs: dict[int, str] = {}
+    killed: list[str] = []
+    for line in lines:
+        if line.endswith(" &"):  # bash counts on from the highest number of a job that still runs
+            jobs[max(jobs, default=0) + 1] = "serve" if " serve " in line else "member"
+        elif line.startswith("kill"):
+            words = [word for word in line.split()[1:] if word != "-9"]
+            assert all(re.fullmatch("%[1-9]", word) for word in words), line
+            killed += [jobs.pop(int(word[1:])) for word in words]
+    assert killed == ["member"] * 3 + ["serve"] * 2
 
 
 def _environment(folder: Path) -> dict[str, str]:
