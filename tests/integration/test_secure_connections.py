@@ -187,15 +187,16 @@ def test_a_wrong_security_protocol_is_told_with_the_right_one(
 
 
 def test_a_command_says_it_in_one_line_and_exits_1(
-    secure_kafka: SecureKafka, capfd: pytest.CaptureFixture[str]
+    secure_kafka: SecureKafka, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("WRONG_PASSWORD", "hush")
     arguments = [
         "groups",
         "list",
         "--command-config",
         str(secure_kafka.properties("scram")),
         "-X",
-        "sasl.password=hush",
+        "sasl.password=env:WRONG_PASSWORD",
     ]
     for debug in ([], ["--debug"]):
         with pytest.raises(SystemExit) as ended:
