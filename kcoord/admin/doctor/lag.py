@@ -30,11 +30,12 @@ def lag_growing(case: Case) -> Iterable[Finding]:
         return
     whole = _growth(case, owned)
     growth = whole or moving
-    unknown = [seen.tp for seen in case.last.seen.partitions if seen.owner and seen.tp not in owned]
+    uncounted = [seen for seen in case.last.seen.partitions if seen.owner and seen.tp not in owned]
+    is_whole = whole is not None and not uncounted
     yield case.finding(
         Severity.WARNING,
         Code.LAG_GROWING,
-        f"{'the group' if whole else _some_partitions(growth)} falls behind by {say_rate(growth.rate)}",
+        f"{'the group' if is_whole else _some_partitions(case, growth)} falls behind by {say_rate(growth.rate)}",
         evidence=[
             *growth.evidence(),
             *(
@@ -42,7 +43,7 @@ def lag_growing(case: Case) -> Iterable[Finding]:
                 if (rest := _waiting_their_turn(case))
                 else []
             ),
-            *([f"not counted, their lag is not known: {say_partitions(unknown)}"] if unknown else []),
+            *_uncounted_evidence(case, uncounted),
         ],
         advice=(
             "The members are too slow, or too few: look at what they spend their time on (their own metrics tell,"
@@ -93,8 +94,12 @@ def nothing_committed(case: Case) -> Iterable[Finding]:
     """In one look only a notice: a member that started just now has not committed yet."""
     if not case.is_settled:
         return
+    slow = _slow_owners(case) if case.is_seen_long_enough else set()  # they come to the others later
     never = [
-        seen for seen in case.last.seen.partitions if all(_is_uncommitted(each) for each in case.histories[seen.tp])
+        seen
+        for seen in case.last.seen.partitions
+        if all(_is_uncommitted(each) for each in case.histories[seen.tp])
+        and not (seen.owner and seen.owner.member_id in slow)
     ]
     if not never:
         return
@@ -291,8 +296,20 @@ def _still_advice(case: Case, still: Sequence[_Still]) -> str:
     )
 
 
-def _some_partitions(growth: _Growth) -> str:
-    return f"a part of the group ({say_count(growth.counted, 'partition')})"
+def _some_partitions(case: Case, growth: _Growth) -> str:
+    owned = sum(seen.owner is not None for seen in case.last.seen.partitions)
+    return f"a part of the group ({growth.counted:,} of {say_count(owned, 'partition')})"
+
+
+def _uncounted_evidence(case: Case, uncounted: Sequence[SeenPartition]) -> Iterable[str]:
+    """Why the lag of some partitions is not known: their owner did not come to them yet, or another reason."""
+    slow = _slow_owners(case)
+    waiting = [seen.tp for seen in uncounted if seen.owner and seen.owner.member_id in slow and not seen.committed]
+    unknown = [seen.tp for seen in uncounted if seen.tp not in waiting]
+    if waiting:
+        yield f"not counted, their owner reads others first and has never committed them: {say_partitions(waiting)}"
+    if unknown:
+        yield f"not counted, their lag is not known: {say_partitions(unknown)}"
 
 
 def _uncommitted(case: Case) -> list[_Still]:

@@ -195,7 +195,34 @@ def test_a_partition_whose_lag_is_not_known_is_named_beside_the_figures() -> Non
         for after in (0, 60)
     ]
     growing = findings(*looks)[Code.LAG_GROWING]
+    assert growing.title == "a part of the group (1 of 2 partitions) falls behind by 9.0/s"
     assert growing.evidence[-1] == "not counted, their lag is not known: t 1"
+
+
+def test_a_slow_owner_that_has_not_come_to_its_other_partitions_yet_is_not_said_to_commit_nothing() -> None:
+    """As a new group that reads from the beginning: it commits what it reads, at first of one partition only."""
+    names = [f"t-{number}" for number in range(6)]
+    slow = group(member("a", *names))
+    looks = [
+        look(
+            seen(slow, {name: (2 * after if name == "t-0" else None, 0, 1000 + 5 * after) for name in names}),
+            after=after,
+        )
+        for after in (0, 30, 60)
+    ]
+    found = findings(*looks)
+    assert Code.NOTHING_COMMITTED not in found
+    growing = found[Code.LAG_GROWING]
+    assert growing.title == "a part of the group (1 of 6 partitions) falls behind by 3.0/s"
+    assert growing.evidence[-1] == "not counted, their owner reads others first and has never committed them: t 1-5"
+
+
+def test_an_owner_that_keeps_up_elsewhere_is_said_to_commit_nothing() -> None:
+    both = group(member("a", "t-0", "t-1"))
+    looks = [
+        look(seen(both, {"t-0": (after, 0, after), "t-1": (None, 0, 50 + after)}), after=after) for after in (0, 60)
+    ]
+    assert findings(*looks)[Code.NOTHING_COMMITTED].severity is Severity.WARNING
 
 
 def test_deleted_records_do_not_wait_and_are_not_consumed() -> None:
