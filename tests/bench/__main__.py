@@ -1,6 +1,6 @@
 """Every benchmark in turn: python -m tests.bench"""
 
-from tests.bench import admin, groups, pipeline, produce_fetch, proxy, restart, start
+from tests.bench import admin, groups, pipeline, pipeline_small, produce_fetch, proxy, restart, start
 
 if __name__ == "__main__":
     start.main()
@@ -9,4 +9,5 @@ if __name__ == "__main__":
     restart.main()
     admin.main()
     pipeline.main()
+    pipeline_small.main()
     proxy.main()

@@ -28,6 +28,7 @@ def overview_conclusion(facts: ReportFacts) -> Markup:
             *("most often ", named(most.group), f": {say_count(most.rebalances, 'time')}"),
             *_mostly(Counter(most.causes)),
             f", which took it at least {duration(most.lost_ms)}." if most.lost_ms is not None else ".",
+            _paused(most.pause_ms),
         )
     late, still = facts.never_caught_up.total, facts.standing.total
     behind = f" Never caught up: {say_count(late, 'partition')}; stood still: {say_count(still, 'partition')}."
@@ -36,12 +37,9 @@ def overview_conclusion(facts: ReportFacts) -> Markup:
 
 def short_time_remark(facts: ReportFacts) -> str | None:
     """A warning about rates per hour where less than an hour was read."""
-    if facts.first_at is None or facts.last_at is None:
+    if facts.hours is None or facts.hours > 1.0:
         return None
-    span = facts.last_at - facts.first_at
-    if span >= timedelta(hours=1):
-        return None
-    return f"Per hour: reckoned from {duration(span / timedelta(milliseconds=1))}, less than an hour of records."
+    return "Per hour: less than an hour of records was read, which counts as one."
 
 
 def _rebalanced(facts: GroupFacts, span: timedelta) -> Markup:
@@ -55,7 +53,13 @@ def _rebalanced(facts: GroupFacts, span: timedelta) -> Markup:
         f"It rebalanced {say_count(facts.rebalance_count, 'time')}",
         *_mostly(causes),
         f", which took at least {duration(facts.lost_ms)}, {share:.1%} of the time.",
+        _paused(facts.pause_ms),
     )
+
+
+def _paused(pause_ms: int | None) -> str:
+    """A sentence about what rebalances cost besides the time that the log shows of them."""
+    return f" Around them it committed nothing for {duration(pause_ms)} together, at most." if pause_ms else ""
 
 
 def _mostly(causes: Counter[str]) -> tuple[str | Markup, ...]:

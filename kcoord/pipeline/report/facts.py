@@ -83,6 +83,7 @@ def _gather(frames: Frames, ranked: DataFrame, asked: Asked, limits: Limits) -> 
         until=asked.until,
         first_at=first,
         last_at=last,
+        hours=asked.hours,
         piece_seconds=piece,
         scanned=scanned_facts(frames.scanned),
         commit_count=totals.commits or 0,

@@ -59,6 +59,7 @@ def group_facts(
             protocol=each.protocol,
             rebalance_count=each.rebalances,
             lost_ms=each.lost_ms,
+            pause_ms=each.pause_ms,
             commit_count=each.commits,
             marks=tuple(map(_mark, marked[each.group])),
             rebalances=Some(rows=tuple(map(_rebalance, rebalanced[each.group])), total=each.changes),

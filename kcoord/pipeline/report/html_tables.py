@@ -23,7 +23,8 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Child]], *, caption
     """It scrolls by itself where the screen is narrower."""
     heads = [el("th", column.label, class_=_head_class(column), scope="col") for column in columns]
     body = [el("tr", *map(_cell, columns, cells)) for cells in rows]
-    told = el("caption", caption) if caption else None
+    # In a span of its own, which stays in sight while the table is scrolled.
+    told = el("caption", el("span", caption)) if caption else None
     # tabindex: what scrolls must be reached by the keyboard, too.
     return el(
         "div", el("table", told, el("thead", el("tr", *heads)), el("tbody", *body)), class_="scroll", tabindex="0"

@@ -204,6 +204,8 @@ class GroupFacts:
     rebalance_count: int = 0
     """Without the returns of static members that were no rebalance; those are in `rebalances`, too."""
     lost_ms: int = 0
+    pause_ms: int | None = None
+    """How long nothing was committed around the rebalances, together; None if that is not known of any."""
     commit_count: int = 0
     marks: tuple[RebalanceMark, ...] = ()
     rebalances: Some[Rebalance] = field(default_factory=Some)
@@ -227,6 +229,8 @@ class ReportFacts:
     first_at: datetime | None = None
     last_at: datetime | None = None
     """The first and the last that there is."""
+    hours: float | None = None
+    """What rates per hour are reckoned with; 1.0 also stands for less than an hour, None is not known."""
     piece_seconds: float = 1.0
     """How long the pieces are that the time is cut into."""
     scanned: Scanned = field(default_factory=Scanned)

@@ -25,6 +25,7 @@ def ranked_groups(
         f.count_if(is_rebalance).alias("rebalances"),
         f.count("*").alias("changes"),
         f.sum("duration_ms").alias("lost_ms"),
+        f.sum("pause_ms").alias("pause_ms"),
     )
     behind = timeline.groupBy("group").agg(f.max("highest_lag").alias("peak_lag"))
     is_told = f.col("commits").isNotNull() | f.col("kind").isNotNull() | (f.col("peak_lag") > 0)
@@ -42,6 +43,7 @@ def ranked_groups(
             "protocol_type",
             "protocol",
             *(f.coalesce(name, f.lit(0)).alias(name) for name in counts),
+            "pause_ms",
         )
     )
 

@@ -8,7 +8,7 @@ from kcoord.pipeline.report.page import render
 from kcoord.pipeline.report.style import STYLE
 
 from .pages import Element, parse
-from .sample_facts import END, START, sample_facts
+from .sample_facts import START, sample_facts
 
 
 def sections(facts: ReportFacts) -> list[Element]:
@@ -22,7 +22,8 @@ def test_each_page_begins_with_what_happened_why_and_what_it_cost() -> None:
     said = payments.find("p", "conclusion").text
     count = sample_facts().groups.rows[0].rebalance_count
     assert f"It rebalanced {count} times, mostly by the cause " in said
-    assert "of the time. It was at most " in said
+    assert "of the time. " in said
+    assert " It was at most " in said
 
 
 def test_a_group_without_rebalances_is_concluded_from_nothing_else() -> None:
@@ -39,9 +40,36 @@ def test_columns_are_explained_where_they_are() -> None:
 
 
 def test_a_rate_per_hour_of_less_than_an_hour_is_flagged() -> None:
-    short = replace(sample_facts(), last_at=START + timedelta(minutes=20))
-    assert "Per hour: reckoned from 20m, less than an hour" in sections(short)[0].text
-    assert "less than an hour" not in sections(replace(short, last_at=END))[0].text
+    short = replace(sample_facts(), hours=1.0)
+    remark = "Per hour: less than an hour of records was read, which counts as one."
+    assert remark in sections(short)[0].text
+    # The hours are those of all that was read, of which a group may have had but a part.
+    part = replace(short, hours=6.0, last_at=START + timedelta(minutes=20))
+    assert "less than an hour" not in sections(part)[0].text
+
+
+def test_the_pauses_around_rebalances_are_part_of_what_they_cost() -> None:
+    facts = sample_facts()
+    first, *others = facts.groups.rows
+    restless = replace(facts.restless.rows[0], pause_ms=2_380_000)
+    paused = replace(
+        facts,
+        groups=replace(facts.groups, rows=(replace(first, pause_ms=2_380_000), *others)),
+        restless=replace(facts.restless, rows=(restless, *facts.restless.rows[1:])),
+    )
+    overview, payments, *_ = sections(paused)
+    pause = "Around them it committed nothing for 39m 40s together, at most."
+    assert pause in overview.find("p", "conclusion").text
+    assert pause in payments.find("p", "conclusion").text
+    unpaused = replace(paused, groups=Some(rows=(replace(first, pause_ms=None),), total=1))
+    assert "committed nothing" not in sections(unpaused)[1].find("p", "conclusion").text
+
+
+def test_what_explains_a_table_is_read_without_scrolling_it() -> None:
+    for caption in sections(sample_facts())[0].find_all("caption"):
+        assert caption.find("span").text == caption.text
+    stays = STYLE.partition("caption span{")[2].partition("}")[0]
+    assert {"position:sticky", "left:0", "max-width:calc(100vw - 2rem)"} <= {*stays.split(";")}
 
 
 def test_short_ownerships_are_hatched_and_a_complete_lane_is_not() -> None:
