@@ -54,7 +54,8 @@ and through the proxy, where most of it is passed on as it is:
                routes that are made once and remember what is asked again and again (routes); what stands is not
                decided (standing, on a standing_connection); the coordinators at work (group_runtime, on a
                group_journal, that group_reading reads), compaction in the background (compactor), what is counted
-               (measured, census, metrics_source), the clock, memory that is kept and given back, process (main)
+               (measured, census, metrics_source), lines of the log that clients could cause without end (quiet_log),
+               the clock, memory that is kept and given back, process (main)
     assignors/ who gets which partitions, as consumers plan it: range, and the sticky one. Pure
     admin/     groups and offsets of live clusters: what is told of them (model; offsets in columns: commits) and can be
                asked (live), over our own connections (wire/) or through librdkafka (librdkafka/), and again if it was

@@ -7,7 +7,7 @@ from kcoord.broker.describing import CoordinatorLine, FindCoordinator, FindCoord
 from kcoord.broker.describing import find_coordinator as decide
 from kcoord.errors import ErrorCode
 
-__all__ = ["decide", "to_request", "to_response"]
+__all__ = ["decide", "to_request", "to_response", "transactional_ids"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,11 @@ def to_request(entity: Any) -> FindCoordinator:
 
 def to_response(reply: FindCoordinatorReply, version: int) -> object:
     return reply if version >= 4 else _single(reply.coordinators[0], reply.throttle_time)
+
+
+def transactional_ids(request: FindCoordinator) -> tuple[str, ...]:
+    """Those whose coordinator a transactional producer asks for."""
+    return request.keys if request.key_type == KeyType.TRANSACTION else ()
 
 
 def _single(line: CoordinatorLine, throttle_time: float) -> _Single:

@@ -5,7 +5,7 @@ from typing import Any
 from kcoord.broker.producing import InitProducerId
 from kcoord.broker.producing import init_producer_id as decide
 
-__all__ = ["decide", "to_request"]
+__all__ = ["decide", "to_request", "transactional_ids"]
 
 
 def to_request(entity: Any) -> InitProducerId:
@@ -14,3 +14,8 @@ def to_request(entity: Any) -> InitProducerId:
         producer_id=getattr(entity, "producer_id", -1),
         producer_epoch=getattr(entity, "producer_epoch", -1),
     )
+
+
+def transactional_ids(request: InitProducerId) -> tuple[str, ...]:
+    """Those that a transactional producer asks for."""
+    return (request.transactional_id,) if request.transactional_id else ()

@@ -51,8 +51,10 @@ PRODUCE: Final = 0
 FETCH: Final = 1
 LIST_OFFSETS: Final = 2
 OFFSET_COMMIT: Final = 8
+FIND_COORDINATOR: Final = 10
 HEARTBEAT: Final = 12
 API_VERSIONS: Final = 18
+INIT_PRODUCER_ID: Final = 22
 
 _APIS: Final = (
     # Kafka 4 serves Produce from 3 on and says 0: librdkafka takes a higher minimum for a broker too new (KAFKA-18659).
@@ -62,7 +64,7 @@ _APIS: Final = (
     _api(3, "Metadata", 0, 13, "metadata"),
     _group_api(OFFSET_COMMIT, "OffsetCommit", 2, 10, "offset_commit"),
     _group_api(9, "OffsetFetch", 1, 10, "offset_fetch"),
-    _api(10, "FindCoordinator", 0, 6, "find_coordinator"),
+    _api(FIND_COORDINATOR, "FindCoordinator", 0, 6, "find_coordinator"),
     _group_api(11, "JoinGroup", 0, 9, "join_group"),
     _group_api(HEARTBEAT, "Heartbeat", 0, 4, "heartbeat"),
     _group_api(13, "LeaveGroup", 0, 5, "leave_group"),
@@ -74,7 +76,7 @@ _APIS: Final = (
     _api(19, "CreateTopics", 2, 7, "create_topics"),
     _api(20, "DeleteTopics", 1, 6, "delete_topics"),
     _api(21, "DeleteRecords", 0, 2, "delete_records"),
-    _api(22, "InitProducerId", 0, 5, "init_producer_id"),
+    _api(INIT_PRODUCER_ID, "InitProducerId", 0, 5, "init_producer_id"),
     _api(23, "OffsetForLeaderEpoch", 2, 4, "offset_for_leader_epoch"),
     _api(32, "DescribeConfigs", 1, 4, "describe_configs"),
     _api(36, "SaslAuthenticate", 0, 2, "sasl_authenticate"),

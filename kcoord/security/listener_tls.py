@@ -95,7 +95,8 @@ def last_words(error: BaseException) -> bytes:
 
 
 _EXPIRED: Final = 10  # OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED
-_NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER")
+_HTTP: Final = ("HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
+_NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER")
 
 
 def _certificate_refusal(error: ssl.SSLCertVerificationError) -> Refused:
@@ -106,6 +107,8 @@ def _certificate_refusal(error: ssl.SSLCertVerificationError) -> Refused:
 def _tls_refusal(reason: str) -> Refused:
     if "PEER_DID_NOT_RETURN_A_CERTIFICATE" in reason:
         return Refused(Refusal.NO_CERTIFICATE, "no client certificate, where one is required")
+    if any(part in reason for part in _HTTP):
+        return Refused(Refusal.NOT_TLS, "an HTTP request, where TLS and Kafka's protocol are required")
     if any(part in reason for part in _NOT_TLS):
         return Refused(Refusal.NOT_TLS, "no TLS, where it is required")
     if "ALERT" in reason:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import socket
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -18,6 +17,7 @@ from typing import Any, Final
 from kcoord.security.refusals import Refusal
 from kcoord.server.connection_limits import ConnectionLimits
 from kcoord.server.log_text import node_word
+from kcoord.server.quiet_log import QuietLog
 
 Arrive = Callable[[socket.socket, Any], Awaitable[object]]
 """Makes a connection of a socket and the address that it comes from."""
@@ -40,8 +40,7 @@ class Accepting:
         self._log = log
         self._listening: dict[socket.socket, tuple[int | None, Arrive]] = {}
         self._arriving: set[asyncio.Task[None]] = set()
-        self._said: dict[str, float] = {}  # when, by why
-        self._unsaid: Counter[str] = Counter()
+        self._quiet_log = QuietLog(log, seconds=_QUIET_SECONDS)
 
     def listen(self, listening: socket.socket, node_id: int | None, arrive: Arrive, *, backlog: int) -> None:
         """Let clients come to this socket, which is bound. They mean this node."""
@@ -83,15 +82,15 @@ class Accepting:
 
     def _rest(self, listening: socket.socket, error: OSError) -> None:
         loop = asyncio.get_running_loop()
-        self._say(logging.ERROR, "not accepted why=%r", error.strerror or str(error))
+        self._quiet_log.say(logging.ERROR, error.errno, "not accepted why=%r", error.strerror or str(error))
         loop.remove_reader(listening)
         loop.call_later(_PAUSE, self._watch, listening)
 
     def _let_arrive(self, connection: socket.socket, peername: Any, node_id: int | None, arrive: Arrive) -> None:
         if reason := self._limits.refusal(str(peername[0])):
             self._refused[Refusal.LIMIT] += 1
-            peer = f"{peername[0]}:{peername[1]}"
-            self._say(logging.WARNING, "refused peer=%s node=%s why=%r", peer, node_word(node_id), reason)
+            where = (f"{peername[0]}:{peername[1]}", node_word(node_id))
+            self._quiet_log.say(logging.WARNING, reason, "refused peer=%s node=%s why=%r", *where, reason)
             connection.close()
             return
         task = asyncio.get_running_loop().create_task(self._arrive(connection, peername, arrive))
@@ -113,13 +112,3 @@ class Accepting:
         except Exception:
             connection.close()
             self._log.exception("bug peer=%s: it could not be connected", peername)
-
-    def _say(self, level: int, form: str, *values: object) -> None:
-        """Log a line, but not the same reason again and again: the next one tells how many were left out."""
-        why, now = str(values[-1]), time.monotonic()
-        if why in self._said and now < self._said[why] + _QUIET_SECONDS:
-            self._unsaid[why] += 1
-            return
-        unsaid = self._unsaid.pop(why, 0)
-        self._said[why] = now
-        self._log.log(level, f"{form}%s", *values, f" unsaid={unsaid}" if unsaid else "")

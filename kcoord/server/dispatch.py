@@ -6,16 +6,19 @@ Nothing here waits: an answer is there at once, or the request is parked under i
 What may take long is decided in slices (broker/slices.py): the first is done here, and where there are more it parks.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kcoord.api.caller import Caller
-from kcoord.api.table import API_VERSIONS, FETCH, LIST_OFFSETS, PRODUCE, SERVED
+from kcoord.api.table import API_VERSIONS, FETCH, FIND_COORDINATOR, INIT_PRODUCER_ID, LIST_OFFSETS, PRODUCE, SERVED
 from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
+from kcoord.server.log_text import plain
+from kcoord.server.quiet_log import QuietLog
 from kcoord.server.routes import CORRELATION, START, Asker, Repeated, Route, route
 from kcoord.server.standing import CommitFrame, HeartbeatFrame, PhaseFrame, add
 from kcoord.tickets import WAITS, Ticket
@@ -28,7 +31,10 @@ if TYPE_CHECKING:
     from kcoord.server.group_runtime import GroupRuntime
 
 
+log = logging.getLogger("kcoord.server")
+
 _SLICED: Final = frozenset({PRODUCE, LIST_OFFSETS})
+_QUIET_SECONDS: Final = 60.0
 
 
 class Unserved(ValueError):
@@ -84,6 +90,7 @@ class Dispatch:
         self._fresh_session_id = fresh_session_id
         self._make_groups = groups
         self._routes: dict[bytes, Route] = {}  # by the first bytes of a frame
+        self._quiet_log = QuietLog(log, seconds=_QUIET_SECONDS)
 
     def decide(self, frame: bytes, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
         """What becomes of a request. Raises BadBody or Unserved."""
@@ -167,7 +174,22 @@ class Dispatch:
             return self._fetch(header, request, asked, asker, ticket)
         if header.api_key == API_VERSIONS:
             return _answer(header, _module(API_VERSIONS).announce(request))
+        if header.api_key in (FIND_COORDINATOR, INIT_PRODUCER_ID):
+            self._warn_of_transactions(header, request, asker)
         return _answer(header, self._reply(header.api_key, request, asked, asker))
+
+    def _warn_of_transactions(self, header: RequestHeader, request: Any, asker: Asker) -> None:
+        """Say in the log that transactions are not served: what a client makes of its refusal may tell little."""
+        for transactional_id in _module(header.api_key).transactional_ids(request):
+            self._quiet_log.say(
+                logging.WARNING,
+                (asker.host, transactional_id),
+                "refused transaction peer=%s client=%s transactional_id=%s why=%r",
+                asker.host.removeprefix("/"),
+                plain(header.client_id or ""),
+                plain(transactional_id),
+                "transactions are not served: use a producer without transactional.id",
+            )
 
     def _reply(self, api_key: int, request: Any, asked: Asked, asker: Asker) -> Any:
         return _module(api_key).decide(self._cluster, request, asked)

@@ -21,6 +21,10 @@ _OF_A_SERVER: Final = (
     "kcoord.broker.fetch_sessions",
     "kcoord.broker.offsets_topic",
     "kcoord.broker.topics",
+    "kcoord.security.login",
+    "kcoord.server.authorizing_groups",
+    "kcoord.server.authorizing_records",
+    "kcoord.server.authorizing_topics",
     "kcoord.server.compactor",
     "kcoord.server.lane",
 )

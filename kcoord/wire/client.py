@@ -201,6 +201,7 @@ class Client:
         if isinstance(error, CannotConnect):
             raise error
         if isinstance(error, TimeoutError):
+            self._explain_silence()
             raise NoAnswer(f"{self.where} did not answer within {self._timeout:g} s") from None
         if isinstance(error, ConnectionError):
             self._closed()
@@ -230,6 +231,16 @@ class Client:
         self.close()
         if advice := listener_advice(*self._place, self._security):
             raise CannotConnect(f"{self.where} closed the connection: {advice}") from None
+
+    def _explain_silence(self) -> None:
+        """Raise CannotConnect if it is an HTTP server: some wait for the end of a line that never comes."""
+        if self._is_accepted or self._security is None:
+            return
+        from kcoord.wire.listener_probe import speaks_http
+
+        self.close()  # first: it may serve one after the other
+        if speaks_http(*self._place, self._security):
+            raise CannotConnect(f"{self.where} speaks HTTP, not Kafka's protocol: is it another port?") from None
 
     def __enter__(self) -> Self:
         return self

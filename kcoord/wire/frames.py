@@ -10,6 +10,11 @@ _LARGE: Final = 1 << 15
 _TLS_HANDSHAKE: Final = 0x1603
 _TLS_ALERT: Final = 0x1503
 """How records of TLS begin, be it 1.0 or 1.3: what they are, and 3 (RFC 8446, 5.1)."""
+_HTTP_METHODS: Final = frozenset(
+    {b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"CONN", b"OPTI", b"TRAC", b"PATC", b"PRI "}
+)
+"""How requests of HTTP begin; PRI is the preface of HTTP/2."""
+_HTTP_RESPONSE: Final = b"HTTP"
 
 
 class BadFrame(ValueError):
@@ -101,6 +106,11 @@ def about_length(length: int, least: int, most: int) -> str:
         return "it speaks TLS, and this port does not"
     if length >> 16 == _TLS_ALERT:  # a server's, to one who does not begin so
         return "it speaks TLS"
+    start = LENGTH_PREFIX.pack(length)
+    if start in _HTTP_METHODS:
+        return "it sends an HTTP request, and this port speaks Kafka's protocol"
+    if start == _HTTP_RESPONSE:
+        return "it speaks HTTP"
     return f"a frame length of {length}, where {least} to {most} is allowed"
 
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ssl import SSLSocket
 
 _TIMEOUT: Final = 6.0  # for all of it: who sends a byte now and then is not waited for
+_HTTP_TIMEOUT: Final = 2.0
+_HTTP_REQUEST: Final = b"HEAD / HTTP/1.0\r\n\r\n"
+_HTTP_ANSWER: Final = b"HTTP/"
 _MOST_BYTES: Final = 1 << 16
 _NO_MECHANISM: Final = "kcoord-asks-which"
 _WHOEVER_IT_IS: Final = Tls(checks_certificate=False)
@@ -39,6 +42,18 @@ def listener_advice(host: str, port: int, tried: Security) -> str | None:
     elif tried.sasl and not mechanisms:
         differences.append("it wants no login")
     return f"{' and '.join(differences)}: use security.protocol={wanted}"
+
+
+def speaks_http(host: str, port: int, tried: Security) -> bool:
+    """Tells whether a port that does not answer Kafka's requests answers one of HTTP."""
+    deadline = time.monotonic() + _HTTP_TIMEOUT
+    try:
+        with _opened(host, port, deadline, speaks_tls=tried.tls is not None) as connection:
+            connection.settimeout(_left(deadline))
+            connection.sendall(_HTTP_REQUEST)
+            return connection.recv(_MOST_BYTES).startswith(_HTTP_ANSWER)
+    except OSError:
+        return False
 
 
 def _speaks_tls(host: str, port: int, deadline: float) -> bool:

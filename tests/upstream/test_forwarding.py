@@ -285,7 +285,7 @@ def test_a_produce_that_was_seen_and_passed_is_awaited_only_if_it_is_answered() 
     [
         (b"\xff\xff\xff\xff" + bytes(20), "a frame length of -1"),
         (b"\x00\x00\x00\x03" + bytes(20), "a frame length of 3"),
-        (b"GET / HTTP/1.1\r\n\r\n", "a frame length of 1195725856"),
+        (b"GET / HTTP/1.1\r\n\r\n", "it sends an HTTP request, and this port speaks Kafka's protocol"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(20), "it speaks TLS, and this port does not"),
         (b"\x00\x00\x00\x20" + b"\x00\x01\x00\x63" + bytes(28), "version 99 of API key 1 is not passed on"),
         (b"\x00\x00\x00\x20" + b"\x00\x11\x00\x00" + bytes(28), "version 0 of API key 17 is not passed on"),

@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -134,6 +135,33 @@ def test_a_server_that_hangs_up_on_everyone_gets_no_advice() -> None:
         with client, pytest.raises(Disconnected) as caught:
             client.ask(3, 12, topics=None)
     assert str(caught.value) == f"127.0.0.1:{port} closed the connection without an answer; is it a Kafka broker?"
+
+
+def test_an_http_server_that_waits_for_the_end_of_a_line_is_named() -> None:
+    with (
+        HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server,
+        Client("127.0.0.1", server.server_port, security=Security(), timeout=0.5) as client,
+    ):
+        serving = threading.Thread(target=_serve_two, args=(server,))
+        serving.start()
+        with pytest.raises(CannotConnect, match="speaks HTTP, not Kafka's protocol"):
+            client.ask(18, 0)
+        serving.join()
+
+
+def _serve_two(server: HTTPServer) -> None:
+    """Serve the one who sends no line until it hangs up, and only then the one who asks as HTTP has it."""
+    for _ in range(2):
+        server.handle_request()
+
+
+def test_an_http_server_that_answers_is_named() -> None:
+    with listening() as (server, port), Client("127.0.0.1", port, security=Security(), timeout=60) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            accepted.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            with pytest.raises(BadFrame, match="it speaks HTTP"):
+                client.ask(18, 0)
 
 
 def test_a_server_of_another_kind_is_told_when_it_answers_a_login() -> None:
