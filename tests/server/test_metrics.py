@@ -168,6 +168,18 @@ def errors(scrape: Scrape, api: str) -> dict[str, float]:
 # Groups.
 
 
+def test_what_groups_hold_is_told_beside_their_limits(count: Count) -> None:
+    counted = count()
+    limits = counted.scrape().by("kcoord_group_limit", "of")
+    assert limits == {"groups": 100_000, "members": 200_000, "bytes": 512 * 1024 * 1024}
+    assert counted.scrape()("kcoord_group_held_bytes") == 0
+    member = stable(counted)
+    joined = counted.scrape()("kcoord_group_held_bytes")
+    assert joined > 0
+    member.commit(0)
+    assert counted.scrape()("kcoord_group_held_bytes") > joined
+
+
 def test_members_groups_and_rebalances_are_what_happened(count: Count) -> None:
     counted = count()
     first = stable(counted)
