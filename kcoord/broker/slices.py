@@ -7,8 +7,8 @@ decides such a request is a generator, still synchronous and pure, that gives wa
     yields a Decompression  before much memory is needed: whoever drives it has it run, somewhere else if it can, and
                             sends the plain bytes, or throws the BadBatch that it raised
 
-and returns the reply. A request that costs less than a slice, as almost all do, ends without having yielded once. Who
-cannot be kept waiting drives it by `at_once`. What was looked up before a yield may have changed behind it.
+and returns the reply. A request that costs less than a slice, as almost all do, ends without having yielded once. What
+was looked up before a yield may have changed behind it.
 """
 
 from collections.abc import Generator
@@ -77,19 +77,3 @@ def decompress(batch: Batch, *, limit: int) -> Slices[bytes]:
     plain = yield Decompression(batch, limit)
     assert plain is not None
     return plain
-
-
-def at_once(slices: Slices[T]) -> T:
-    """The reply, with all the work done now."""
-    try:
-        asked = next(slices)
-        while True:
-            try:
-                plain = asked.run() if asked is not None else None
-            except BadBatch as bad:
-                asked = slices.throw(bad)
-            else:
-                asked = slices.send(plain)
-    except StopIteration as end:
-        reply: T = end.value
-        return reply

@@ -4,7 +4,7 @@ requests, replies      what is asked and answered, free of versions
 effects, records       what must happen; the durable facts among it
 instant, deadlines     what time it is, and who wants to be woken when
 state, member, kept_offsets, group      the one place of mutable state
-held                   how many bytes members hold, and who may hold more
+held                   how much of what is limited is held, by whom, and who may hold more
 protocols, fencing, verdicts            rules that several requests share
 rebalancing            the join phase: how it begins, who ends it
 joining, syncing, sessions, leaving     JoinGroup, SyncGroup, Heartbeat and expiry, LeaveGroup

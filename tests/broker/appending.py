@@ -1,10 +1,30 @@
 """What a broker does in slices, done at once."""
 
+from typing import TypeVar
+
 from kcoord.broker.admission import Admitted, Allowance, LogSettings, Refused
 from kcoord.broker.admission import admit as admit_in_slices
 from kcoord.broker.partition_log import Appended, PartitionLog, TimestampOffset
-from kcoord.broker.slices import Effort, at_once
-from kcoord.wire.batches import Batch
+from kcoord.broker.slices import Effort, Slices
+from kcoord.wire.batches import BadBatch, Batch
+
+T = TypeVar("T")
+
+
+def at_once(slices: Slices[T]) -> T:
+    """The reply, with all the work done now."""
+    try:
+        asked = next(slices)
+        while True:
+            try:
+                plain = asked.run() if asked is not None else None
+            except BadBatch as bad:
+                asked = slices.throw(bad)
+            else:
+                asked = slices.send(plain)
+    except StopIteration as end:
+        reply: T = end.value
+        return reply
 
 
 def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance) -> int | Refused:

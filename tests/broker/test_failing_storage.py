@@ -12,12 +12,12 @@ from kcoord.broker.fetching import PartitionLine as FetchedLine
 from kcoord.broker.offsets import ListOffsets, OffsetAsked, OffsetLine, Special, TopicOffsetsAsked, list_offsets
 from kcoord.broker.producing import PartitionLine as ProducedLine
 from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic, produce
-from kcoord.broker.slices import at_once
 from kcoord.broker.store import MemoryStore, PassingStorage
 from kcoord.errors import ErrorCode
 from kcoord.settings import Settings
 from kcoord.wire.batches import produced_batch
 from kcoord.wire.records import ProducerStamp, Record, write_batch
+from tests.broker.appending import at_once
 
 now_ms = 1_800_000_000_000
 node = Node(node_id=NodeId(1), host="127.0.0.1", port=9092)

@@ -1,21 +1,25 @@
 """What a request may cost is done in slices, and is paid for even if its batches are refused."""
 
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcoord.broker.admission import MOST_RECORD_ERRORS, Admitted, Allowance, LogSettings, Refused, admit
+from kcoord.broker.cluster import Asked, Cluster, Node, NodeId
 from kcoord.broker.partition_log import PartitionLog, TimestampOffset
+from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic, produce
 from kcoord.broker.segment import MANY_RECORDS
-from kcoord.broker.slices import SLICE, SMALL_BYTES, Decompression, Effort, Slices, at_once
+from kcoord.broker.slices import SLICE, SMALL_BYTES, Decompression, Effort, Slices
 from kcoord.errors import ErrorCode
+from kcoord.settings import Settings
 from kcoord.wire.batches import Batch, assemble, produced_batch, read_header
 from kcoord.wire.compression import Codec, compress
 from kcoord.wire.records import Record, write_batch
 from kcoord.wire.varint import uvarint
-from tests.broker.appending import append_at_once
+from tests.broker.appending import append_at_once, at_once
 
 NOW = 1_700_000_000_000
 EMPTY_HEADER = b"\x00\x01"
@@ -164,3 +168,21 @@ def test_a_look_up_under_way_ends_when_its_segment_is_deleted() -> None:
     log.delete_records(log.end_offset, NOW)
     with pytest.raises(OSError, match="deleted"):
         at_once(look_up)
+
+
+# What changes while others have their turn.
+
+
+def test_a_topic_that_is_deleted_while_a_batch_for_it_is_looked_at_takes_nothing() -> None:
+    node = Node(node_id=NodeId(1), host="h", port=1)
+    cluster = Cluster(cluster_id="c", nodes=[node], settings=Settings(), fresh_id=lambda: UUID(int=7))
+    topic = cluster.create_topic("t", [[node.node_id]], {}, NOW)
+    content = ProducedPartition(index=0, records=bytes(timed(*[0] * 5000).data))
+    sent = ProducedTopic(name="t", topic_id=None, partitions=(content,))
+    request = Produce(acks=-1, has_transactional_id=False, allows_zstd=True, topics=(sent,))
+    work = produce(cluster, request, Asked(node=node, now_ms=NOW))
+    next(work)
+    cluster.delete_topic(topic)
+    (line,) = at_once(work).responses[0].partition_responses
+    assert line.error_code is ErrorCode.unknown_topic_or_partition
+    assert cluster.held_bytes == 0
