@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from aiohttp import web
-from prometheus_client.exposition import choose_encoder
 
 from kcoord.metrics.collecting import Source, registry_of
 from kcoord.metrics.http_connection import REQUEST_TIMEOUT, BoundedConnections
 from kcoord.metrics.listening import shown, where
+from kcoord.metrics.pages import Pages
 
 log = logging.getLogger("kcoord.metrics")
 
@@ -37,7 +37,7 @@ class MetricsServer:
         self.listening = listening
         self._request_timeout = request_timeout
         self._source = source
-        self._registry = registry_of(source, role=role)
+        self._pages = Pages(registry_of(source, role=role))
 
     async def __aenter__(self) -> Self:
         app = web.Application()
@@ -60,22 +60,11 @@ class MetricsServer:
         self._runner.server.pre_shutdown()
         await self._runner.server.shutdown(_STOP_TIMEOUT)
         await self._runner.cleanup()
+        self._pages.close()
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        body, content_type = self._page(request.headers.get("Accept", ""))
+        body, content_type = await self._pages.page(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
-
-    def _page(self, accept: str) -> tuple[bytes, str]:
-        """The metrics in the format that the client accepts; plain text if what it accepts cannot be understood."""
-        try:
-            encode, content_type = choose_encoder(accept)
-            body = encode(self._registry)
-        except (TypeError, ValueError):  # versions that prometheus_client cannot compare, such as 1.x or a
-            encode, content_type = choose_encoder("")
-            body = encode(self._registry)
-        if content_type.isascii() and content_type.isprintable():  # it repeats what the client wrote
-            return body, content_type
-        return self._page("")
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.Response(text="alive\n")

@@ -1,20 +1,36 @@
-"""Connections of the metrics server: how many there may be, and how long each may take for a request.
+"""Connections of the metrics server: how many there may be, and how large and how long each request may be.
 
 | bound             | what happens beyond it                                                                        |
 |-------------------|-----------------------------------------------------------------------------------------------|
 | MOST_CONNECTIONS  | the oldest connection is closed: a new one may be Prometheus, an old one is idle or incomplete |
 | REQUEST_TIMEOUT   | a request that is incomplete, or whose answer is not read by then, ends with its connection     |
 | KEEPALIVE_TIMEOUT | a connection without a request is closed                                                        |
+| MOST_HEAD_BYTES   | a request line with its headers gets 431; further requests before the answer end the connection |
+
+No request here has a body: one that announces it gets 413. Requests are handed to aiohttp whole and one at a time, so
+that it never holds more than one of a connection, and parses nothing that is too large.
 """
 
 import asyncio
+import logging
+import re
+from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+log = logging.getLogger("kcoord.metrics")
 
 MOST_CONNECTIONS: Final = 100
 REQUEST_TIMEOUT: Final = 10.0  # seconds, as Prometheus's default scrape_timeout
 KEEPALIVE_TIMEOUT: Final = 75.0  # longer than Prometheus's default scrape_interval of 60 seconds
+MOST_HEAD_BYTES: Final = 16 * 1024
+
+_END_OF_HEAD: Final = b"\r\n\r\n"
+_ANNOUNCES_BODY: Final = re.compile(
+    rb"\r\n(?:content-length[ \t]*:(?![ \t]*0*[ \t]*\r)|transfer-encoding[ \t]*:)", re.I
+)
 
 
 class BoundedConnections:
@@ -50,7 +66,7 @@ class BoundedConnections:
 class _Connection(web.RequestHandler):
     """Speaks HTTP as aiohttp does, with a deadline from a request's first byte to the last one of its answer."""
 
-    __slots__ = ("_connections", "_deadline", "_request_timeout")
+    __slots__ = ("_connections", "_deadline", "_is_answering", "_received", "_request_timeout")
 
     def __init__(self, connections: BoundedConnections, server: web.Server, request_timeout: float) -> None:
         super().__init__(
@@ -62,6 +78,8 @@ class _Connection(web.RequestHandler):
         self._connections = connections
         self._request_timeout = request_timeout
         self._deadline: asyncio.TimerHandle | None = None
+        self._received = b""  # what is not handed to aiohttp yet
+        self._is_answering = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -70,15 +88,64 @@ class _Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         self._start_deadline()
-        super().data_received(data)
+        self._received += data
+        self._hand_on()
 
     async def finish_response(self, *args: Any) -> Any:
         finished = await super().finish_response(*args)
         self._stop_deadline()
+        self._is_answering = False
+        if self._received:
+            self._start_deadline()
+            asyncio.get_running_loop().call_soon(self._hand_on)  # others have their turn first
         return finished
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """What is not HTTP is the client's fault, and no error of ours to be logged with a traceback."""
+        if not isinstance(exc, HttpProcessingError):
+            return super().handle_error(request, status, exc, message)
+        log.debug("bad request from=%s why=%r", request.remote, message)
+        response = web.Response(status=status, text="bad request\n")
+        response.force_close()
+        return response
+
+    def _hand_on(self) -> None:
+        """Give aiohttp the next request, once all of its head is there and the one before is answered.
+
+        Whoever sends so many requests in a row that they have no room is no scraper, and is hung up on.
+        """
+        if self.transport is None or self.transport.is_closing():
+            return
+        head, end, rest = self._received.partition(_END_OF_HEAD)
+        waiting = self._received if self._is_answering else rest
+        if len(waiting) > MOST_HEAD_BYTES:
+            self.abort()
+        elif self._is_answering:
+            return
+        elif len(head) > MOST_HEAD_BYTES:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        elif _ANNOUNCES_BODY.search(head + end):
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        elif end:
+            self._received, self._is_answering = rest, True
+            super().data_received(head + end)
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        assert self.transport is not None, "who has sent something is connected"
+        line = f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+        self.transport.write(f"{line}Content-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        self._received = b""
+        self.force_close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_deadline()
+        self._received = b""  # the connection itself may wait for the garbage collector
         self._connections.closed(self)
         super().connection_lost(exc)
 

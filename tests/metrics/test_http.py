@@ -172,9 +172,67 @@ def test_half_requests_beyond_the_bound_close_the_oldest_and_others_are_answered
         assert all(_is_closed(half) for half in halves[:20])
 
 
+GET = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (GET + b"X: " + b"a" * 9000 + b"\r\n\r\n", b"400"),
+        (GET + b"X: " + b"a" * 20_000 + b"\r\n\r\n", b"431"),
+        (GET + b"X: " + b"a" * 20_000, b"431"),
+        (GET + b"".join(b"h%d: x\r\n" % number for number in range(1000)) + b"\r\n", b"400"),
+        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/9.9\r\n\r\n", b"400"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"400"),
+        (b"POST /metrics HTTP/1.1\r\nHost: here\r\nContent-Length: 100000000000\r\n\r\n", b"413"),
+        (GET + b"content-length : 5\r\n\r\nhello", b"413"),
+        (GET + b"Transfer-Encoding: chunked\r\n\r\nffffffff\r\n", b"413"),
+        (b"PUT /metrics HTTP/1.1\r\nHost: here\r\n\r\n", b"405"),
+    ],
+)
+def test_a_bad_request_is_refused_without_a_traceback(
+    url: str, request_bytes: bytes, status: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with _connect(url) as connection:
+        connection.sendall(request_bytes)
+        assert connection.recv(4096).split(b" ")[1] == status
+    assert not caplog.records
+    assert ask(f"{url}/healthz").status == 200
+
+
+def test_requests_in_a_row_are_answered_one_after_the_other(url: str) -> None:
+    with _connect(url) as connection:
+        connection.sendall(4 * (GET + b"\r\n") + GET + b"Connection: close\r\n\r\n")
+        answers = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert answers.count(b"HTTP/1.1 200 OK") == answers.count(b"alive\n") == 5
+
+
+@pytest.mark.parametrize("more", [100_000 * (GET + b"\r\n"), 10_000_000 * b"a"])
+def test_more_in_a_row_than_a_client_may_have_open_ends_its_connection(url: str, more: bytes) -> None:
+    with _connect(url) as connection:
+        with suppress(OSError):
+            connection.sendall(GET + b"\r\n" + more)
+        assert _is_ended(connection)
+    assert ask(f"{url}/healthz").status == 200
+
+
+def test_half_a_request_behind_a_whole_one_is_ended() -> None:
+    with telling(Some(), request_timeout=0.5) as url, _connect(url) as connection:
+        connection.sendall(GET + b"\r\n" + GET)
+        assert _is_ended(connection)
+
+
+def _is_ended(connection: socket.socket) -> bool:
+    """Reads until the connection is closed; a time-out is an error of the test."""
+    while not _is_closed(connection):
+        pass
+    return True
+
+
 def _is_closed(connection: socket.socket) -> bool:
     try:
-        return connection.recv(1) == b""
+        return connection.recv(65536) == b""
     except ConnectionResetError:
         return True
 
