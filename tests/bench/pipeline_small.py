@@ -45,7 +45,7 @@ def main(*others: str) -> None:
                 own.mkdir(exist_ok=True)
                 filled = [each.format(logs=f"{folder}/logs", own=own) for each in arguments]
                 took[command][label] = run([python, "-m", "kcoord.commands", "pipeline", *filled], folder=own)
-                print(f"{command}, {label}: {took[command][label].wall:.1f} s", file=sys.stderr, flush=True)
+                print(f"{command}, {label}: {took[command][label]}", file=sys.stderr, flush=True)
     print(table(rows_of(took, [*pythons])), "\n")
 
 

@@ -211,6 +211,7 @@ def test_the_most_restless_groups_come_first_and_then_those_with_the_largest_lag
     assert facts.groups.left_out == 1
     assert facts.rebalance_count == 999 + 4 + 3
     assert [each.lost_ms for each in facts.groups.rows[:4]] == [999 * 2000, 4000, 8000, 0]
+    assert [each.pause_ms for each in facts.groups.rows[:4]] == [None, None, 50, None]
 
 
 def test_a_static_member_that_came_back_is_told_and_is_no_rebalance(pages: Mapping[str, GroupFacts]) -> None:
