@@ -111,7 +111,7 @@ class Progress:
             if seen.committed is not None and seen.lag is not None:
                 judgement = judged[seen.tp] = known.get(seen.tp) or _Judgement()
                 due = self._ends.due(seen.tp, at - _GRACE)
-                judgement.see(at, seen.committed.offset, seen.lag, due)
+                judgement.see(at, seen.committed.offset, seen.lag, due, is_owned=seen.owner is not None)
             elif seen.tp in known:
                 judged[seen.tp] = known[seen.tp]
         return judged
@@ -138,7 +138,7 @@ class _Judgement:
     _waiting_since: float | None = None
     _usual_wait: float = 0.0
 
-    def see(self, at: float, committed: int, lag: int, due: _Due | None) -> None:
+    def see(self, at: float, committed: int, lag: int, due: _Due | None, *, is_owned: bool) -> None:
         before, self._committed = self._committed, committed
         has_committed = before is not None and committed > before
         if lag <= 0 or (has_committed and due is not None and committed >= due.end):
@@ -150,7 +150,7 @@ class _Judgement:
             self.keeps_up = False if due is not None and due.is_long_ago else self.keeps_up
         elif self._waiting_since is None:
             self._waiting_since = at
-        elif at - self._waiting_since > self._longest_wait():
+        elif at - self._waiting_since > self._longest_wait(is_owned):
             self.keeps_up = False
 
     def _have_done(self, at: float, lag: int) -> None:
@@ -159,9 +159,9 @@ class _Judgement:
         self._waiting_since = at if lag > 0 else None
         self.keeps_up = True
 
-    def _longest_wait(self) -> float:
-        """A consumer that was not seen to keep up yet has less time to show it."""
-        if not self.keeps_up:
+    def _longest_wait(self, is_owned: bool) -> float:
+        """What nobody owns, and was not seen to be consumed, has little time to show that it is."""
+        if not self.keeps_up and not is_owned:
             return _GRACE
         return max(_HOLDS, min(_HOLDS_AT_MOST, 1.5 * self._usual_wait))
 

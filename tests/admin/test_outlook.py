@@ -97,6 +97,14 @@ def test_a_group_that_commits_rarely_reads_as_one_that_keeps_up_once_its_rhythm_
     assert set(read[commits_every:]) == {Outlook.CAUGHT_UP}  # two commits, at a look every two seconds
 
 
+@pytest.mark.parametrize("missed", [1, 4, 7, 9])
+def test_a_group_that_is_first_seen_between_two_rare_commits_is_not_said_to_fall_behind(missed: int) -> None:
+    looks = list(_consuming(200, rate=50.0, commits_every=20))[missed:]
+    read = [each.forecast.outlook for each in _watched(iter(looks))]
+    assert set(read) <= {Outlook.UNKNOWN, Outlook.CAUGHT_UP}
+    assert set(read[10:]) == {Outlook.CAUGHT_UP}
+
+
 def test_a_group_that_stops_is_said_to_fall_behind_within_half_a_minute() -> None:
     read = [each.forecast for each in _watched(_consuming(200, rate=50.0, commits_every=5, until=100))]
     assert set(read[:50]) == {KEEPS_UP}
