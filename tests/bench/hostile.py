@@ -45,7 +45,7 @@ SESSION = timedelta(seconds=10)
 BEAT_INTERVAL = 1.0
 QUIET_SECONDS = 30.0
 MINUTES = 10.0
-AFTERWARDS = 15.0  # sessions of what the attackers left behind end, and their memory with them
+AFTERWARDS = 60.0  # sessions of what the attackers left behind end, and their memory with them
 MIB = 1024 * 1024
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, JOIN, HEARTBEAT, SYNC = 0, 1, 2, 3, 11, 12, 14
 TOPIC, READ_SLOWLY = "hostile", "read-slowly"
