@@ -75,21 +75,24 @@ class Interrupts:
 
 
 class Tally(NamedTuple):
-    """How many steps of a change were done, refused and never begun, and the names of those that are uncertain."""
+    """How many steps of a change were done, done in part, refused and never begun, and which are uncertain by name."""
 
     done: int
     refused: int
     untried: int
+    in_part: int = 0
     uncertain: Sequence[str] = ()
 
     @property
     def total(self) -> int:
-        return self.done + self.refused + self.untried + len(self.uncertain)
+        return self.done + self.in_part + self.refused + self.untried + len(self.uncertain)
 
 
 def format_interruption(tally: Tally, *, noun: str, verb: str) -> list[str]:
     """Lines such as "Interrupted: 17 of 2,000 groups were changed, 1,983 were not touched."."""
     parts = [f"{tally.done:,} of {say_count(tally.total, noun)} {_was(tally.done)} {verb}"]
+    if tally.in_part:
+        parts.append(f"{tally.in_part:,} {_was(tally.in_part)} {verb} in part")
     if tally.uncertain:
         parts.append(f"{len(tally.uncertain):,} may be {verb} or not")
     if tally.refused:

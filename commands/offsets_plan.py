@@ -145,20 +145,22 @@ def _outcome_lines(applied: Applied) -> list[str]:
     changed = len(applied.outcomes) - len(applied.failed) - len(staying)
     of_all = f" of {len(applied.outcomes):,}" if applied.failed else ""
     rest = f", {len(staying):,} {'stays where it was' if len(staying) == 1 else 'stay where they were'}"
-    were = "partition was" if changed == 1 else "partitions were"
-    return [f"{changed:,}{of_all} {were} changed{rest if staying else ''}."]
+    noun = "partition" if len(applied.outcomes) == 1 or (changed == 1 and not of_all) else "partitions"
+    return [f"{changed:,}{of_all} {noun} {'was' if changed == 1 else 'were'} changed{rest if staying else ''}."]
 
 
 def _tally(applied: Applied) -> Tally:
-    """A group counts by the worst of its partitions."""
+    """A group counts by the worst of its partitions, and as changed in part if others of them were changed."""
     fates: dict[str, set[Fate]] = defaultdict(set)
     for outcome in applied.outcomes:
         fates[outcome.group].add(outcome.fate)
     uncertain = [group for group, own in fates.items() if Fate.UNKNOWN in own]
     done = [group for group, own in fates.items() if own == {Fate.DONE}]
     untried = [group for group, own in fates.items() if own == {Fate.NOT_TRIED}]
-    refused = len(fates) - len(uncertain) - len(done) - len(untried)
-    return Tally(done=len(done), refused=refused, untried=len(untried), uncertain=uncertain)
+    written = {Fate.DONE, Fate.OVERWRITTEN}
+    in_part = [group for group, own in fates.items() if own & written and group not in {*uncertain, *done}]
+    refused = len(fates) - len(uncertain) - len(done) - len(untried) - len(in_part)
+    return Tally(done=len(done), in_part=len(in_part), refused=refused, untried=len(untried), uncertain=uncertain)
 
 
 def tell_differences(changed: WorldChanged) -> None:

@@ -70,5 +70,7 @@ def remove(
             removed.refused += answers.refused
     except KeyboardInterrupt:
         removed.was_stopped = True
+    except ConnectionError as error:  # what was removed before is told all the same
+        removed.refused += (Refusal(what=f"group {group}", error=ErrorCode.network_exception, message=str(error)),)
     removed.was_stopped = removed.was_stopped or stop.is_asked()
     return removed

@@ -32,6 +32,7 @@ PASSING: Final = frozenset(
         ErrorCode.replica_not_available,
         ErrorCode.kafka_storage_error,
         ErrorCode.offset_not_available,
+        ErrorCode.broker_not_available,
         ErrorCode.request_timed_out,
         ErrorCode.network_exception,
     }
@@ -44,7 +45,8 @@ MAY_LAST: Final[Mapping[ErrorCode, float]] = {
     ErrorCode.coordinator_not_available: 5.0,
     ErrorCode.replica_not_available: 5.0,
     ErrorCode.kafka_storage_error: 5.0,
-    ErrorCode.request_timed_out: 0.0,  # there was a long wait before it
+    ErrorCode.broker_not_available: 0.0,  # there was a long wait before it, and before the next
+    ErrorCode.request_timed_out: 0.0,
 }
 """For how many seconds a reader asks again after errors that may last as long as a broker is down."""
 PATIENT: Final[Mapping[ErrorCode, float]] = {}

@@ -19,15 +19,19 @@ class TimeCache:
 
     def __init__(self, *, read_at_once: int = READ_AT_ONCE) -> None:
         self._times: dict[Position, int] = {}
+        self._asked: set[Position] = set()  # without an answer: they are asked again when all others were
         self._read_at_once = read_at_once
 
     def fill(self, cluster: LiveCluster, look: Look) -> Look:
         """The look with the time of the next record of each partition that has one, as far as known."""
         lags = _lags(look)
         self._times = {position: time for position, time in self._times.items() if position in lags}
-        unknown = sorted(lags.keys() - self._times.keys(), key=lambda position: -lags[position])
+        self._asked &= lags.keys()
+        unknown = sorted(lags.keys() - self._times.keys(), key=lambda each: (each in self._asked, -lags[each]))
         if unknown:
-            self._times |= cluster.timestamps(unknown[: self._read_at_once]).found
+            asked = unknown[: self._read_at_once]
+            self._times |= cluster.timestamps(asked).found
+            self._asked.update(asked)
         return replace(look, groups={name: self._filled(seen) for name, seen in look.groups.items()})
 
     def _filled(self, seen: SeenGroup) -> SeenGroup:
@@ -51,7 +55,8 @@ def _lags(look: Look) -> dict[Position, int]:
 
 
 def _next_position(seen: SeenPartition) -> Position | None:
-    """None if nothing is left to read, or that is not known."""
+    """None if nothing is left to read, also as all of it was deleted, or that is not known."""
     if seen.committed is None or seen.bounds is None or seen.lag is None or seen.lag <= 0:
         return None
-    return seen.tp, max(seen.committed.offset, seen.bounds.start)
+    offset = max(seen.committed.offset, seen.bounds.start)
+    return (seen.tp, offset) if offset < seen.bounds.end else None

@@ -72,7 +72,10 @@ class WatchedGroup:
 
     @cached_property
     def behind(self) -> Behind | None:
-        return furthest(self.behinds.values())
+        """The age of the oldest record that is not consumed: at least so much while a partition with lag tells none."""
+        known = furthest(self.behinds.values())
+        untold = any((each.lag or 0) > 0 and self.behinds.get(each.tp) is None for each in self.seen.partitions)
+        return known._replace(is_at_least=True) if known is not None and untold else known
 
 
 class Watch:

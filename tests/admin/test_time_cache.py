@@ -1,6 +1,7 @@
 """The times of next records, read once from an embedded cluster and remembered from look to look."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from confluent_kafka import Producer
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.looking import Look
-from kcoord.admin.model import Answers, Committed, Position
+from kcoord.admin.model import Answers, Bounds, Committed, Position
 from kcoord.admin.opening import open_cluster
 from kcoord.admin.reading import look as read_look
 from kcoord.admin.time_cache import TimeCache
@@ -79,4 +80,23 @@ def test_a_group_that_has_consumed_all_costs_nothing(cluster: Any) -> None:
     cache = TimeCache()
     done = read_look(cluster, ["done"], at=0.0, with_times=False)
     assert cache.fill(cluster, done).groups["done"].worst_seconds(0.0) == 0.0
+    assert cluster.asked == []
+
+
+def test_positions_without_an_answer_do_not_keep_the_others_waiting(cluster: Any) -> None:
+    class Withholding(_Counting):
+        def timestamps(self, positions: Collection[Position]) -> Answers[Position, int]:
+            answers = super().timestamps(positions)
+            return Answers(found={each: time for each, time in answers.found.items() if each[0] != tp("t-0")})
+
+    cache, withholding = TimeCache(read_at_once=1), Withholding(cluster)
+    for _ in range(2):
+        last = cache.fill(withholding, _look(cluster))
+    assert _times(last) == {"t-0": None, "t-1": FIRST_AT + 7001}
+
+
+def test_a_log_that_was_deleted_whole_is_not_asked(cluster: Any) -> None:
+    look = _look(cluster)
+    emptied = tuple(seen._replace(bounds=Bounds(start=10, end=10)) for seen in look.groups["g"].partitions)
+    TimeCache().fill(cluster, replace(look, groups={"g": replace(look.groups["g"], partitions=emptied)}))
     assert cluster.asked == []

@@ -242,7 +242,7 @@ def metadata(*addresses: str) -> bytes:
         (lambda _: b"", "did not answer within 1 s"),
         (
             lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n",
-            "does not answer as a Kafka broker does: a frame length of 1213486160",
+            "does not answer as a Kafka broker does: it speaks HTTP",
         ),
         (lambda _: b"\0\0\1\0" + bytes(10), "did not answer within 1 s"),
         (lambda number: versions() if number == 0 else b"\0\0\0\4what", "does not answer as a Kafka broker does: "),

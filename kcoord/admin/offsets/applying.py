@@ -231,6 +231,7 @@ _WHY: Final = {
 # With these errors nothing was done. After others it may be: COORDINATOR_NOT_AVAILABLE, for instance, is also said of
 # offsets that were written and not replicated in time.
 _SURELY_NOT: Final = frozenset(_WHY) | {
+    ErrorCode.broker_not_available,  # it did not answer when it was connected to, so that nothing was sent
     ErrorCode.coordinator_load_in_progress,
     ErrorCode.fenced_instance_id,
     ErrorCode.fenced_member_epoch,

@@ -37,13 +37,16 @@ class Origin(Enum):
 
 
 def origin_of(line: OffsetLine, *, cluster_id: str | None, topic_id: str | None) -> Origin:
-    """By the ids of the topic and of the cluster; a copy of a cluster's folders has the ids of its topics, too."""
+    """Tell by cluster id and topic id whether the offset was committed for this very log.
+
+    A copy of a cluster's folders has the ids of its topics, too. The same cluster alone is not enough: before Kafka 2.8
+    a topic has no id, and one that was deleted and created anew is another log.
+    """
     if line.cluster_id is not None and cluster_id is not None and line.cluster_id != cluster_id:
         return Origin.OTHER_LOG
     if line.topic_id is not None and topic_id is not None:
         return Origin.SAME_LOG if line.topic_id == topic_id else Origin.OTHER_LOG
-    is_same_cluster = line.cluster_id is not None and line.cluster_id == cluster_id
-    return Origin.SAME_LOG if is_same_cluster else Origin.UNKNOWN_LOG
+    return Origin.UNKNOWN_LOG
 
 
 class TargetRecords(NamedTuple):

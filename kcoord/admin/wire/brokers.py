@@ -26,6 +26,10 @@ SILENT_FOR: Final = 15.0  # seconds that a broker which did not answer in time i
 IN_FLIGHT = 4  # requests on the way on one connection: the next is there when a broker has done with one
 
 
+class SilentBroker(NoAnswer):
+    """A broker did not answer when it was connected to, so that no request was sent to it."""
+
+
 class Unsupported(Refused):
     """A broker has no version of an API that we know."""
 
@@ -64,7 +68,7 @@ class Brokers:
     def __init__(self, connection: Connection, *, early: Sequence[Question] = (), waits: Waits | None = None) -> None:
         self.waits = waits or Waits()
         self._connection = connection
-        self._silent: dict[str, tuple[float, NoAnswer]] = {}  # by address: until when, and what to say of it
+        self._silent: dict[str, tuple[float, SilentBroker]] = {}  # by address: until when, and what to say of it
         self._first = (_WHO_IS_THERE, *early)
         self.early: Sequence[Answer] = ()
         self._links: dict[int, _Link] = {}
@@ -192,9 +196,6 @@ class Brokers:
                 outcomes = link.ask_all(questions)
         except ConnectionError as error:
             return [error] * len(questions)
-        for outcome in outcomes[-1:]:
-            if isinstance(outcome, NoAnswer):
-                self._be_silent(link.address, outcome)
         return outcomes
 
     def _connected(self, place: str, *, first: Sequence[Question] = ()) -> "_Link":
@@ -206,11 +207,14 @@ class Brokers:
             with self.waits.on(place):
                 return _Link(self._connection, place, first=first)
         except NoAnswer as error:
-            self._be_silent(place, error)
-            raise
+            silent = self._silent_broker(error)
+            self._silent[place] = (time.monotonic() + SILENT_FOR, silent)
+            raise silent from None
 
-    def _be_silent(self, place: str, error: NoAnswer) -> None:
-        self._silent[place] = (time.monotonic() + SILENT_FOR, error)
+    def _silent_broker(self, error: NoAnswer) -> "SilentBroker":
+        setup_timeout, request_timeout = self._connection.setup_timeout, self._connection.request_timeout
+        hint = "; to wait longer: -X socket.connection.setup.timeout.ms=…" if setup_timeout < request_timeout else ""
+        return SilentBroker(f"{error}{hint}")
 
     def _side_by_side(self, nodes: Sequence[int], do: Callable[[int], None]) -> None:
         try:
@@ -351,6 +355,8 @@ def refusing(outcome: ConnectionError | Unsupported) -> tuple[ErrorCode, str]:
     """What a failed question is as an error of the protocol."""
     if isinstance(outcome, Unsupported):
         return ErrorCode.unsupported_version, str(outcome)
+    if isinstance(outcome, SilentBroker):
+        return ErrorCode.broker_not_available, str(outcome)
     if isinstance(outcome, NoAnswer):
         return ErrorCode.request_timed_out, str(outcome)
     return ErrorCode.network_exception, str(outcome)

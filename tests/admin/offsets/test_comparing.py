@@ -122,7 +122,7 @@ def test_a_source_without_any_record_is_compared_by_the_ends_of_the_logs() -> No
     [
         (("a", "one"), ("a", "one"), Origin.SAME_LOG),
         ((None, "one"), ("a", "one"), Origin.SAME_LOG),
-        (("a", None), ("a", "one"), Origin.SAME_LOG),
+        (("a", None), ("a", "one"), Origin.UNKNOWN_LOG),
         (("a", "one"), ("a", "two"), Origin.OTHER_LOG),
         (("a", "one"), ("b", "one"), Origin.OTHER_LOG),
         (("a", None), ("b", None), Origin.OTHER_LOG),

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from kcoord.admin.offsets.applying import Said, why_refused
 from kcoord.admin.waiting import Waits
 from kcoord.admin.wire import apis, brokers
-from kcoord.admin.wire.brokers import Answer, Brokers, Question
+from kcoord.admin.wire.brokers import Answer, Brokers, Question, refusing
+from kcoord.errors import ErrorCode
 from kcoord.wire.connect_errors import NoAnswer, Unreachable
 from tests.admin.live_world import PATIENCE, connection
 
@@ -129,13 +131,16 @@ def test_a_broker_that_takes_connections_and_says_nothing_is_waited_for_once(bro
             outcomes = [known.ask_each([NOBODYS, NOBODYS._replace(node=2)]) for _ in range(3)]
         finally:
             known.close()
-        deaf.accept()[0].close()
+        for _ in range(2):  # the question, and whether HTTP is spoken there
+            deaf.accept()[0].close()
         with pytest.raises(BlockingIOError):
             deaf.accept()
     for first, second in outcomes:
         assert isinstance(first, Answer)
         assert isinstance(second, NoAnswer)
-        assert "did not answer within 0.05 s" in str(second)
+        assert "did not answer within 0.05 s; to wait longer: -X socket.connection.setup.timeout.ms" in str(second)
+        assert refusing(second)[0] is ErrorCode.broker_not_available
+        assert why_refused(*refusing(second)).said is Said.NOT_DONE  # so that a change is known not to be sent
 
 
 def test_a_broker_that_was_silent_is_asked_again_after_a_while(
