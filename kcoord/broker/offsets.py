@@ -14,7 +14,7 @@ from kcoord.errors import ErrorCode
 
 _ISOLATION_LEVELS: Final = (0, 1)
 _NO_EPOCH: Final = -1
-_LOOK_UP: Final = 20  # units of work, beside those of the records that are walked
+_LOOK_UP: Final = 20  # units of work of a search by time, beside those of the records that are walked
 
 
 class Special(IntEnum):
@@ -96,7 +96,8 @@ def _topic_offsets(
         else:
             offset = yield from _offset(cluster.partition(topic, index), line, request.oldest_special, asked, effort)
             answers.append(offset)
-            yield from effort.spend(_LOOK_UP)
+            is_search = line.timestamp >= 0 or line.timestamp == Special.MAX_TIMESTAMP
+            yield from effort.spend(_LOOK_UP if is_search else 1)
     return TopicOffsets(name=topic, partitions=tuple(answers))
 
 

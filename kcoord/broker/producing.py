@@ -10,7 +10,7 @@ from kcoord.broker.leaders import CurrentLeader, Endpoint, endpoints_of, leader_
 from kcoord.broker.partition_log import Appended, Refused
 from kcoord.broker.slices import Slices
 from kcoord.errors import ErrorCode
-from kcoord.wire.batches import HEADER_SIZE, MAGIC, BadBatch, Batch, produced_batch, read_header
+from kcoord.wire.batches import HEADER_SIZE, MAGIC, BadBatch, Batch, names_codec, produced_batch, read_header
 from kcoord.wire.compression import Codec
 
 _LEGAL_ACKS: Final = frozenset({-1, 0, 1})
@@ -46,6 +46,12 @@ class Produce:
     def is_unanswered(self) -> bool:
         """Whether the client waits for no answer."""
         return self.acks == 0
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether any of the batches says that it is, so that memory is needed for its plain records."""
+        sent = (partition.records or b"" for topic in self.topics for partition in topic.partitions)
+        return any(names_codec(records) for records in sent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

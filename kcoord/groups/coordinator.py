@@ -146,6 +146,7 @@ class Coordinator(Registry):
             return answer(ticket, committing.refuse(topics, group))
         if error := committing.fence_commit(group, request):
             return answer(ticket, committing.refuse(topics, error))
+        group.adopt(request.holder)
         if self._lacks_bytes_to_commit(group, topics):
             return answer(ticket, committing.refuse(topics, ErrorCode.policy_violation))
         records = committing.records_of(request, topics, self._settings.offset_metadata_max_bytes, at)

@@ -262,6 +262,15 @@ class Group:
         self._census.bytes.add(self.owner, held_bytes - self._held_bytes)
         self._held_bytes = held_bytes
 
+    def adopt(self, holder: Holder) -> None:
+        """Let the group count for this client if nobody is known to hold it, as after a restart."""
+        if self.owner == NOBODY and self._is_counted:
+            self._census.groups.add(NOBODY, -1)
+            self._census.groups.add(holder, 1)
+            self._census.bytes.add(NOBODY, -self._held_bytes)
+            self._census.bytes.add(holder, self._held_bytes)
+            self.owner = holder
+
     def count_no_longer(self) -> None:
         """The group is gone, or another takes its place: what it and its members held is given back."""
         for member in self.members.values():

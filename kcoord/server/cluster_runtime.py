@@ -145,8 +145,12 @@ class ClusterRuntime:
 
     def close_unsent(self) -> None:
         """What was decided is not kept: nobody may hear of it."""
-        for connection in [each for each in self._connections if each.has_unsent]:
+        unsafe = [each for each in self._connections if each.has_unsent or self.is_in_slices(each.ticket)]
+        for connection in unsafe:
             connection.close("what its answers rest on could not be kept", closing=Closing.NOT_KEPT)
+
+    def is_in_slices(self, ticket: Ticket | None) -> bool:
+        return ticket is not None and self._sliced.has(ticket)
 
     def held(self, change: int) -> None:
         self._held_bytes += change

@@ -32,6 +32,7 @@ LARGE_BYTES = 1 << 13
 class Connection(asyncio.Protocol):
     __slots__ = (
         "_frames",
+        "_has_ended",
         "_has_turn_coming",
         "_is_amidst",
         "_is_closed",
@@ -72,6 +73,7 @@ class Connection(asyncio.Protocol):
         self._is_full = False
         self._is_paused = False
         self._has_turn_coming = False
+        self._has_ended = False  # the client sends no more, and is kept until what it sent is done
         self._is_closed = False
         self._transport: asyncio.Transport | None = None
 
@@ -90,6 +92,17 @@ class Connection(asyncio.Protocol):
         self._unread_bytes = self._parked_bytes = 0
         self._hold(-self.held_bytes)
         self._owner.gone(self)
+
+    def eof_received(self) -> bool:
+        """Stay open for a client that sends no more while its records are being appended.
+
+        A producer with acks=0 waits for no answer, and may close when it has sent its last batch. Over TLS a transport
+        closes in any case.
+        """
+        assert self._transport is not None
+        is_plain = self._transport.get_extra_info("ssl_object") is None
+        self._has_ended = is_plain and not self._is_closed and self._owner.is_in_slices(self.ticket)
+        return self._has_ended
 
     def data_received(self, chunk: bytes) -> None:
         if self._has_taken_in(chunk):
@@ -116,6 +129,8 @@ class Connection(asyncio.Protocol):
         self.last_active = now
         self._put_aside(pieces, size_of(pieces))
         self._hold(-self.held_bytes)
+        if self._has_ended:
+            self._end_if_done()
 
     def answer_flushed(self, frame: bytes, now: float) -> int:
         """Write the answer to the parked request at once, because the records that it rests on are flushed already.
@@ -237,6 +252,19 @@ class Connection(asyncio.Protocol):
             self._take_stock()
         elif self.ticket is not None:
             self._hold(self._parked_bytes)
+        if self._has_ended:
+            self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        """Close the connection of a client that sends no more, once nothing that it sent is left to be appended."""
+        has_more = bool(self._frames) and self.ticket is None
+        if self._is_closed or has_more or self._owner.is_in_slices(self.ticket):
+            return
+        self._owner.keep()
+        self._send()
+        self._is_closed = True
+        assert self._transport is not None
+        self._transport.close()
 
     def _take_stock(self) -> None:
         """Not all is done: what is held is counted, a client that is far ahead not read from, a broken stream ended."""

@@ -169,7 +169,12 @@ class Dispatch:
 
     def _decide(self, header: RequestHeader, request: Any, asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:
         if header.api_key in _SLICED:
-            return _begin(header, self._decide_in_slices(header, request, asked, asker), ticket)
+            outcome = _begin(header, self._decide_in_slices(header, request, asked, asker), ticket)
+            if type(outcome) is Park and header.api_key == PRODUCE and request.is_compressed:
+                from kcoord.broker.slices import SMALL_BYTES  # loaded by what was sliced; a server that starts has not
+
+                return outcome._replace(held_bytes=SMALL_BYTES)
+            return outcome
         if header.api_key == FETCH:
             return self._fetch(header, request, asked, asker, ticket)
         if header.api_key == API_VERSIONS:
@@ -237,10 +242,8 @@ def _begin(header: RequestHeader, slices: "Slices[Outcome]", ticket: Ticket) -> 
     except StopIteration as end:
         outcome: Outcome = end.value
         return outcome
-    from kcoord.broker.slices import SMALL_BYTES  # whoever yields has it loaded; a server that starts has not
-
     by = route(header.api_key, header.api_version)
-    return Park(by, header.correlation_id, ticket, unfinished=Unfinished(slices, asked), held_bytes=SMALL_BYTES)
+    return Park(by, header.correlation_id, ticket, unfinished=Unfinished(slices, asked))
 
 
 def outcome_of(frame: bytes, by: Route, reply: Any, asker: Asker, ticket: Ticket) -> Outcome:

@@ -27,6 +27,9 @@ class Owner(Protocol):
     def ask_again(self, connection: "Connection", standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
         """The answer to what stands so, or the ticket under which it is parked; None if it is to be decided."""
 
+    def is_in_slices(self, ticket: Ticket | None) -> bool:
+        """Whether this request is being decided in slices: some of its records may be appended already."""
+
     def settle(self) -> None:
         """Answer the requests of others that can now be answered."""
 

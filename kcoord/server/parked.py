@@ -84,13 +84,16 @@ class Parked:
         if parked is None:
             return
         connection, by = parked[:2]
-        if isinstance(outcome, HangUp):
-            connection.refuse(outcome.reason, closing=outcome.closing)
-            return
-        assert isinstance(outcome, Answer)
-        if self.on_answer is not None:
-            self.on_answer(ticket, by, outcome.reply, sum(map(len, outcome.pieces)))
-        connection.answer(outcome.pieces, now)
+        try:
+            if isinstance(outcome, HangUp):
+                connection.refuse(outcome.reason, closing=outcome.closing)
+                return
+            assert isinstance(outcome, Answer)
+            if self.on_answer is not None:
+                self.on_answer(ticket, by, outcome.reply, sum(map(len, outcome.pieces)))
+            connection.answer(outcome.pieces, now)
+        except Exception as error:  # is not to keep the others waiting
+            _could_not_answer(connection, error)
 
     def fail(self, ticket: Ticket, error: Exception) -> None:
         """Hang up on whoever asked what could not be decided."""

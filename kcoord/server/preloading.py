@@ -26,7 +26,6 @@ _OF_A_SERVER: Final = (
     "kcoord.server.authorizing_records",
     "kcoord.server.authorizing_topics",
     "kcoord.server.compactor",
-    "kcoord.server.lane",
 )
 _OF_A_PROXY: Final = ("kcoord.wire.listener_probe", "kcoord.wire.sasl", "kcoord.wire.tls")
 

@@ -62,6 +62,10 @@ class SlicedWork:
                 self._ready.remove(job)
                 self._end(job)
 
+    def has(self, ticket: Ticket) -> bool:
+        """Whether this request is under way."""
+        return ticket in self._jobs
+
     def close(self) -> None:
         """Do no more for anybody."""
         for ticket in list(self._jobs):
@@ -83,11 +87,13 @@ class SlicedWork:
 
     def _work(self) -> None:
         self._coming = None
-        if self._ready:
-            job = self._ready.popleft()
-            self._go_on(job, partial(job.slices.send, None))
-        if self._ready and self._coming is None:
-            self._coming = self._loop.call_soon(self._work)
+        try:
+            if self._ready:
+                job = self._ready.popleft()
+                self._go_on(job, partial(job.slices.send, None))
+        finally:  # a fault in one request is not to stop the others
+            if self._ready and self._coming is None:
+                self._coming = self._loop.call_soon(self._work)
 
     def _decompressed(self, job: _Job, running: "asyncio.Future[bytes]") -> None:
         if job.is_dropped or running.cancelled():

@@ -46,6 +46,7 @@ _SMALLEST_LENGTH = 14  # of a record of format v0: LegacyRecord.RECORD_OVERHEAD_
 _LARGEST_SEQUENCE = 2**31 - 1
 
 _CODEC = 0x07
+_CODEC_AT = CHECKED_FROM + 1  # the second byte of the attributes, which the checksum begins with
 _APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
@@ -192,6 +193,11 @@ def assemble(header: BatchHeader, packed: bytes) -> bytes:
     _LENGTH.pack_into(out, _LENGTH_AT, len(out) - LENGTH_COUNTS_FROM)
     _stamp_crc(out, 0, len(out))
     return bytes(out)
+
+
+def names_codec(batch: bytes) -> bool:
+    """Whether the attributes of a batch, which may be malformed, name a codec: its records are compressed then."""
+    return len(batch) > _CODEC_AT and batch[_CODEC_AT] & _CODEC != 0
 
 
 def attributes_of(codec: int, *, is_transactional: bool = False, is_control: bool = False) -> int:

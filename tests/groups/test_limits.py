@@ -387,3 +387,24 @@ def test_metadata_that_is_committed_again_counts_once() -> None:
     other.commit({("t", 0): 5}, metadata="m" * 10)
     other.commit({("t", 1): 5}, metadata="m" * 10)
     assert other.coordinator.held_bytes == held
+
+
+def test_whoever_commits_first_to_a_group_after_a_restart_holds_its_bytes_from_then_on() -> None:
+    scene = Scene(kcoord_groups_max_bytes=100_000)
+    for number in range(20):
+        make_group_by_commit(scene, number, "greedy", "/10.0.0.1")
+    scene.restart()
+    replies = [
+        scene.commit(
+            {("t", partition): 5},
+            group_id=f"cgreedy{number}",
+            metadata="m" * 4000,
+            client_id="greedy",
+            host="/10.0.0.1",
+        )
+        for number in range(20)
+        for partition in (0, 1)
+    ]
+    assert replies[-1].topics[0].partitions[0].error_code is LIMIT
+    taken = [make_group_by_commit(scene, number, "modest", "/10.0.0.2") for number in range(2)]
+    assert taken == [ErrorCode.none] * 2

@@ -87,6 +87,9 @@ class Script:
     def park(self, connection: Connection, park: Park) -> None:
         self.parked.append(connection)
 
+    def is_in_slices(self, ticket: Ticket | None) -> bool:
+        return False
+
     def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
         raise AssertionError("nothing stands here")
 

@@ -1,20 +1,26 @@
 """Requests that are decided in slices: they take turns, and one at a time has much memory."""
 
 import asyncio
+import socket
+import struct
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any, cast
 
-from kcoord.broker.slices import Decompression, Slices
+import pytest
+
+from kcoord.broker.slices import SMALL_BYTES, Decompression, Slices
 from kcoord.server.slicing import SlicedWork
 from kcoord.tickets import Ticket
 from kcoord.wire.batches import BadBatch, Batch, produced_batch
 from kcoord.wire.client import Client
 from kcoord.wire.compression import Codec
+from kcoord.wire.connect_errors import Disconnected
 from kcoord.wire.records import Record, write_batch
 from tests.server.conftest import Serve, Server
+from tests.server.test_standing import wait_until
 
 PRODUCE, LIST_OFFSETS, METADATA = 0, 2, 3
 
@@ -234,11 +240,57 @@ def test_a_large_batch_of_which_no_answer_is_wanted_is_taken(serve: Serve) -> No
         assert client.receive(PRODUCE, 9).responses[0].partition_responses[0].base_offset == 150_000
 
 
-def test_a_client_that_hangs_up_amidst_a_large_batch_leaves_nothing_behind(serve: Serve) -> None:
+def end_offset(server: Server) -> int:
+    with server.client() as client:
+        line = {"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}
+        answer = client.ask(LIST_OFFSETS, 7, topics=[{"name": "t", "partitions": [line]}])
+        return int(answer.topics[0].partitions[0].offset)
+
+
+def test_all_that_a_producer_without_acks_sent_before_it_closed_is_appended(serve: Serve) -> None:
     server = serve(topics=(("t", 1),))
     with server.client() as client:
-        send_produce(client, large_batch())
-    with server.client() as other:
-        send_produce(other, large_batch(records=1))
-        assert other.receive(PRODUCE, 9).responses[0].partition_responses[0].error_code == 0
+        for _ in range(5):
+            send_produce(client, large_batch(records=20_000), acks=0)
+    wait_until(server, lambda: not server.runtime.connections)
+    assert end_offset(server) == 100_000
     assert not server.on_loop(lambda: server.runtime._parked.requests)
+
+
+def test_a_client_that_resets_its_connection_amidst_a_large_batch_leaves_nothing_behind(serve: Serve) -> None:
+    server = serve(topics=(("t", 1),))
+    with server.client() as client:
+        client._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        send_produce(client, large_batch())
+    wait_until(server, lambda: not server.runtime.connections)
+    assert not server.on_loop(lambda: server.runtime._parked.requests or server.runtime._sliced._jobs)
+
+
+def when_slices_wait(server: Server, act: Callable[[], object]) -> None:
+    """Have this done when the first slice of a request is over, and the next has not begun."""
+    add = server.runtime._sliced.add
+
+    def add_and_act(*arguments: Any) -> None:
+        server.loop.call_soon(act)
+        add(*arguments)
+
+    server.on_loop(lambda: setattr(server.runtime._sliced, "add", add_and_act))
+
+
+def test_a_produce_in_slices_is_hung_up_on_when_what_it_appended_cannot_be_synced(serve: Serve) -> None:
+    server = serve(topics=(("t", 1),))
+    when_slices_wait(server, server.runtime.close_unsent)
+    with server.client() as client:
+        send_produce(client, large_batch())
+        with pytest.raises(Disconnected):
+            client.receive(PRODUCE, 9)
+
+
+@pytest.mark.parametrize(("codec", "more"), [(Codec.NONE, 0), (Codec.ZSTD, SMALL_BYTES)])
+def test_records_in_slices_count_for_what_is_decompressed_of_them(serve: Serve, codec: Codec, more: int) -> None:
+    server, held, batch = serve(topics=(("t", 1),)), [], large_batch(codec=codec, records=100_000)
+    when_slices_wait(server, lambda: held.append(server.runtime._held_bytes))
+    with server.client() as client:
+        send_produce(client, batch)
+        assert client.receive(PRODUCE, 9).responses[0].partition_responses[0].error_code == 0
+    assert 0 <= held[0] - more - len(batch) < 1000
