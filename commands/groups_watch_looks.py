@@ -38,12 +38,12 @@ def looks(
 
 
 def take(memory: Watch, at: float, result: Look | Trouble) -> tuple[Change, ...]:
-    """What is new by it."""
+    """The changes that the snapshot shows since the one before it."""
     return memory.see(result) if isinstance(result, Look) else memory.miss(at, str(result))
 
 
 class Source(Protocol):
-    """What is looked at, and closed at the end."""
+    """The cluster that snapshots are read from, which is closed at the end."""
 
     def look(self, at: float) -> Look: ...
     def close(self) -> None: ...

@@ -20,7 +20,7 @@ from kcoord.admin.watching import Change, ChangeKind, Watch, WatchedGroup
 from .folding import wrapped
 from .group_tables import state_cell
 from .groups_watch_keys import KEYS, Controls, Extent, Part, sorted_groups
-from .groups_watch_words import COLUMN_MEANINGS, forecast_cell, format_rate, say_behind, short_change
+from .groups_watch_words import COLUMN_MEANINGS, forecast_cell, format_behind, format_rate, short_change
 from .printable import char_width, printable, width
 from .tables import Cell, Column, Screen, Table, Value, paint, render
 
@@ -196,7 +196,7 @@ def _range_line(frame: Frame, first: int, count: int, total: int, of: str = "gro
 
 
 def _scrolled(drawn: Callable[[int, int], list[str]], total: int, first: int, room: int) -> _Shown:
-    """As many rows from the first on as there is room for, but never fewer than fit at the end."""
+    """Return as many rows, from the first on, as there is room for, but never fewer than fit at the end."""
     at_end = _largest(lambda count: drawn(total - count, count), total, room)
     last = total - at_end
     if at_end == 0:
@@ -296,7 +296,7 @@ def _figures(lag: int | None, pace: Pace, behind: Behind | None, forecast: Forec
         None if lag is None else Cell(f"{lag:,}", style),
         format_rate(pace.produced),
         format_rate(pace.consumed),
-        say_behind(behind),
+        format_behind(behind),
         forecast_cell(forecast),
     )
 

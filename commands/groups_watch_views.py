@@ -14,7 +14,7 @@ from kcoord.admin.times import utc_text
 from kcoord.admin.watching import Change, Watch, WatchedGroup
 
 from .group_documents import heading, member_document, refusals
-from .groups_watch_words import forecast_word, say_behind
+from .groups_watch_words import forecast_word, format_behind
 from .json_text import json_line
 from .printable import escaped, printable
 
@@ -73,7 +73,7 @@ def _summary(group: WatchedGroup) -> str:
         "lag": "?" if seen.total_lag is None else seen.total_lag,
         "in": _rate(pace.produced),
         "out": _rate(pace.consumed),
-        "behind": (say_behind(group.behind) or "?").replace(" ", ""),
+        "behind": (format_behind(group.behind) or "?").replace(" ", ""),
         "catches_up_in": forecast_word(group.forecast),
     }
     return " ".join(f"{name}={value}" for name, value in facts.items())

@@ -54,7 +54,7 @@ def forecast_word(forecast: Forecast) -> str:
             return forecast.outlook.value
 
 
-def say_behind(behind: Behind | None) -> str | None:
+def format_behind(behind: Behind | None) -> str | None:
     if behind is None:
         return None
     return f"{'>' if behind.is_at_least else ''}{say_duration(behind.seconds)}"

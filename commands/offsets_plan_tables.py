@@ -45,7 +45,7 @@ def plan_table(plan: Plan, withheld: Sequence[GroupPlan] = ()) -> Table:
             *_first_cells(group.group, change),
             _difference(change),
             *(_record_times(change) if has_records else ()),
-            _refused_cell(change, plan) if group.group in refused else say_effect(change, exists=group.exists),
+            _refused_cell(change, plan) if group.group in refused else format_effect(change, exists=group.exists),
             _flags(change),
             _reasons(change),
             change.bounds and change.bounds.start,
@@ -66,7 +66,7 @@ def _record_times(change: Change) -> tuple[Cell | None, Cell | None]:
 
 
 def _time(mark: RecordMark | None, style: str) -> Cell | None:
-    """With a blank, at which narrow screens fold it; CSV has ISO 8601."""
+    """Format the time of a record with a blank, at which narrow screens fold it; CSV has ISO 8601."""
     if mark is None or mark.timestamp is None:
         return None
     text = utc_text(mark.timestamp)
@@ -87,7 +87,7 @@ def _difference(change: Change) -> Cell | None:
     return None if change.difference is None else Cell(f"{change.difference:+d}", raw=change.difference)
 
 
-def say_effect(change: Change, *, exists: bool = True) -> str:
+def format_effect(change: Change, *, exists: bool = True) -> str:
     """`replays 1,200 records spanning 3h 12m`: from the time of the first of them to that of the last."""
     if change.new is None:
         return "forgets the offset"
@@ -123,7 +123,7 @@ def applied_table(applied: Applied) -> Table:
             *_first_cells(outcome.group, outcome.change),
             (outcome.now and outcome.now.offset) if outcome.was_read else "?",
             _result(outcome),
-            say_effect(outcome.change) if outcome.fate is Fate.DONE else "",
+            format_effect(outcome.change) if outcome.fate is Fate.DONE else "",
             _flags(outcome.change),
             outcome.reason or _reasons(outcome.change),
             *(_record_times(outcome.change) if are_compared else ()),

@@ -21,7 +21,7 @@ _LOOKS_EVERY: Final = 0.5
 
 @contextmanager
 def open_cluster(connection: Connection, *, about: Sequence[str] = ()) -> Iterator[LiveCluster]:
-    """As the library opens it (see `kcoord.admin.opening`), with a line on stderr for each long wait."""
+    """Open a live cluster (see `kcoord.admin.opening`), and print a line on stderr for each long wait."""
     waits = Waits()
     with WaitLines(waits, after=_patience()), open_silently(connection, about=about, waits=waits) as cluster:
         yield cluster

@@ -75,7 +75,7 @@ def unread(line: OffsetLine, why: str) -> Comparison:
 
 def _compare_next(line: OffsetLine, source: RecordMark, at: int, bounds: Bounds, target: TargetRecords) -> Comparison:
     if target.next is None:
-        reason = _say_missing(line, source, at, target.last)
+        reason = _format_missing(line, source, at, target.last)
         return Comparison(verdict=Verdict.DIFFERENT, reason=reason, source=source, target=target.last)
     compared = _matched(source, target.next, "the next record")
     aligned = target.aligned
@@ -85,7 +85,7 @@ def _compare_next(line: OffsetLine, source: RecordMark, at: int, bounds: Bounds,
     return compared
 
 
-def _say_missing(line: OffsetLine, source: RecordMark, at: int, last: RecordMark | None) -> str:
+def _format_missing(line: OffsetLine, source: RecordMark, at: int, last: RecordMark | None) -> str:
     """Why the target has no next record, by the time of its last one: it is not there yet, or before the offset."""
     left = f" and the source has {line.bounds.end - line.committed.offset:,} to read" if line.bounds else ""
     missing = f"the target has no record from {at} on{left}"
@@ -119,7 +119,7 @@ def _matched(source: RecordMark, target: RecordMark, what: str) -> Comparison:
     are_times_known = source.timestamp is not None and target.timestamp is not None and not target.is_append_time
     are_checksums_known = source.checksum is not None and target.checksum is not None
     if are_times_known and source.timestamp != target.timestamp:
-        verdict, reason = Verdict.DIFFERENT, _say_times(source, target, what)
+        verdict, reason = Verdict.DIFFERENT, _format_times(source, target, what)
     elif are_checksums_known and source.checksum != target.checksum:
         verdict, reason = Verdict.DIFFERENT, f"{what} has another key or value on the target, offset {target.offset}"
     elif are_times_known and are_checksums_known:
@@ -133,7 +133,7 @@ def _matched(source: RecordMark, target: RecordMark, what: str) -> Comparison:
     return Comparison(verdict=verdict, reason=reason, source=source, target=target)
 
 
-def _say_times(source: RecordMark, target: RecordMark, what: str) -> str:
+def _format_times(source: RecordMark, target: RecordMark, what: str) -> str:
     assert source.timestamp is not None
     assert target.timestamp is not None
     follows = "records would be skipped" if source.timestamp < target.timestamp else "records would be read again"

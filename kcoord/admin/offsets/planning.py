@@ -8,7 +8,7 @@ from kcoord.admin.live import LiveCluster
 from kcoord.admin.model import FoundOffset, Position, Refusal, TopicPartition
 from kcoord.admin.offsets.plans import Change, Flag, GroupPlan, Plan, RecordTimes, Risk, Verb
 from kcoord.admin.offsets.resetting import Aim, CannotReset, Facts, OneTarget, ToListed, ToTime, aims
-from kcoord.admin.offsets.risks import say_uncompared, why_refused, with_risks
+from kcoord.admin.offsets.risks import format_uncompared, why_refused, with_risks
 from kcoord.admin.offsets.selecting import BadSelection, Selection, selected, selects
 from kcoord.admin.offsets.world import GroupNow, Groups, Logs, read_groups, read_logs, why_unchangeable
 from kcoord.admin.reading import MOST_GROUPS_WITH_TIMES
@@ -95,7 +95,7 @@ def _without_risky(planned: Planned, groups: Collection[GroupPlan], accepted: Co
         plan=replace(planned.plan, groups=done, accepted=tuple(accepted)),
         refused=(*planned.refused, *(f"group {name!r}: {why}" for name, why in refused.items())),
         withheld=tuple(group for group in groups if group.group in refused),
-        warnings=say_uncompared(groups),
+        warnings=format_uncompared(groups),
     )
 
 

@@ -159,7 +159,7 @@ def _reason(change: Change, risk: Risk) -> str:
     return change.comparison.reason if change.comparison else ""
 
 
-def say_uncompared(groups: Iterable[GroupPlan]) -> tuple[str, ...]:
+def format_uncompared(groups: Iterable[GroupPlan]) -> tuple[str, ...]:
     """A warning if records were not compared although nothing is refused for it."""
     changes = [
         change
