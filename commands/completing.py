@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from kcoord.admin.live import LiveCluster
+    from kcoord.admin.cluster_client import LiveCluster
 
 PATIENCE: Final = 1.0  # seconds, unless KCOORD_COMPLETION_TIMEOUT says otherwise
 
@@ -27,7 +27,7 @@ def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str)
 def _of_cluster(ctx: click.Context, names: "Callable[[LiveCluster], Iterable[str]]") -> Iterable[str]:
     from kcoord.admin.opening import open_cluster
 
-    from .connection_options import connection
+    from .options.connection_options import connection
 
     with open_cluster(connection(ctx)) as cluster:
         return names(cluster)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .connection_options import BOOTSTRAP, COMMAND_CONFIG, PAIRS, complete_contexts, given
-from .output import Column, Table, output_options, show, talk
-from .shared_options import shared_options
+from .options.connection_options import BOOTSTRAP, COMMAND_CONFIG, PAIRS, complete_contexts, given
+from .options.shared_options import shared_options
+from .output.output import Column, Table, output_options, show, talk
 
 if TYPE_CHECKING:
     from kcoord.admin.connecting.contexts import Context, Contexts
@@ -131,7 +131,7 @@ def remove(name: str) -> None:
 
 def _document(name: str, found: "Context", contexts: "Contexts") -> dict[str, Any]:
     from kcoord.admin.connecting.contexts import holds_plain_secret
-    from kcoord.wire.secret import HIDDEN
+    from kcoord.client.secret import HIDDEN
 
     # Somebody may have written a secret into the file by hand.
     settings = {key: HIDDEN if holds_plain_secret(key, value) else value for key, value in found.settings.items()}

@@ -8,8 +8,8 @@ from typing import assert_never
 
 import click
 
-from kcoord.testing.step import Event, Printed, Remark, Story, Typed
-from kcoord.testing.tour import tour
+from kcoord.testing.tour.step import Event, Printed, Remark, Story, Typed
+from kcoord.testing.tour.stories import tour
 
 
 @click.command()

@@ -8,9 +8,9 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Final, NamedTuple, Self
 
-from kcoord.admin.saying import say_count, say_some
+from kcoord.admin.formatting import say_count, say_some
 
-from .output import talk
+from .output.output import talk
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 NOTHING_CHANGED: Final = "Interrupted: nothing was changed."

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import click
 
-from kcoord.journal.dump import Dumped, Problem, Wanted, batch_json, dump_segment, segments_in
+from kcoord.offsets_log.dump import Dumped, Problem, Wanted, batch_json, dump_segment, segments_in
 
-from .json_text import json_line
-from .log_table import batch_line, line, record_line
-from .output import Output, is_colored, write
-from .printable import printable
-from .tables import paint
+from .output.json_text import json_line
+from .output.log_table import batch_line, line, record_line
+from .output.output import Output, is_colored, write
+from .output.printable import printable
+from .output.tables import paint
 
 FORMAT: Final = {"kcoord": "log-dump/v1"}
 

@@ -10,20 +10,22 @@ from typing import Final, NoReturn
 
 import click
 
-from .connection_options import DEBUG, connection_options
-from .failing import end_by_broken_pipe, end_by_interrupt, is_unread, line_of, traceback_of
+from .errors import end_by_broken_pipe, end_by_interrupt, is_unread, line_of, traceback_of
 from .lazy import LazyGroup, Verb
-from .output import output_options, talk
-from .shared_options import shared_values
+from .options.connection_options import DEBUG, connection_options
+from .options.shared_options import shared_values
+from .output.output import output_options, talk
 
 _verbs: Final = {
     "completion": Verb("completion", "completion", "Let the shell complete commands, groups, topics and contexts."),
     "context": Verb("context", "context", "Named clusters: where they are and how to log in."),
     "demo": Verb("demo", "demo", "The tour: three stories on embedded clusters."),
-    "groups": Verb("groups", "groups", "Groups of a live cluster: list, describe, lag, watch, doctor, delete."),
+    "groups": Verb("groups.command", "groups", "Groups of a live cluster: list, describe, lag, watch, doctor, delete."),
     "log": Verb("log", "log", "What is in the files of a log: batches, records, groups and their offsets."),
-    "offsets": Verb("offsets", "offsets", "Offsets of groups: reset, delete, export, import, compare, take back."),
-    "pipeline": Verb("pipeline", "pipeline", "The history of groups as tables, on Spark; a report of it."),
+    "offsets": Verb(
+        "offsets.command", "offsets", "Offsets of groups: reset, delete, export, import, compare, take back."
+    ),
+    "pipeline": Verb("pipeline.command", "pipeline", "The history of groups as tables, on Spark; a report of it."),
     "proxy": Verb("proxy", "proxy", "Stand between clients and a real cluster."),
     "rules": Verb("rules", "rules", "Who may do what on serve: check a file of rules."),
     "serve": Verb("serve", "serve", "A local cluster that Kafka's clients use as if it were Kafka."),

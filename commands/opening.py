@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
+from kcoord.admin.cluster_client import LiveCluster
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.live import LiveCluster
 from kcoord.admin.opening import open_cluster as open_silently
 from kcoord.admin.waiting import Waits
 
-from .output import talk
+from .output.output import talk
 
 TOLD_AFTER: Final = 2.0  # seconds that something has been waited for, to who sits at a terminal
 LOGGED_AFTER: Final = 10.0  # the same where stderr is a file or a pipe, which nobody waits before

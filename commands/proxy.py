@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from .guard_options import guard_options
-from .listener_options import ListenerOptions, listener_of, listener_options
-from .listening import advertised_host, host_and_port
-from .local_options import LocalChoice, local_options, local_setup
-from .metrics_options import metrics_options, metrics_socket, metrics_url
-from .output import talk
-from .proxy_settings import listener_settings
+from .options.guard_options import guard_options
+from .options.listen_options import advertised_host, host_and_port
+from .options.listener_options import ListenerOptions, listener_of, listener_options
+from .options.local_options import LocalChoice, local_options, local_setup
+from .options.metrics_options import metrics_options, metrics_socket, metrics_url
+from .options.proxy_settings import listener_settings
+from .output.output import talk
 
 if TYPE_CHECKING:
     from socket import socket
 
     from kcoord.admin.connecting.connection import Connection
     from kcoord.metrics.listening import Where
-    from kcoord.upstream.guard_rules import GuardRules
-    from kcoord.upstream.local.coordination import LocalSetup
-    from kcoord.upstream.proxy import Proxy
-    from kcoord.upstream.setup import ProxySetup
+    from kcoord.proxy.guards.guard_rules import GuardRules
+    from kcoord.proxy.local.coordination import LocalSetup
+    from kcoord.proxy.proxy import Proxy
+    from kcoord.proxy.setup import ProxySetup
 
 _LAST_PORT: Final = 65535
 _MOST_IDS: Final = 1000
@@ -106,8 +106,8 @@ def proxy(
     Ctrl-C stops it.
     """
     gc.disable()  # until it serves (server/process.py): importing makes much and frees little
-    from kcoord.upstream.places import Place  # here, so that --help and usage errors need none of it
-    from kcoord.upstream.setup import ProxySetup
+    from kcoord.proxy.forwarding.endpoints import Place  # here, so that --help and usage errors need none of it
+    from kcoord.proxy.setup import ProxySetup
 
     host, port = host_and_port(listen)
     connection = _upstream(upstream, upstream_config)
@@ -146,25 +146,25 @@ def _forward(
     *,
     verbose: bool,
 ) -> None:
-    from kcoord.upstream.guard_wiring import guards_of
-    from kcoord.upstream.main import run
+    from kcoord.proxy.guards.wiring import guards_of
+    from kcoord.proxy.main import run
 
     guards = guards_of(rules)
     between = guards.between()
     if coordinate:
-        from kcoord.upstream.local.wiring import with_hidden_journal
+        from kcoord.proxy.local.wiring import with_hidden_journal
 
         coordinate, hiding = with_hidden_journal(coordinate)
         between = [*hiding, *between]
     if metrics is not None:
-        from kcoord.upstream.metrics_source import ProxyMetrics  # with --metrics alone: aiohttp takes its time
+        from kcoord.proxy.metrics_source import ProxyMetrics  # with --metrics alone: aiohttp takes its time
 
         counted = ProxyMetrics(metrics, guards)
         between.append(counted.coordination(coordinate) if coordinate else counted.counted_commits())
         run(setup, ready, between=between, meter=counted.meter, over=counted.over, verbose=verbose)
         return
     if coordinate:
-        from kcoord.upstream.local.wiring import local_coordination
+        from kcoord.proxy.local.wiring import local_coordination
 
         between.append(local_coordination(coordinate))
     run(setup, ready, between=between, verbose=verbose)

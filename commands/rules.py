@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from .output import Column, Table, output_options, show, talk
+from .output.output import Column, Table, output_options, show, talk
 
 if TYPE_CHECKING:
     from kcoord.security.rules import Kind, Rules

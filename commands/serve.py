@@ -10,10 +10,10 @@ import click
 from kcoord.java_properties import BadProperties, read_properties
 from kcoord.settings import BadSetting, Settings, known_settings
 
-from .listener_options import ListenerOptions, listener_of, listener_options
-from .listening import advertised_host, host_and_port
-from .metrics_options import metrics_options, metrics_socket, metrics_url
-from .rules_options import rules_options, warn_if_nobody_logs_in
+from .options.listen_options import advertised_host, host_and_port
+from .options.listener_options import ListenerOptions, listener_of, listener_options
+from .options.metrics_options import metrics_options, metrics_socket, metrics_url
+from .options.rules_options import rules_options, warn_if_nobody_logs_in
 
 if TYPE_CHECKING:
     from kcoord.metrics.listening import Where

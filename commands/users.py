@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from .output import Column, Table, output_options, show, talk
-from .password_files import password_in
+from .options.password_files import password_in
+from .output.output import Column, Table, output_options, show, talk
 
 if TYPE_CHECKING:
-    from kcoord.wire.secret import Secret
+    from kcoord.client.secret import Secret
 
 _users_file = click.option(
     "--users", "path", required=True, metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="The file."
@@ -104,7 +104,7 @@ def list_(ctx: click.Context, path: Path) -> None:
 
 
 def _password_of(name: str, file: BinaryIO | None) -> "Secret":
-    from kcoord.wire.secret import Secret
+    from kcoord.client.secret import Secret
 
     if file is not None:
         return password_in(file.readline(), option="--password-file")

@@ -10,7 +10,7 @@ import pytest
 
 from kcoord.api.__main__ import protocol_page
 from kcoord.api.table import SERVED
-from kcoord.wire.codec import codec
+from kcoord.protocol.codec import codec
 
 _root = Path(__file__).parent.parent
 _project = tomllib.loads((_root / "pyproject.toml").read_text())
@@ -19,11 +19,14 @@ _pages = sorted(f"docs/{path.name}" for path in (_root / "docs").glob("*.md"))
 
 def test_every_package_on_disk_is_shipped() -> None:
     setuptools = _project["tool"]["setuptools"]
-    mapped = {folder: name for name, folder in setuptools["package-dir"].items()}
-    folders = [path.parent.relative_to(_root) for path in (_root / "kcoord").rglob("__init__.py")]
-    on_disk = {".".join(folder.parts) for folder in folders} | set(mapped.values())
-    assert set(setuptools["packages"]) == on_disk
-    assert all((_root / folder / "__init__.py").exists() for folder in mapped)
+    roots = {"kcoord": "kcoord", **setuptools["package-dir"]}
+    on_disk = [".".join((name, *below)) for name, folder in roots.items() for below in _packages_below(folder)]
+    assert sorted(setuptools["packages"]) == sorted(on_disk)
+
+
+def _packages_below(folder: str) -> list[tuple[str, ...]]:
+    """Returns the packages of a folder, each as its path below the folder; the folder itself is the empty path."""
+    return [path.parent.relative_to(_root / folder).parts for path in (_root / folder).rglob("__init__.py")]
 
 
 def test_the_map_names_every_package() -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from kcoord.admin.cluster_client import LiveCluster
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.live import LiveCluster
 from kcoord.admin.waiting import Waits
 
 

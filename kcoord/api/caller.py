@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from kcoord.groups.member import Holder
+from kcoord.groups.classic.member import Holder
 
 
 class Caller(NamedTuple):

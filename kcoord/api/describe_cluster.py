@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.describing import DescribeCluster, EndpointType
-from kcoord.broker.describing import describe_cluster as decide
+from kcoord.broker.describe_cluster import DescribeCluster, EndpointType
+from kcoord.broker.describe_cluster import describe_cluster as decide
 
 __all__ = ["decide", "to_request"]
 

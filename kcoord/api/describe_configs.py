@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.configs import DescribeConfigs, ResourceAsked
-from kcoord.broker.configs import describe_configs as decide
+from kcoord.broker.describe_configs import DescribeConfigs, ResourceAsked
+from kcoord.broker.describe_configs import describe_configs as decide
 
 __all__ = ["decide", "to_request"]
 

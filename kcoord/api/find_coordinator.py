@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from kcoord.broker.describing import CoordinatorLine, FindCoordinator, FindCoordinatorReply, KeyType
-from kcoord.broker.describing import find_coordinator as decide
+from kcoord.broker.describe_cluster import CoordinatorLine, FindCoordinator, FindCoordinatorReply, KeyType
+from kcoord.broker.describe_cluster import find_coordinator as decide
 from kcoord.errors import ErrorCode
 
 __all__ = ["decide", "to_request", "to_response", "transactional_ids"]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kcoord.broker.altering import Alteration, AlterConfigs, AlteredResource
-from kcoord.broker.altering import alter_configs as decide
+from kcoord.broker.alter_configs import Alteration, AlterConfigs, AlteredResource
+from kcoord.broker.alter_configs import alter_configs as decide
 
 __all__ = ["decide", "to_request"]
 

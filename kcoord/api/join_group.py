@@ -3,9 +3,9 @@
 from typing import Any
 
 from kcoord.api.caller import Caller
+from kcoord.groups.classic.member import Protocols
+from kcoord.groups.classic.protocols import names
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.member import Protocols
-from kcoord.groups.protocols import names
 from kcoord.groups.replies import JoinReply
 from kcoord.groups.requests import Join
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NewType
 from uuid import UUID
 
+from kcoord.broker.log.storage import KeptTopic, PassingStorage, Storage
 from kcoord.broker.names import unified
-from kcoord.broker.store import KeptTopic, PassingStorage, Storage
 from kcoord.settings import Settings
 
 if TYPE_CHECKING:
-    from kcoord.broker.partition_log import PartitionLog
+    from kcoord.broker.log.partition_log import PartitionLog
 
 NodeId = NewType("NodeId", int)
 
@@ -218,7 +218,7 @@ class Cluster:
     def _make_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:
         """All of them or, if OSError is raised, none."""
         # Imported with the first topic: a cluster without one is there 30 ms sooner.
-        from kcoord.broker.partition_log import PartitionLog
+        from kcoord.broker.log.partition_log import PartitionLog
         from kcoord.broker.topic_settings import log_settings
 
         settings = log_settings(topic.overrides, self.settings)

@@ -21,8 +21,8 @@ from kcoord.broker.fetch_sessions import (
     PartitionKey,
     Told,
 )
-from kcoord.broker.leaders import CurrentLeader, Endpoint, endpoints_of, fence_epoch, leader_of
-from kcoord.broker.partition_log import Refused
+from kcoord.broker.leader_info import CurrentLeader, Endpoint, endpoints_of, fence_epoch, leader_of
+from kcoord.broker.log.partition_log import Refused
 from kcoord.errors import ErrorCode
 
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1

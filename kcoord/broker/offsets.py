@@ -7,9 +7,9 @@ from enum import IntEnum
 from typing import Final
 
 from kcoord.broker.cluster import INTERNAL_TOPICS, Asked, Cluster, Partition
-from kcoord.broker.leaders import fence_epoch
-from kcoord.broker.partition_log import Refused
-from kcoord.broker.slices import Effort, Slices
+from kcoord.broker.leader_info import fence_epoch
+from kcoord.broker.log.partition_log import Refused
+from kcoord.broker.log.slices import Effort, Slices
 from kcoord.errors import ErrorCode
 
 _ISOLATION_LEVELS: Final = (0, 1)

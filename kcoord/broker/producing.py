@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from kcoord.broker.admission import Admitted, Allowance
 from kcoord.broker.cluster import Asked, Cluster, Partition, Topic
-from kcoord.broker.leaders import CurrentLeader, Endpoint, endpoints_of, leader_of
-from kcoord.broker.partition_log import Appended, Refused
-from kcoord.broker.slices import Slices
+from kcoord.broker.leader_info import CurrentLeader, Endpoint, endpoints_of, leader_of
+from kcoord.broker.log.batch_validation import Admitted, Allowance
+from kcoord.broker.log.partition_log import Appended, Refused
+from kcoord.broker.log.slices import Slices
 from kcoord.errors import ErrorCode
-from kcoord.wire.batches import HEADER_SIZE, MAGIC, BadBatch, Batch, names_codec, produced_batch, read_header
-from kcoord.wire.compression import Codec
+from kcoord.protocol.records.batch import HEADER_SIZE, MAGIC, BadBatch, Batch, names_codec, produced_batch, read_header
+from kcoord.protocol.records.compression import Codec
 
 _LEGAL_ACKS: Final = frozenset({-1, 0, 1})
 _FRAME_SIZE: Final = 17  # what Kafka reads of a batch to find its end

@@ -11,7 +11,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from kcoord.broker.partition_log import LogSettings
+from kcoord.broker.log.partition_log import LogSettings
 from kcoord.settings import Settings
 
 

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from kcoord.broker.cluster import OFFSETS_TOPIC, Asked, Cluster, NodeId, Topic
-from kcoord.broker.configs import ConfigSource, effective_source
+from kcoord.broker.describe_configs import ConfigSource, effective_source
 from kcoord.broker.names import METADATA_TOPIC, unified, why_invalid
 from kcoord.broker.offsets_topic import OFFSETS_TOPIC_SETTINGS, why_offsets_are_lost
 from kcoord.broker.topic_settings import TOPIC_SETTINGS, BadConfig, effective, refuse_unless_valid

@@ -16,13 +16,16 @@ from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from kcoord.errors import ErrorCode
-from kcoord.groups import committing, describing, joining, leaving, offsets, rebalancing, retention, sessions, syncing
+from kcoord.groups import describing
+from kcoord.groups.classic import joining, leaving, rebalancing, sessions, syncing
+from kcoord.groups.classic.group import Group
+from kcoord.groups.classic.member import Holder, Member
+from kcoord.groups.classic.prevalidated import StandingCommit, StandingHeartbeat, StandingJoin, StandingSync
+from kcoord.groups.classic.state import State
 from kcoord.groups.deadlines import Deadline, Purpose
 from kcoord.groups.effects import NOTHING, Cause, Effects, Reason, answer, gathered
-from kcoord.groups.group import Group
-from kcoord.groups.held import bytes_of, bytes_of_group
 from kcoord.groups.instant import Instant
-from kcoord.groups.member import Holder, Member
+from kcoord.groups.offsets import committing, fetching, retention
 from kcoord.groups.registry import Registry
 from kcoord.groups.replies import (
     CommitReply,
@@ -51,9 +54,8 @@ from kcoord.groups.requests import (
     ListGroups,
     Sync,
 )
-from kcoord.groups.standing import StandingCommit, StandingHeartbeat, StandingJoin, StandingSync
-from kcoord.groups.state import State
 from kcoord.groups.topics import Heir, Topics
+from kcoord.groups.usage import bytes_of, bytes_of_group
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
 
@@ -171,10 +173,10 @@ class Coordinator(Registry):
             return answer(ticket, DeleteOffsetsReply(error_code=refused))
         group = self.groups.get(request.group_id)
         is_in_use = self.is_in_use_elsewhere(request.group_id)
-        error = ErrorCode.non_empty_group if is_in_use else offsets.fence_delete(group)
+        error = ErrorCode.non_empty_group if is_in_use else fetching.fence_delete(group)
         if group is None or error:
             return answer(ticket, DeleteOffsetsReply(error_code=error or ErrorCode.group_id_not_found))
-        lines, records = offsets.delete(group, request.topics, self._topics)
+        lines, records = fetching.delete(group, request.topics, self._topics)
         self.replay_all(records)
         return Effects(((ticket, DeleteOffsetsReply(topics=lines)),), tuple(records))
 
@@ -263,7 +265,7 @@ class Coordinator(Registry):
     ) -> Effects:
         """Its offsets go, or are the heir's, those of such groups: of others, not all may be replayed yet."""
         concerned = [group for group in self.groups.values() if name in group.offsets and is_known(group.group_id)]
-        records = [record for group in concerned for record in offsets.of_deleted_topic(group, name, topic_id, heir)]
+        records = [record for group in concerned for record in fetching.of_deleted_topic(group, name, topic_id, heir)]
         self.replay_all(records)
         return Effects((), tuple(records))
 
@@ -356,8 +358,8 @@ class Coordinator(Registry):
 
     def _offsets_of(self, asked: AskedGroup, is_by_id: bool) -> OffsetGroup:
         if error := self._refusal(asked.group_id):
-            return offsets.refuse(asked, error)
-        return offsets.fetch(self.groups.get(asked.group_id), asked, self._topics, is_by_id=is_by_id)
+            return fetching.refuse(asked, error)
+        return fetching.fetch(self.groups.get(asked.group_id), asked, self._topics, is_by_id=is_by_id)
 
     def _described(self, group_id: str, include_operations: bool) -> DescribedGroup:
         if error := self._refusal(group_id):

@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Final
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.group import Group
-from kcoord.groups.member import Member
-from kcoord.groups.others import OtherGroup
+from kcoord.groups.classic.group import Group
+from kcoord.groups.classic.member import Member
+from kcoord.groups.classic.state import State
+from kcoord.groups.foreign_groups import OtherGroup
 from kcoord.groups.replies import (
     OPERATIONS_NOT_ASKED_FOR,
     DescribedGroup,
@@ -16,7 +17,6 @@ from kcoord.groups.replies import (
     ListGroupsReply,
 )
 from kcoord.groups.requests import ListGroups
-from kcoord.groups.state import State
 
 CLASSIC: Final = "classic"
 GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))

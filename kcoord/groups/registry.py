@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable
 from typing import assert_never
 
 from kcoord.errors import ErrorCode
-from kcoord.groups import offsets, rebalancing
+from kcoord.groups.classic import rebalancing
+from kcoord.groups.classic.group import Group, replayed
+from kcoord.groups.classic.member import Holder
 from kcoord.groups.deadlines import Deadlines
 from kcoord.groups.effects import Effects, Event, Happening, gathered, told
-from kcoord.groups.group import Group, replayed
-from kcoord.groups.held import NOBODY, Census
+from kcoord.groups.foreign_groups import OtherGroup
 from kcoord.groups.instant import Instant
-from kcoord.groups.member import Holder
-from kcoord.groups.others import OtherGroup
+from kcoord.groups.offsets import fetching
 from kcoord.groups.records import (
     GroupDeleted,
     GroupStored,
@@ -27,6 +27,7 @@ from kcoord.groups.records import (
     StoredAgain,
 )
 from kcoord.groups.replies import JoinReply, SyncReply
+from kcoord.groups.usage import NOBODY, Census
 
 
 class Registry:
@@ -121,7 +122,7 @@ class Registry:
         group, other = self.groups.get(group_id), self.others.get(group_id)
         records: list[Record] = []
         if group is not None:
-            records += [*offsets.all_of(group), GroupDeleted(group_id=group_id)]
+            records += [*fetching.all_of(group), GroupDeleted(group_id=group_id)]
             for member_id in list(group.pending):
                 group.forget_pending(member_id)
         if other is not None:

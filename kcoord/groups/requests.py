@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from kcoord.groups.member import Holder, Protocols
+from kcoord.groups.classic.member import Holder, Protocols
 
 
 class Join(NamedTuple):

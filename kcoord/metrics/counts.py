@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
-from kcoord.wire.frames import LENGTH_BYTES
+from kcoord.protocol.frames import LENGTH_BYTES
 
 BUCKETS: Final = (
     *(0.0001, 0.00025, 0.0005),

@@ -14,11 +14,11 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from kcoord.pipeline.decoding.row_filter import LEFT_OUT, Wanted
 from kcoord.pipeline.decoding.segments import SegmentRange
-from kcoord.pipeline.decoding.wanted import LEFT_OUT, Wanted
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, LOG_ENDS, REJECTED, SCANNED, TABLES
 from kcoord.pipeline.sources.segment_source import SEGMENTS, SegmentSource, ranges_text
-from kcoord.pipeline.sources.wide import narrowed
+from kcoord.pipeline.sources.union_frame import narrowed
 from kcoord.pipeline.tables import TablesFolder
 
 BESIDE_COMMITS: Final = (GENERATIONS, GROUP_EVENTS, LOG_ENDS, REJECTED, SCANNED)

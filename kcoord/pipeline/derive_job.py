@@ -18,18 +18,18 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import TimestampType
 
 from kcoord.pipeline.decode_job import Say
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, LAG, LOG_ENDS, OWNERSHIP, REBALANCES
 from kcoord.pipeline.tables import TablesFolder
-from kcoord.pipeline.transforms.behind import never_caught_up, standing_partitions
 from kcoord.pipeline.transforms.events import topic_names
 from kcoord.pipeline.transforms.filters import of_groups, within
 from kcoord.pipeline.transforms.lag import lag
 from kcoord.pipeline.transforms.ownership import memberships, ownership
 from kcoord.pipeline.transforms.period import period_of, time_of
 from kcoord.pipeline.transforms.rebalances import rebalances
-from kcoord.pipeline.transforms.restless import flapping_members, restless_groups
+from kcoord.pipeline.transforms.stuck import never_caught_up, standing_partitions
 from kcoord.pipeline.transforms.timeline import lag_period, lag_timeline
+from kcoord.pipeline.transforms.unstable import flapping_members, restless_groups
 
 Row = dict[str, Any]
 """Times are milliseconds since 1970."""

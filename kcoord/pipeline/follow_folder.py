@@ -23,10 +23,10 @@ from typing import Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import TABLES, spark_schema
-from kcoord.pipeline.sources.live_asked import asked, check_asked
 from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.sources.request_fingerprint import asked, check_asked
 from kcoord.pipeline.tables import CHECKPOINT, BadFolder, TablesFolder, check_writable
 
 DECODED: Final = tuple(name for name, table in TABLES.items() if table.is_decoded)

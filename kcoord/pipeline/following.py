@@ -33,14 +33,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.wire.fetching import Fetching
 from kcoord.pipeline.decode_job import ASIDE, NotRead, Summary, rejections
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.follow_folder import DECODED, alone, check_path, clear, overwrite, overwrite_by_none, prepare
 from kcoord.pipeline.schemas import REJECTED, SCANNED
+from kcoord.pipeline.sources.arrow_packing import rows_of, unpacked
 from kcoord.pipeline.sources.connectors import PYTHON, Connector
 from kcoord.pipeline.sources.live_plan import Choice, check_connection, find_topics
-from kcoord.pipeline.sources.packed import rows_of, unpacked
 from kcoord.pipeline.tables import CHECKPOINT, TablesFolder
-from kcoord.pipeline.unread import Warn, unread_told
+from kcoord.pipeline.unreadable_topics import Warn, unread_told
 
 _NONE: Final = -1  # the number of no micro-batch
 _LOOK: Final = 1  # seconds between looks whether to stop

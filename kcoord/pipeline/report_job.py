@@ -6,7 +6,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.pipeline.decode_job import Say
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.derive_job import derive, hours_read
 from kcoord.pipeline.report.facts import Asked, gather
 from kcoord.pipeline.report.frames import Frames

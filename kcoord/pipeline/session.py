@@ -29,7 +29,7 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from kcoord.pipeline.failing import Unforeseen, is_sparks, said
+from kcoord.pipeline.errors import Unforeseen, is_sparks, said
 from kcoord.pipeline.interrupting import interrupts
 
 __all__ = [

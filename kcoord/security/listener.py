@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from kcoord.wire.secret import Secret
+from kcoord.client.secret import Secret
 
 if TYPE_CHECKING:
     from kcoord.security.users import Users

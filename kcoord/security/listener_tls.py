@@ -3,11 +3,11 @@
 import ssl
 from typing import Any, Final
 
+from kcoord.client.connect_errors import in_one_line
+from kcoord.client.tls import as_file
 from kcoord.security.certificates import subject_of
 from kcoord.security.listener import ANONYMOUS, ClientAuth, ListenerTls
 from kcoord.security.refusals import Refusal, Refused
-from kcoord.wire.connect_errors import in_one_line
-from kcoord.wire.tls import as_file
 
 _ALERT: Final = "kcoord_alert"
 _CLIENT_AUTH: Final = {

@@ -29,7 +29,13 @@ from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from kcoord.client import scram
+from kcoord.client.connect_errors import in_one_line
+from kcoord.client.secret import Secret
 from kcoord.errors import ErrorCode
+from kcoord.protocol.codec import API_VERSIONS, codec, decode_request
+from kcoord.protocol.frames import BadBody, frame_pieces
+from kcoord.protocol.headers import RequestHeader, read_request_start
 from kcoord.security.refusals import Refusal, Refused
 from kcoord.security.sasl_replies import (
     AUTHENTICATE_VERSIONS,
@@ -41,12 +47,6 @@ from kcoord.security.sasl_replies import (
     HandshakeReply,
 )
 from kcoord.security.users import LONGEST_NAME, Users
-from kcoord.wire import scram
-from kcoord.wire.codec import API_VERSIONS, codec, decode_request
-from kcoord.wire.connect_errors import in_one_line
-from kcoord.wire.frames import BadBody, frame_pieces
-from kcoord.wire.headers import RequestHeader, read_request_start
-from kcoord.wire.secret import Secret
 
 MECHANISMS: Final = ("PLAIN", *scram.HASHES)
 _PLAIN: Final = "PLAIN"

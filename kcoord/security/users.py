@@ -30,10 +30,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
 
+from kcoord.client.connect_errors import in_one_line
+from kcoord.client.scram import FEWEST_ITERATIONS, HASHES, MOST_ITERATIONS, Credential, keys
+from kcoord.client.secret import Secret
 from kcoord.security.stamps import stamp_of
-from kcoord.wire.connect_errors import in_one_line
-from kcoord.wire.scram import FEWEST_ITERATIONS, HASHES, MOST_ITERATIONS, Credential, keys
-from kcoord.wire.secret import Secret
 
 log = logging.getLogger("kcoord.security")
 

@@ -17,25 +17,25 @@ from kcoord.api.table import SERVED
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, Partition, Topic
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import Closing
-from kcoord.server.chores import REST, Chores
+from kcoord.protocol.headers import CORRELATION_ID, read_request_start
+from kcoord.protocol.validate import BadBody
 from kcoord.server.clock import instant, now_ms
-from kcoord.server.connection import Connection
-from kcoord.server.connection_limits import ConnectionLimits
-from kcoord.server.dispatch import Answer, Dispatch, Outcome, Park
-from kcoord.server.draining import DeferredJudgement
-from kcoord.server.parked import Parked
+from kcoord.server.connection.connection import Connection
+from kcoord.server.connection.draining import DeferredJudgement
+from kcoord.server.connection.event_round import Act, Turn, Turns
+from kcoord.server.connection.pending_requests import Parked
+from kcoord.server.connection.sliced_requests import SlicedWork
+from kcoord.server.dispatch.dispatch import Answer, Dispatch, Outcome, Park
+from kcoord.server.fast_path.response_cache import CORRELATION_AT, AnsweredFrame, PhaseFrame
+from kcoord.server.listener.connection_limits import ConnectionLimits
+from kcoord.server.maintenance import REST, Chores
 from kcoord.server.setup import fresh_session_id
-from kcoord.server.slicing import SlicedWork
-from kcoord.server.standing import CORRELATION_AT, AnsweredFrame, PhaseFrame
-from kcoord.server.turns import Act, Turn, Turns
 from kcoord.tickets import WAITS, Ticket
-from kcoord.wire.check import BadBody
-from kcoord.wire.headers import CORRELATION_ID, read_request_start
 
 if TYPE_CHECKING:
     from kcoord.broker.fetching import Waiting
-    from kcoord.server.group_runtime import GroupRuntime
-    from kcoord.server.permissions import Authorizer
+    from kcoord.server.authorization.permissions import Authorizer
+    from kcoord.server.groups.group_runtime import GroupRuntime
 
 log = logging.getLogger("kcoord.server")
 
@@ -190,7 +190,7 @@ class ClusterRuntime:
     def _dispatch_of(self, node: Node) -> Dispatch:
         if self._authorizer is None:
             return Dispatch(self.cluster, node, fresh_session_id, self._made_groups)
-        from kcoord.server.authorizing import AuthorizingDispatch
+        from kcoord.server.authorization.authorizing_dispatch import AuthorizingDispatch
 
         return AuthorizingDispatch(self.cluster, node, fresh_session_id, self._made_groups, authorizer=self._authorizer)
 
@@ -202,7 +202,7 @@ class ClusterRuntime:
 
     def _make_groups(self) -> "GroupRuntime":
         from kcoord.broker.offsets_topic import make_offsets_topic
-        from kcoord.server.group_runtime import GroupRuntime
+        from kcoord.server.groups.group_runtime import GroupRuntime
 
         make_offsets_topic(self.cluster, now_ms())
         return GroupRuntime(self.cluster, fresh_member_id)

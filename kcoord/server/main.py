@@ -51,6 +51,6 @@ def _settle() -> None:
 def _serving(setup: Setup, metrics: socket.socket | None) -> AbstractAsyncContextManager[Runtime]:
     if metrics is None:
         return Runtime(setup)
-    from kcoord.server.metrics_source import measured  # with --metrics alone: aiohttp takes its time
+    from kcoord.server.metrics.metrics_source import measured  # with --metrics alone: aiohttp takes its time
 
     return measured(setup, metrics)

@@ -16,23 +16,23 @@ from kcoord.api.table import SERVED
 
 log = logging.getLogger("kcoord.server")
 
-_OF_ALL: Final = ("crc32c", "tempfile", "kcoord.server.memory", "kcoord.server.group_runtime")
+_OF_ALL: Final = ("crc32c", "tempfile", "kcoord.server.memory", "kcoord.server.groups.group_runtime")
 _OF_A_SERVER: Final = (
     "kcoord.broker.fetch_sessions",
     "kcoord.broker.offsets_topic",
     "kcoord.broker.topics",
     "kcoord.security.login",
-    "kcoord.server.authorizing_groups",
-    "kcoord.server.authorizing_records",
-    "kcoord.server.authorizing_topics",
-    "kcoord.server.compactor",
+    "kcoord.server.authorization.group_apis",
+    "kcoord.server.authorization.record_apis",
+    "kcoord.server.authorization.topic_apis",
+    "kcoord.server.groups.compactor",
 )
-_OF_A_PROXY: Final = ("kcoord.wire.listener_probe", "kcoord.wire.sasl", "kcoord.wire.tls")
+_OF_A_PROXY: Final = ("kcoord.client.listener_probe", "kcoord.client.sasl", "kcoord.client.tls")
 
 
 def preload_server() -> Iterator[None]:
     """Import what a server may need, an API version at a time."""
-    from kcoord.server.routes import route
+    from kcoord.server.dispatch.routes import route
 
     yield from _imported(_OF_ALL + _OF_A_SERVER)
     for api in SERVED.values():
@@ -43,7 +43,7 @@ def preload_server() -> Iterator[None]:
 
 def preload_proxy(versions: Mapping[int, range]) -> Iterator[None]:
     """Import what a proxy may need that reads or rewrites these versions of APIs, one at a time."""
-    from kcoord.wire.codec import codec, known_versions
+    from kcoord.protocol.codec import codec, known_versions
 
     yield from _imported(_OF_ALL + _OF_A_PROXY)
     for api in SERVED.values():

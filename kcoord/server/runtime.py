@@ -9,20 +9,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from kcoord.broker.cluster import NodeId
-from kcoord.server.accepting import Accepting, Arrive
 from kcoord.server.clock import now_ms
 from kcoord.server.cluster_runtime import ClusterRuntime
-from kcoord.server.connection import Connection
-from kcoord.server.dispatch import Answer
+from kcoord.server.connection.connection import Connection
+from kcoord.server.dispatch.dispatch import Answer
+from kcoord.server.dispatch.routes import Asker
+from kcoord.server.fast_path.caching_connection import StandingConnection
+from kcoord.server.listener.acceptor import Accepting, Arrive
 from kcoord.server.preloading import preload_server
-from kcoord.server.routes import Asker
 from kcoord.server.setup import Setup, address, bind, close_all, make_cluster
-from kcoord.server.standing_connection import StandingConnection
 
 if TYPE_CHECKING:
-    from kcoord.server.entrance import Entrance
-    from kcoord.server.gate import Gate
-    from kcoord.server.permissions import Authorizer
+    from kcoord.server.authorization.permissions import Authorizer
+    from kcoord.server.listener.pre_auth_connection import Gate
+    from kcoord.server.listener.secure_listener import Entrance
 
 log = logging.getLogger("kcoord.server")
 
@@ -92,7 +92,7 @@ class Runtime(ClusterRuntime):
         """None where whoever comes is let in. Raises BadListenerTls."""
         if setup.listener is None or setup.listener.is_open:
             return None
-        from kcoord.server.entrance import Entrance
+        from kcoord.server.listener.secure_listener import Entrance
 
         return Entrance(self, setup.listener, setup.settings, self.refused)
 
@@ -109,6 +109,6 @@ class Runtime(ClusterRuntime):
 def _authorizer_by(rules: Path) -> "Authorizer":
     """Raises BadRules."""
     from kcoord.security.rules_file import RulesFile
-    from kcoord.server.permissions import Authorizer
+    from kcoord.server.authorization.permissions import Authorizer
 
     return Authorizer(RulesFile(rules))

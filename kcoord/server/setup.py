@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from kcoord.broker.cluster import OFFSETS_TOPIC, Asked, Cluster, Node, NodeId
-from kcoord.broker.store import PassingStorage
+from kcoord.broker.log.storage import PassingStorage
 from kcoord.errors import ErrorCode
-from kcoord.server.descriptors import descriptor_limit, files_for_records
+from kcoord.server.listener.descriptors import descriptor_limit, files_for_records
 from kcoord.settings import Settings
 
 if TYPE_CHECKING:
-    from kcoord.journal.data_dir import DataDir
     from kcoord.security.listener import Listener
+    from kcoord.storage.data_dir import DataDir
 
 log = logging.getLogger("kcoord.server")
 
@@ -85,7 +85,7 @@ def close_all(sockets: Sequence[socket.socket]) -> None:
 def make_cluster(setup: Setup, ports: Sequence[int], now_ms: int) -> Cluster:
     """A node for each port, with the topics that are to be and, of a data dir, those that were. CannotServe."""
     if setup.data_dir is None:
-        from kcoord.journal.file_store import FileStores
+        from kcoord.storage.spill_store import FileStores
 
         stores = FileStores(most_files=files_for_records(descriptor_limit()))
         cluster = Cluster(
@@ -111,8 +111,8 @@ def _nodes(setup: Setup, ports: Sequence[int], *, first: int) -> list[Node]:
 
 
 def _found_cluster(setup: Setup, folder: Path, ports: Sequence[int], now_ms: int) -> Cluster:
-    from kcoord.journal.data_dir import BadDataDir, DataDir
-    from kcoord.journal.finding import find_topics
+    from kcoord.storage.data_dir import BadDataDir, DataDir
+    from kcoord.storage.topic_discovery import find_topics
 
     try:
         data_dir = DataDir(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.deleting import Deleted, Fate, delete, plan_deletion
+from kcoord.admin.groups.deleting import Deleted, Fate, delete, plan_deletion
 from kcoord.admin.model import Answers, Committed, Group, TopicPartition
-from kcoord.admin.offsets.undoing import UndoPlace, read_undo
+from kcoord.admin.offsets.files.undo_files import UndoPlace, read_undo
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.errors import ErrorCode
 from kcoord.testing.cluster import Cluster

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from kcoord.admin.choosing import matching
+from kcoord.admin.groups.selection import matching
 from kcoord.admin.name_patterns import compile_name_pattern
-from kcoord.upstream.guard_rules import parse_rate, parse_rule, parse_size
+from kcoord.proxy.guards.guard_rules import parse_rate, parse_rule, parse_size
 
 
 @pytest.mark.parametrize("name", ["secret", "secret\nx", "secret\n", "secret\r\n\n", "secret\u2028x"])

@@ -2,9 +2,9 @@
 
 import pytest
 
+from kcoord.admin.groups.removing import NotAMember, chosen_members, leaving
 from kcoord.admin.model import LeavingMember
-from kcoord.admin.removing import NotAMember, chosen_members, leaving
-from tests.admin.seen import group, member
+from tests.admin.snapshots import group, member
 
 DYNAMIC, STATIC = member("a", "orders-0"), member("b", "orders-1", instance_id="worker-1")
 GROUP = group(DYNAMIC, STATIC, name="shop")

@@ -8,13 +8,13 @@ import pytest
 from confluent_kafka import Producer
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.looking import Look
+from kcoord.admin.groups.group_snapshot import Look
+from kcoord.admin.groups.snapshot_reader import look as read_look
+from kcoord.admin.groups.time_cache import TimeCache
 from kcoord.admin.model import Answers, Bounds, Committed, Position
 from kcoord.admin.opening import open_cluster
-from kcoord.admin.reading import look as read_look
-from kcoord.admin.time_cache import TimeCache
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.seen import tp
+from tests.admin.snapshots import tp
 
 FIRST_AT = 1_700_000_000_000
 

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from kcoord.api.caller import Caller
 from kcoord.api.table import SERVED
-from kcoord.wire.codec import decode_request, decode_response, encode_request, encode_response, request_type
-from kcoord.wire.headers import RequestHeader
-from kcoord.wire.kio_asking import build
+from kcoord.client.kio_codec import build
+from kcoord.protocol.codec import decode_request, decode_response, encode_request, encode_response, request_type
+from kcoord.protocol.headers import RequestHeader
 from tests.groups.scene import Scene
 
 OFFSET_COMMIT: Final = 8

@@ -31,10 +31,10 @@ from tempfile import TemporaryDirectory
 
 from confluent_kafka import Consumer, Producer
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.jars import kafka_jvm
 from kcoord.testing.node import HOST
-from kcoord.wire.client import Client
 from tests.bench import client
 from tests.bench.machine import machine, table
 from tests.bench.servers import SCRIPT_FLAGS, Kafka, Running

@@ -30,16 +30,16 @@ import pyarrow as pa
 
 from kcoord.groups.records import OffsetDeleted, OffsetsStored
 from kcoord.groups.records import Record as Fact
-from kcoord.journal.encoding import key_values
-from kcoord.journal.layout_codec import read_key, read_value
+from kcoord.offsets_log.encoding import key_values
+from kcoord.offsets_log.record_codec import read_key, read_value
 from kcoord.pipeline.decoding.decode import decode_range
 from kcoord.pipeline.decoding.locate import locate
 from kcoord.pipeline.decoding.scan import Piece, Plain, plain_parts, read_pieces
 from kcoord.pipeline.decoding.segments import SegmentRange, find_segments, plan_ranges
 from kcoord.pipeline.schemas import COMMITS, TABLES
-from kcoord.wire.batches import split
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import Record, read_records, write_batch
+from kcoord.protocol.records.batch import split
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import Record, read_records, write_batch
 from tests.bench.machine import machine, table
 
 RECORDS = 1_000_000

@@ -28,13 +28,13 @@ from itertools import count
 from statistics import quantiles
 from typing import Any
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
+from kcoord.protocol.records.batch import BatchHeader, assemble, read_header
+from kcoord.protocol.records.compression import Codec, compress
+from kcoord.protocol.records.record import Record, write_batch
+from kcoord.protocol.varint import uvarint
 from kcoord.testing.node import HOST
-from kcoord.wire.batches import BatchHeader, assemble, read_header
-from kcoord.wire.client import Client
-from kcoord.wire.compression import Codec, compress
-from kcoord.wire.records import Record, write_batch
-from kcoord.wire.varint import uvarint
 from tests.bench import client
 from tests.bench.machine import machine, table
 from tests.bench.servers import Kcoord, Running

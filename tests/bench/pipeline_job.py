@@ -8,8 +8,8 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.pipeline.decode_job import SegmentInput
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.decoding.segments import SegmentRange
-from kcoord.pipeline.decoding.wanted import Wanted
 from kcoord.pipeline.schemas import COMMITS
 from tests.bench.processes import cpu_between, cpu_seconds, tree
 

@@ -19,10 +19,10 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from kcoord.broker.describing import offsets_partition
+from kcoord.broker.describe_cluster import offsets_partition
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.node import HOST, free_ports
-from kcoord.wire.client import Client
 from tests.bench import client
 from tests.bench.machine import machine, table
 from tests.bench.servers import SCRIPT_FLAGS, Again, Kafka, Running

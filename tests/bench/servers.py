@@ -13,11 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from kcoord.client.client import Client
 from kcoord.testing.jars import kafka_jvm
 from kcoord.testing.java import QUICK_FLAGS
 from kcoord.testing.kafka import new_cluster_id
 from kcoord.testing.node import HOST, Node, choose_places, free_ports
-from kcoord.wire.client import Client
 
 METADATA = 3
 START_TIMEOUT = 120.0

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from kcoord.broker.describing import offsets_partition
+from kcoord.broker.describe_cluster import offsets_partition
 from kcoord.groups.records import GroupStored, OffsetsStored, StoredMember
 from kcoord.groups.records import Record as Fact
-from kcoord.journal.encoding import key_values
-from kcoord.wire.records import Record, write_batch
+from kcoord.offsets_log.encoding import key_values
+from kcoord.protocol.records.record import Record, write_batch
 
 GROUPS, TOPICS, PARTITIONS = 68, 4, 12
 OFFSETS_PARTITIONS = 50

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.wire.client import Client
-from kcoord.wire.records import Record, write_batch
+from kcoord.protocol.records.record import Record, write_batch
 from tests.bench import client
 from tests.bench.trips import frame
 

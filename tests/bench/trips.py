@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
-from kcoord.wire.asking import by_kio
-from kcoord.wire.headers import RequestHeader
+from kcoord.client.client_codec import by_kio
+from kcoord.protocol.headers import RequestHeader
 from tests.clients.programs import build_go
 
 SOURCE = Path(__file__).parent / "trips"

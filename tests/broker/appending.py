@@ -2,11 +2,11 @@
 
 from typing import TypeVar
 
-from kcoord.broker.admission import Admitted, Allowance, LogSettings, Refused
-from kcoord.broker.admission import admit as admit_in_slices
-from kcoord.broker.partition_log import Appended, PartitionLog, TimestampOffset
-from kcoord.broker.slices import Effort, Slices
-from kcoord.wire.batches import BadBatch, Batch
+from kcoord.broker.log.batch_validation import Admitted, Allowance, LogSettings, Refused
+from kcoord.broker.log.batch_validation import admit as admit_in_slices
+from kcoord.broker.log.partition_log import Appended, PartitionLog, TimestampOffset
+from kcoord.broker.log.slices import Effort, Slices
+from kcoord.protocol.records.batch import BadBatch, Batch
 
 T = TypeVar("T")
 

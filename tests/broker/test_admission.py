@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from kcoord.broker.admission import Allowance, LogSettings, Refused
+from kcoord.broker.log.batch_validation import Allowance, LogSettings, Refused
 from kcoord.errors import ErrorCode
-from kcoord.wire.batches import HEADER_SIZE, Batch, assemble, produced_batch, read_header
-from kcoord.wire.compression import Codec, compress
-from kcoord.wire.records import Record, plain_records, write_batch
-from kcoord.wire.varint import uvarint
+from kcoord.protocol.records.batch import HEADER_SIZE, Batch, assemble, produced_batch, read_header
+from kcoord.protocol.records.compression import Codec, compress
+from kcoord.protocol.records.record import Record, plain_records, write_batch
+from kcoord.protocol.varint import uvarint
 from tests.broker.appending import admit
 
 now_ms = 1_800_000_000_000

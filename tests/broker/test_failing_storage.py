@@ -9,14 +9,14 @@ from kcoord.broker.cluster import Asked, Cluster, Node, NodeId
 from kcoord.broker.fetch_sessions import FetchSessions, PartitionAsked
 from kcoord.broker.fetching import Fetch, FetchReply, fetch
 from kcoord.broker.fetching import PartitionLine as FetchedLine
+from kcoord.broker.log.storage import MemoryStore, PassingStorage
 from kcoord.broker.offsets import ListOffsets, OffsetAsked, OffsetLine, Special, TopicOffsetsAsked, list_offsets
 from kcoord.broker.producing import PartitionLine as ProducedLine
 from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic, produce
-from kcoord.broker.store import MemoryStore, PassingStorage
 from kcoord.errors import ErrorCode
+from kcoord.protocol.records.batch import produced_batch
+from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
 from kcoord.settings import Settings
-from kcoord.wire.batches import produced_batch
-from kcoord.wire.records import ProducerStamp, Record, write_batch
 from tests.broker.appending import at_once
 
 now_ms = 1_800_000_000_000

@@ -13,15 +13,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kcoord.broker.partition_log import Appended, LogSettings, PartitionLog, Refused
-from kcoord.broker.store import LogStorage, PassingStorage
-from kcoord.journal.file_store import FileStores
-from kcoord.journal.log_folder import LogFolder
-from kcoord.journal.recovery import recover
-from kcoord.journal.segment_files import SegmentFiles
-from kcoord.wire.batches import Batch, assemble, has_valid_crc, produced_batch, split
-from kcoord.wire.compression import Codec, compress
-from kcoord.wire.records import Record, plain_records, read_records, record_spans, write_batch
+from kcoord.broker.log.partition_log import Appended, LogSettings, PartitionLog, Refused
+from kcoord.broker.log.storage import LogStorage, PassingStorage
+from kcoord.protocol.records.batch import Batch, assemble, has_valid_crc, produced_batch, split
+from kcoord.protocol.records.compression import Codec, compress
+from kcoord.protocol.records.record import Record, plain_records, read_records, record_spans, write_batch
+from kcoord.storage.log_dir import LogFolder
+from kcoord.storage.recovery import recover
+from kcoord.storage.segment_files import SegmentFiles
+from kcoord.storage.spill_store import FileStores
 from tests.broker.appending import append_at_once, offset_for_timestamp, offset_of_max_timestamp
 
 start_ms = 1_800_000_000_000

@@ -4,11 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from kcoord.broker.partition_log import Appended, EpochEnd, LogSettings, PartitionLog, Refused, TimestampOffset
+from kcoord.broker.log.partition_log import Appended, EpochEnd, LogSettings, PartitionLog, Refused, TimestampOffset
 from kcoord.errors import ErrorCode
-from kcoord.wire.batches import HEADER_SIZE, Batch, assemble, has_valid_crc, produced_batch, read_header, split
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import ProducerStamp, Record, plain_records, read_records, write_batch
+from kcoord.protocol.records.batch import (
+    HEADER_SIZE,
+    Batch,
+    assemble,
+    has_valid_crc,
+    produced_batch,
+    read_header,
+    split,
+)
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import ProducerStamp, Record, plain_records, read_records, write_batch
 from tests.broker.appending import append_at_once, offset_for_timestamp, offset_of_max_timestamp
 
 now_ms = 1_800_000_000_000

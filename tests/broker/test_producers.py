@@ -2,10 +2,10 @@
 
 import pytest
 
-from kcoord.broker.producers import AppendedBatch, Fenced, Producers
+from kcoord.broker.log.producers import AppendedBatch, Fenced, Producers
 from kcoord.errors import ErrorCode
-from kcoord.wire.batches import BatchHeader, read_header
-from kcoord.wire.records import ProducerStamp, Record, write_batch
+from kcoord.protocol.records.batch import BatchHeader, read_header
+from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
 
 accepted = None
 largest = 2**31 - 1

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from kcoord.broker.segment import INDEX_INTERVAL, Segment
-from kcoord.broker.store import MemoryStore
-from kcoord.wire.batches import Batch, has_valid_crc, produced_batch, split
-from kcoord.wire.records import Record, write_batch
+from kcoord.broker.log.segment import INDEX_INTERVAL, Segment
+from kcoord.broker.log.storage import MemoryStore
+from kcoord.protocol.records.batch import Batch, has_valid_crc, produced_batch, split
+from kcoord.protocol.records.record import Record, write_batch
 
 
 def batch_of(*timestamps: int) -> Batch:

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcoord.broker.admission import MOST_RECORD_ERRORS, Admitted, Allowance, LogSettings, Refused, admit
 from kcoord.broker.cluster import Asked, Cluster, Node, NodeId
-from kcoord.broker.partition_log import PartitionLog, TimestampOffset
+from kcoord.broker.log.batch_validation import MOST_RECORD_ERRORS, Admitted, Allowance, LogSettings, Refused, admit
+from kcoord.broker.log.partition_log import PartitionLog, TimestampOffset
+from kcoord.broker.log.segment import MANY_RECORDS
+from kcoord.broker.log.slices import SLICE, SMALL_BYTES, Decompression, Effort, Slices
 from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic, produce
-from kcoord.broker.segment import MANY_RECORDS
-from kcoord.broker.slices import SLICE, SMALL_BYTES, Decompression, Effort, Slices
 from kcoord.errors import ErrorCode
+from kcoord.protocol.records.batch import Batch, assemble, produced_batch, read_header
+from kcoord.protocol.records.compression import Codec, compress
+from kcoord.protocol.records.record import Record, write_batch
+from kcoord.protocol.varint import uvarint
 from kcoord.settings import Settings
-from kcoord.wire.batches import Batch, assemble, produced_batch, read_header
-from kcoord.wire.compression import Codec, compress
-from kcoord.wire.records import Record, write_batch
-from kcoord.wire.varint import uvarint
 from tests.broker.appending import append_at_once, at_once
 
 NOW = 1_700_000_000_000

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from kcoord.client.client import Client
 from kcoord.settings import Settings, known_settings
-from kcoord.wire.client import Client
 
 _readme = (Path(__file__).parent.parent.parent / "README.md").read_text()
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/

@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-options: Any = import_module("kcoord.commands.connection_options")
+options: Any = import_module("kcoord.commands.options.connection_options")
 connection_options: Callable[[Callable[..., None]], Callable[..., None]] = options.connection_options
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kcoord.testing.step import Printed, TourFailed, Typed
-from kcoord.testing.tour_shell import TourShell, program_of
+from kcoord.testing.tour.shell import TourShell, program_of
+from kcoord.testing.tour.step import Printed, TourFailed, Typed
 
 _DEMO = [sys.executable, "-m", "kcoord.commands", "demo"]
 _ROOT = Path(__file__).parents[2]

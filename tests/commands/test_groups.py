@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kcoord.admin.model import Committed, TopicPartition
+from kcoord.protocol.records.record import Record
 from kcoord.testing.embedded import EmbeddedCluster
-from kcoord.wire.records import Record
-from tests.admin.live_world import LiveWorld, orders
+from tests.admin.fake_cluster import LiveWorld, orders
 
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Consumer
 
+from kcoord.admin.cluster_client import LiveCluster
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.live import LiveCluster
 from kcoord.admin.model import Committed, TopicPartition
 from kcoord.admin.opening import open_cluster
 from kcoord.testing.cluster import Cluster

@@ -21,9 +21,9 @@ from kcoord.testing.embedded import EmbeddedCluster
 from .terminal import in_terminal, piped
 
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
-command: Any = import_module("kcoord.commands.groups_doctor")
-text: Any = import_module("kcoord.commands.groups_doctor_text")
-printable: Any = import_module("kcoord.commands.printable")
+command: Any = import_module("kcoord.commands.groups.doctor")
+text: Any = import_module("kcoord.commands.groups.doctor_text")
+printable: Any = import_module("kcoord.commands.output.printable")
 
 ASTRAY = "astray\x1b[2J\r\nFAKE"  # any text can be the name of a group
 FINDING = Finding(

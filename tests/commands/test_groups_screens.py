@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from kcoord.admin.model import Committed, TopicPartition
+from kcoord.protocol.records.record import Record
 from kcoord.testing.embedded import EmbeddedCluster
-from kcoord.wire.records import Record
-from tests.admin.live_world import LiveWorld, assigned
+from tests.admin.fake_cluster import LiveWorld, assigned
 
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
-measure: Any = import_module("kcoord.commands.printable").width
+measure: Any = import_module("kcoord.commands.output.printable").width
 
 TOPIC = "company.department.orders.events-received-from-the-warehouse-in-north-america.v2.retry"
 LONG = "a-group-with-a-very-long-name.that-some-platform-has-generated.for-the-orders-0123456789"

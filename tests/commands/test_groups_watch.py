@@ -13,23 +13,23 @@ from typing import Any
 
 import pytest
 
+from kcoord.admin.cluster_client import Refused
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.live import Refused
-from kcoord.admin.looking import Look
+from kcoord.admin.groups.group_snapshot import Look
+from kcoord.admin.groups.snapshot_changes import ChangeKind, Watch
 from kcoord.admin.model import Committed, Refusal, TopicPartition
 from kcoord.admin.opening import open_cluster
-from kcoord.admin.watching import ChangeKind, Watch
 from kcoord.admin.wire.brokers import Unsupported
 from kcoord.errors import ErrorCode
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.seen import NOW, group, look, member, seen
+from tests.admin.snapshots import NOW, group, look, member, seen
 
 from .terminal import KCOORD, in_terminal, piped, quiet_environment
 
-looks: Any = import_module("kcoord.commands.groups_watch_looks")
-screen: Any = import_module("kcoord.commands.groups_watch_screen")  # by name: mypy sees the folder, commands/
-views: Any = import_module("kcoord.commands.groups_watch_views")
-printable: Any = import_module("kcoord.commands.printable")
+looks: Any = import_module("kcoord.commands.groups.watch.snapshots")
+screen: Any = import_module("kcoord.commands.groups.watch.screen")  # by name: mypy sees the folder, commands/
+views: Any = import_module("kcoord.commands.groups.watch.views")
+printable: Any = import_module("kcoord.commands.output.printable")
 
 LONG = "a-topic-whose-name-is-far-too-long-for-a-narrow-terminal.of-some-department.v2"
 

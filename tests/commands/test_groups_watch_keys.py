@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from kcoord.admin.connecting.connection import Connection
+from kcoord.admin.groups.snapshot_changes import Watch
 from kcoord.admin.model import Committed, TopicPartition
 from kcoord.admin.opening import open_cluster
-from kcoord.admin.watching import Watch
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.seen import NOW, group, look, member, seen
+from tests.admin.snapshots import NOW, group, look, member, seen
 
 from .terminal import Terminal
 
-keys: Any = import_module("kcoord.commands.groups_watch_keys")
-keyboard: Any = import_module("kcoord.commands.keyboard")
-screen: Any = import_module("kcoord.commands.groups_watch_screen")
+keys: Any = import_module("kcoord.commands.groups.watch.keys")
+keyboard: Any = import_module("kcoord.commands.output.keyboard")
+screen: Any = import_module("kcoord.commands.groups.watch.screen")
 
 
 class _Session:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kcoord.journal.layout_codec import write_key, write_value
-from kcoord.wire.records import Record, write_batch
-from tests.journal.kafka_dump import dumped_batches, printed_batches
+from kcoord.offsets_log.record_codec import write_key, write_value
+from kcoord.protocol.records.record import Record, write_batch
+from tests.offsets_log.kafka_dump import dumped_batches, printed_batches
 
 SEGMENTS = Path(__file__).parent.parent.parent / "fixtures" / "segments"
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/

@@ -23,8 +23,8 @@ from tests.commands.terminal import in_terminal, piped
 if TYPE_CHECKING:
     from kcoord.testing.embedded import EmbeddedCluster
 
-output: Any = import_module("kcoord.commands.output")  # by name: mypy sees the folder, commands/
-measure: Any = import_module("kcoord.commands.printable").width
+output: Any = import_module("kcoord.commands.output.output")  # by name: mypy sees the folder, commands/
+measure: Any = import_module("kcoord.commands.output.printable").width
 Cell, Column, Table = output.Cell, output.Column, output.Table
 output_options: Callable[[Callable[..., Any]], Callable[..., Any]] = output.output_options
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
-line_of: Any = import_module("kcoord.commands.failing").line_of
+line_of: Any = import_module("kcoord.commands.errors").line_of
 CONNECTOR = ("--connector", "spark-sql-kafka")
 
 

@@ -14,14 +14,14 @@ from click.testing import CliRunner, Result
 
 from kcoord.pipeline.follow_folder import alone
 from kcoord.pipeline.tables import BadFolder, TablesFolder
-from kcoord.wire.records import Record
+from kcoord.protocol.records.record import Record
 from tests.pipeline.segment_files import AT_MS, batch, commit, in_a_row, write_segment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SEGMENTS = Path(__file__).parent.parent.parent / "fixtures" / "segments" / "plain"
-line_of: Any = import_module("kcoord.commands.failing").line_of
+line_of: Any = import_module("kcoord.commands.errors").line_of
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-module: Any = import_module("kcoord.commands.pipeline_progress")  # by name: mypy sees the folder, commands/
+module: Any = import_module("kcoord.commands.pipeline.progress")  # by name: mypy sees the folder, commands/
 PATIENCE = 20.0
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SEGMENTS = Path(__file__).parent.parent.parent / "fixtures" / "segments" / "plain"
 BUSY = "<b>busy</b>\x1b[31m"
-line_of: Any = import_module("kcoord.commands.failing").line_of
+line_of: Any = import_module("kcoord.commands.errors").line_of
 cli: Any = import_module("kcoord.commands.main").cli  # by name: mypy sees the folder, commands/
 
 

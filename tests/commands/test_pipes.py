@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kcoord.testing.embedded import EmbeddedCluster
 
 SEGMENTS = Path(__file__).parent.parent.parent / "fixtures" / "segments"
-failing: Any = import_module("kcoord.commands.failing")  # by name: mypy sees the folder, commands/
+failing: Any = import_module("kcoord.commands.errors")  # by name: mypy sees the folder, commands/
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-module: Any = import_module("kcoord.commands.printable")  # by name: mypy sees the folder, commands/
+module: Any = import_module("kcoord.commands.output.printable")  # by name: mypy sees the folder, commands/
 printable, width, char_width = module.printable, module.width, module.char_width
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-module: Any = import_module("kcoord.commands.progress")  # by name: mypy sees the folder, commands/
+module: Any = import_module("kcoord.commands.output.progress")  # by name: mypy sees the folder, commands/
 PATIENCE = 20.0
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-tables: Any = import_module("kcoord.commands.tables")  # by name: mypy sees the folder, commands/
-measure: Any = import_module("kcoord.commands.printable").width
+tables: Any = import_module("kcoord.commands.output.tables")  # by name: mypy sees the folder, commands/
+measure: Any = import_module("kcoord.commands.output.printable").width
 Cell, Column, Screen, Table = tables.Cell, tables.Column, tables.Screen, tables.Table
 
 OFFSETS = [Column("GROUP"), Column("TOPIC"), Column("PARTITION"), Column("LOG-END-OFFSET"), Column("CLIENT-ID")]

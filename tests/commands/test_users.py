@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from kcoord.client.secret import Secret
 from kcoord.security.users import Users, changing_users, read_users
-from kcoord.wire.secret import Secret
 from tests.certificates import LOOPBACK, authority, signed
 from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
 

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-yaml_text: Any = import_module("kcoord.commands.yaml_text").yaml_text  # by name: mypy sees the folder, commands/
+yaml_text: Any = import_module("kcoord.commands.output.yaml_text").yaml_text  # by name: mypy sees the folder, commands/
 
 
 def test_a_document_is_in_block_style_in_its_own_order() -> None:

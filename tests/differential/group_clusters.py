@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Self
 
-from kcoord.wire.client import Client
+from kcoord.client.client import Client
 from tests.differential.group_memory import Memory
 from tests.differential.group_sequences import PARTITIONS, TOPICS
 from tests.differential.group_side import GroupSide

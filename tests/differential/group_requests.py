@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from kcoord.wire.codec import request_type
-from kcoord.wire.schema import shape_of
+from kcoord.protocol.codec import request_type
+from kcoord.protocol.entity_fields import shape_of
 
 OFFSET_COMMIT: Final = 8
 OFFSET_FETCH: Final = 9

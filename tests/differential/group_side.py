@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from kcoord.wire.client import Client, Disconnected
-from kcoord.wire.codec import decode_response, encode_request, request_type
-from kcoord.wire.headers import RequestHeader
-from kcoord.wire.kio_asking import build
+from kcoord.client.client import Client, Disconnected
+from kcoord.client.kio_codec import build
+from kcoord.protocol.codec import decode_response, encode_request, request_type
+from kcoord.protocol.headers import RequestHeader
 from tests.differential.group_memory import Memory
 from tests.differential.group_requests import (
     DELETE_GROUPS,

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from kcoord.wire.client import Client, Disconnected
+from kcoord.client.client import Client, Disconnected
 from tests.differential.difference import Differs, explain, in_any_order
 from tests.differential.plain import Naming, Plain, learn_topics, plain
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from kcoord.errors import ErrorCode
-from kcoord.wire.batches import HEADER_SIZE, Batch, has_valid_crc, split
+from kcoord.protocol.records.batch import HEADER_SIZE, Batch, has_valid_crc, split
 
 Plain = Any
 """None, bool, int, str, bytes, or dicts and lists of them."""

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from crc32c import crc32c
 
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import ProducerStamp, Record, write_batch
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
 from tests.differential.pair import topic_id
 from tests.differential.plain import Naming
 

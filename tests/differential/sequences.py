@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import Record, write_batch
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import Record, write_batch
 from tests.differential import pair as api
 from tests.differential.pair import names, session_id, topic_id
 from tests.differential.samples import (

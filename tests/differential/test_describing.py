@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from kcoord.api.table import SERVED
-from kcoord.wire.client import Client
+from kcoord.client.client import Client
 from tests.differential.difference import in_any_order
 from tests.differential.pair import (
     API_VERSIONS,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kcoord.wire.client import Client
-from kcoord.wire.compression import Codec
+from kcoord.client.client import Client
+from kcoord.protocol.records.compression import Codec
 from tests.differential.pair import (
     DELETE_RECORDS,
     DELETE_TOPICS,

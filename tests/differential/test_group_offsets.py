@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcoord.wire.client import Client
+from kcoord.client.client import Client
 from tests.differential.conftest import NewGroupPair
 from tests.differential.group_pair import GroupPair, parked
 from tests.differential.group_requests import (

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from kcoord.client.client import Client
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster
-from kcoord.wire.client import Client
 from tests.differential.conftest import NewGroupPair
 from tests.differential.group_clusters import KAFKA_SETTINGS, SETTINGS, GroupCluster
 from tests.differential.group_pair import GroupPair, parked

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kcoord.wire.compression import Codec
+from kcoord.protocol.records.compression import Codec
 from tests.differential.pair import (
     DELETE_RECORDS,
     LIST_OFFSETS,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import Record, write_batch
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import Record, write_batch
 from tests.differential.pair import (
     FETCH,
     INIT_PRODUCER_ID,

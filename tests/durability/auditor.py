@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.wire.batches import split
-from kcoord.wire.client import Client
+from kcoord.protocol.records.batch import split
 from tests.durability.ledger import Committed, Generation, GroupPage, Ledger, TopicShape
 from tests.durability.writers import (
     DESCRIBE_CONFIGS,

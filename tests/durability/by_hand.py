@@ -5,10 +5,10 @@ from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any, Final
 
+from kcoord.client.client import Client, Disconnected
 from kcoord.errors import ErrorCode
-from kcoord.wire.batches import split
-from kcoord.wire.client import Client, Disconnected
-from kcoord.wire.records import Record, read_records, write_batch
+from kcoord.protocol.records.batch import split
+from kcoord.protocol.records.record import Record, read_records, write_batch
 from tests.durability import record_writers
 from tests.durability.group_writers import TOPIC
 from tests.durability.serving import Served

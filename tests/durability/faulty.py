@@ -1,6 +1,6 @@
 """`kcoord serve` with a disk that fails, or with a fault of ours: python -P faulty.py PLAN serve …
 
-A plan says which calls of kcoord.journal.system go wrong, counted from the start of the process, and how:
+A plan says which calls of kcoord.storage.filesystem go wrong, counted from the start of the process, and how:
 
 | how     | the call                                                                                              |
 |---------|-------------------------------------------------------------------------------------------------------|
@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from kcoord.journal import segment_files
-from kcoord.journal.system import System
-from kcoord.server.turns import Turns
+from kcoord.server.connection.event_round import Turns
+from kcoord.storage import segment_files
+from kcoord.storage.filesystem import System
 
 BEGINS: Final = "faulty: the disk fails"
 IS_OVER: Final = "faulty: the disk is well"

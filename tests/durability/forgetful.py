@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from kcoord.journal.system import System
+from kcoord.storage.filesystem import System
 
 _ROOT: Final = 0
 

@@ -4,8 +4,8 @@ import time
 from random import Random
 from typing import Any, Final
 
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import NO_PRODUCER, ProducerStamp, Record, write_batch
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import NO_PRODUCER, ProducerStamp, Record, write_batch
 from tests.durability.ledger import Ledger
 from tests.durability.writers import INIT_PRODUCER_ID, PRODUCE, Read, Refusal, Surprise, Writer
 

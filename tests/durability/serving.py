@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from kcoord.broker.cluster import OFFSETS_TOPIC
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.embedded import READY, serve_command
 from kcoord.testing.process import CapturedProcess
-from kcoord.wire.client import Client
 from tests.durability import group_writers, record_writers
 from tests.durability.faulty import Plan
 from tests.durability.writers import ALTER_CONFIGS, OFFSET_FETCH, TOPIC_RESOURCE

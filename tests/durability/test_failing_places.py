@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from kcoord.broker.describing import offsets_partition
+from kcoord.broker.describe_cluster import offsets_partition
 from kcoord.errors import ErrorCode
 from kcoord.testing.errors import TimedOutError
 from tests.durability.by_hand import Asking

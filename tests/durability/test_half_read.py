@@ -11,7 +11,7 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.instant import Instant
 from kcoord.groups.requests import AskedGroup, FetchOffsets
-from kcoord.server.group_runtime import GroupRuntime
+from kcoord.server.groups.group_runtime import GroupRuntime
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
 from tests.groups.commits import Line, commit_of

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.wire.client import Client
 from tests.durability.ledger import Ledger
 
 PRODUCE, FETCH, METADATA = 0, 1, 3

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kcoord.groups import requests
-from kcoord.groups.member import Holder
+from kcoord.groups.classic.member import Holder
 from kcoord.groups.records import OffsetsStored
 
 

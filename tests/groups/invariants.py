@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 
+from kcoord.groups.classic.group import _MEMBER_BYTES, Group
+from kcoord.groups.classic.member import Member
+from kcoord.groups.classic.state import State
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.deadlines import Deadline
-from kcoord.groups.group import _MEMBER_BYTES, Group
-from kcoord.groups.held import Census, bytes_of
-from kcoord.groups.member import Member
-from kcoord.groups.state import State
+from kcoord.groups.usage import Census, bytes_of
 from kcoord.tickets import Ticket
 
 IN_USE = (State.COMPLETING_REBALANCE, State.STABLE)

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kcoord.errors import ErrorCode
+from kcoord.groups.classic.member import Protocols
+from kcoord.groups.classic.prevalidated import StandingCommit, StandingHeartbeat
+from kcoord.groups.classic.state import State
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import Effects
-from kcoord.groups.member import Protocols
 from kcoord.groups.records import Stamp
 from kcoord.groups.replies import JoinReply, SyncReply
 from kcoord.groups.requests import Commit, Heartbeat, Leaving
-from kcoord.groups.standing import StandingCommit, StandingHeartbeat
-from kcoord.groups.state import State
 from tests.groups import invariants
 from tests.groups.commits import Line, commit_of
 from tests.groups.scene import Asking, Scene

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.journal.encoding import key_values
+from kcoord.offsets_log.encoding import key_values
 from kcoord.tickets import Ticket
 from tests.groups.commits import Line, commit_of
 from tests.groups.scene import Scene

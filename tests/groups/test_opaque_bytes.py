@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.protocols import topics_of
+from kcoord.groups.classic.protocols import topics_of
 from tests.api.conversation import JOIN_GROUP, Conversation
 from tests.groups.scene import Scene, subscription
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kcoord.errors import ErrorCode
+from kcoord.groups.classic.group import Group
 from kcoord.groups.effects import NOTHING
-from kcoord.groups.group import Group
 from kcoord.groups.records import GroupStored, StoredMember
 from kcoord.groups.replies import JoinReply, SyncReply
 from kcoord.settings import Settings

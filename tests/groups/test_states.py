@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kcoord.groups.state import State
+from kcoord.groups.classic.state import State
 from tests.groups.scene import Scene
 
 LEGAL = {

@@ -3,9 +3,9 @@
 import pytest
 
 from kcoord.errors import ErrorCode
+from kcoord.groups.classic.member import Member
 from kcoord.groups.deadlines import Deadline, Purpose
 from kcoord.groups.effects import Happening
-from kcoord.groups.member import Member
 from kcoord.groups.records import GroupStored
 from kcoord.groups.replies import JoinReply, SyncReply
 from tests.groups.scene import ONE_PROTOCOL, Scene

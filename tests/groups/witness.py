@@ -3,10 +3,10 @@
 from typing import Final
 
 from kcoord.errors import ErrorCode
+from kcoord.groups.classic.state import MAY_FOLLOW, State
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import Event, Happening
 from kcoord.groups.replies import CommitReply
-from kcoord.groups.state import MAY_FOLLOW, State
 from kcoord.tickets import Ticket
 from tests.groups import invariants
 from tests.groups.scene import Asking, Scene, T

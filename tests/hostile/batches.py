@@ -4,12 +4,12 @@ import time
 from datetime import timedelta
 from typing import Any
 
-from kcoord.wire.batches import BatchHeader, assemble, read_header
-from kcoord.wire.codec import encode_request, request_type
-from kcoord.wire.compression import Codec
-from kcoord.wire.headers import RequestHeader
-from kcoord.wire.kio_asking import build
-from kcoord.wire.records import Record, write_batch
+from kcoord.client.kio_codec import build
+from kcoord.protocol.codec import encode_request, request_type
+from kcoord.protocol.headers import RequestHeader
+from kcoord.protocol.records.batch import BatchHeader, assemble, read_header
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import Record, write_batch
 from tests.hostile.scene import FETCH, PRODUCE, Scene
 
 LIST_OFFSETS = 2

@@ -6,10 +6,10 @@ from functools import cache
 from typing import Any
 
 from kcoord.api.table import SERVED, Api
-from kcoord.wire.codec import request_type
-from kcoord.wire.varint import uvarint
+from kcoord.protocol.codec import request_type
+from kcoord.protocol.varint import uvarint
 from tests.hostile.layout import Kind, Layout, Length, lay_out, length_bytes
-from tests.wire.entities import random_entity
+from tests.protocol.entities import random_entity
 
 APIS = list(SERVED.values())
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from random import Random
 
-from kcoord.wire.frames import FrameSplitter
+from kcoord.protocol.frames import FrameSplitter
 from tests.hostile.mutations import malformed_frame
 
 CONNECTIONS = 48

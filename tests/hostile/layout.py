@@ -1,6 +1,7 @@
 """A second writer of kio's entities, slow and plain, that notes where it put lengths and tagged fields.
 
-The tests need the places to put lies there; and, being written apart from `kcoord.wire.write`, it checks that one too.
+The tests put false lengths and tags at the positions it notes. As it shares no code with `kcoord.protocol.encode`, it
+checks that writer too.
 """
 
 import struct
@@ -8,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from kcoord.wire.schema import Field, shape_of
-from kcoord.wire.varint import uvarint
+from kcoord.protocol.entity_fields import Field, shape_of
+from kcoord.protocol.varint import uvarint
 
 UNKNOWN_TAG = uvarint(7_000)
 UNKNOWN_CONTENT = b"from a version to come"

@@ -10,12 +10,12 @@ from random import Random
 from typing import Any
 
 from kcoord.api.table import SERVED
-from kcoord.wire.codec import encode_request, request_type
-from kcoord.wire.headers import RequestHeader
-from kcoord.wire.schema import Field, shape_of
-from kcoord.wire.varint import uvarint
+from kcoord.protocol.codec import encode_request, request_type
+from kcoord.protocol.entity_fields import Field, shape_of
+from kcoord.protocol.headers import RequestHeader
+from kcoord.protocol.varint import uvarint
 from tests.hostile.batches import fetch_frame, good_batch
-from tests.wire.entities import random_entity
+from tests.protocol.entities import random_entity
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "wire"
 TOPIC = "here"

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from kcoord.client.client import Client
+from kcoord.protocol.codec import codec
+from kcoord.protocol.frames import framed
+from kcoord.protocol.headers import RequestHeader, write_request_header
 from kcoord.testing.embedded import EmbeddedCluster
-from kcoord.wire.client import Client
-from kcoord.wire.codec import codec
-from kcoord.wire.frames import framed
-from kcoord.wire.headers import RequestHeader, write_request_header
 from tests.hostile import procs
 
 PATIENCE = 60.0  # for what comes at once on an idle machine; a busy one may take its time

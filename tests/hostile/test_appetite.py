@@ -4,10 +4,10 @@ import struct
 import time
 from datetime import timedelta
 
-from kcoord.wire.codec import MAX_REQUEST_ELEMENTS, encode_request, request_type
-from kcoord.wire.headers import RequestHeader
-from kcoord.wire.kio_asking import build
-from kcoord.wire.varint import uvarint
+from kcoord.client.kio_codec import build
+from kcoord.protocol.codec import MAX_REQUEST_ELEMENTS, encode_request, request_type
+from kcoord.protocol.headers import RequestHeader
+from kcoord.protocol.varint import uvarint
 from tests.hostile.conftest import Serve
 from tests.hostile.procs import MIB
 from tests.hostile.scene import FETCH, METADATA, PATIENCE, Scene, request_frame

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from kcoord.protocol.codec import decode_response
+from kcoord.protocol.frames import framed
+from kcoord.protocol.varint import uvarint
 from kcoord.testing.cluster import Cluster
-from kcoord.wire.codec import decode_response
-from kcoord.wire.frames import framed
-from kcoord.wire.varint import uvarint
 from tests.hostile.scene import API_VERSIONS, METADATA, PATIENCE, Scene, receive_frame, request_frame
 from tests.hostile.test_names import metadata_of, string
 

@@ -11,8 +11,8 @@ import cramjam
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.wire.batches import HEADER_SIZE
-from kcoord.wire.compression import Codec, compress
+from kcoord.protocol.records.batch import HEADER_SIZE
+from kcoord.protocol.records.compression import Codec, compress
 from tests.hostile.batches import batch_of, good_batch, list_offset, now_ms, produce
 from tests.hostile.conftest import Serve
 from tests.hostile.procs import MIB

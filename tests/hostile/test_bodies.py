@@ -3,7 +3,7 @@
 import pytest
 
 from kcoord.api.table import Api
-from kcoord.wire.codec import codec, decode_request
+from kcoord.protocol.codec import codec, decode_request
 from tests.hostile.bodies import APIS, sample, versions, with_lying_lengths, with_nulls
 from tests.hostile.layout import lay_out
 from tests.hostile.procs import MIB

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from kcoord.wire.codec import decode_response
+from kcoord.protocol.codec import decode_response
 from tests.hostile.batches import fetch_frame, good_batch, produce
 from tests.hostile.conftest import Serve
 from tests.hostile.procs import MIB

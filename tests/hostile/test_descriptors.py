@@ -11,11 +11,11 @@ from typing import Any, Final
 import pytest
 
 from kcoord.api.table import SERVED
-from kcoord.server.descriptors import most_connections
+from kcoord.client.client import Client
+from kcoord.server.listener.descriptors import most_connections
 from kcoord.testing.embedded import EmbeddedCluster, serve_command
 from kcoord.testing.process import CapturedProcess
 from kcoord.testing.proxy import proxy_command
-from kcoord.wire.client import Client
 from tests.hostile import procs
 from tests.hostile.scene import API_VERSIONS, FAULTS, METADATA, PATIENCE, request_frame, wait_until
 

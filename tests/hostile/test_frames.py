@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from kcoord.wire.codec import decode_response
-from kcoord.wire.frames import framed
+from kcoord.protocol.codec import decode_response
+from kcoord.protocol.frames import framed
 from tests.hostile.conftest import Serve
 from tests.hostile.procs import MIB
 from tests.hostile.scene import API_VERSIONS, METADATA, Scene, is_closed, receive_frame, request_frame

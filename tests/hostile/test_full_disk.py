@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.wire.codec import decode_response
-from kcoord.wire.records import Record, write_batch
+from kcoord.protocol.codec import decode_response
+from kcoord.protocol.records.record import Record, write_batch
 from tests.hostile import procs
 from tests.hostile.batches import fetch_frame, good_batch, now_ms, produce
 from tests.hostile.conftest import Serve

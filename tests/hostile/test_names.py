@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.wire.codec import decode_response
-from kcoord.wire.frames import framed
+from kcoord.protocol.codec import decode_response
+from kcoord.protocol.frames import framed
 from tests.hostile.scene import METADATA, Scene, request_frame
 
 LONGEST = 2**15 - 1

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from kcoord.client.client import Client, Disconnected
 from kcoord.errors import ErrorCode
-from kcoord.wire.client import Client, Disconnected
 from tests.hostile.conftest import Serve
 from tests.hostile.scene import Scene, wait_until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kcoord.admin.connecting.connection import Given, resolve
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.following import Pace, Written, follow
 from kcoord.pipeline.session import Wish, open_session
 from kcoord.pipeline.sources.live_plan import Choice

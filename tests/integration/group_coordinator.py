@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from kcoord.wire.client import Client
+from kcoord.client.client import Client
 from tests.differential.pair import CREATE_PARTITIONS, CREATE_TOPICS, FIND_COORDINATOR, LIST_OFFSETS, METADATA
 
 OFFSET_FETCH = 9

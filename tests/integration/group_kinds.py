@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.wire.client import Client
 
 FETCH_WAIT: Final = timedelta(milliseconds=500)
 LONG: Final = timedelta(seconds=60)

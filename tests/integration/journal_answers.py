@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.wire.client import Client
 from tests.differential.difference import Differs, explain_answers
 from tests.differential.pair import cluster_id, wait_until
 from tests.differential.plain import Naming, Plain, plain

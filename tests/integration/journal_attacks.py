@@ -11,11 +11,11 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.groups.records import OffsetsStored
-from kcoord.journal.encoding import key_values
-from kcoord.wire.client import Client
-from kcoord.wire.records import Record, write_batch
+from kcoord.offsets_log.encoding import key_values
+from kcoord.protocol.records.record import Record, write_batch
 
 UNKNOWN: Final = ErrorCode.unknown_topic_or_partition
 UNKNOWN_ID: Final = ErrorCode.unknown_topic_id

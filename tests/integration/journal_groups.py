@@ -22,8 +22,8 @@ from random import Random
 from typing import Any, Final
 from uuid import UUID
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.wire.client import Client
 from tests.differential.pair import wait_until
 from tests.integration.log_dump_scene import (
     ADD_OFFSETS,

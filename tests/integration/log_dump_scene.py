@@ -11,10 +11,10 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.wire.client import Client
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import ProducerStamp, Record, write_batch
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 3

@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import Record
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import Record
 from tests.pipeline.segment_files import ABORT, AT_MS, COMMIT, batch, commit, in_a_row, marker, tombstone, write_segment
 
 _REAL = Path(__file__).parent.parent.parent / "fixtures" / "segments"

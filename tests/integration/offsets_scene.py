@@ -13,8 +13,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.wire.client import Client
 
 main: Any = import_module("kcoord.commands.main").main  # by name: mypy sees the folder, commands/
 

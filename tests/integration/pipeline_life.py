@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kcoord.wire.client import Client
+from kcoord.client.client import Client
 from tests.clients.group_members.programs import Programs
 from tests.differential.pair import INCREMENTAL_ALTER_CONFIGS
 from tests.integration.group_member import Member

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kcoord.client.client import Client
+from kcoord.client.scram import FEWEST_ITERATIONS
+from kcoord.client.secret import Secret
+from kcoord.client.security import Plain as PlainLogin
+from kcoord.client.security import Security
 from kcoord.errors import ErrorCode
 from kcoord.security.rules import ANY, Rule
 from kcoord.security.rules_file import read_rules
 from kcoord.security.users import changing_users
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
-from kcoord.wire.client import Client
-from kcoord.wire.scram import FEWEST_ITERATIONS
-from kcoord.wire.secret import Secret
-from kcoord.wire.security import Plain as PlainLogin
-from kcoord.wire.security import Security
 from tests.differential.difference import Differs, explain, in_any_order
 from tests.differential.pair import (
     CREATE_TOPICS,

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from kcoord.client.secret import Secret
 from kcoord.security.users import changing_users
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.properties import to_text
-from kcoord.wire.secret import Secret
 from tests.certificates import authority, signed
 from tests.integration.secure_kafka import jaas
 

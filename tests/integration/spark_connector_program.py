@@ -12,7 +12,7 @@ from kcoord.pipeline.session import Wish, open_session
 from kcoord.testing.java import QUICK_FLAGS
 
 cli: Any = import_module("kcoord.commands.main").cli
-line_of: Any = import_module("kcoord.commands.failing").line_of
+line_of: Any = import_module("kcoord.commands.errors").line_of
 
 SETTINGS = {
     "spark.driver.memory": "1g",

@@ -4,12 +4,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from kcoord.client.client import Client
+from kcoord.protocol.records.batch import split
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
-from kcoord.wire.batches import split
-from kcoord.wire.client import Client
 from tests.integration.log_dump_scene import SETTINGS, LogScene, until
-from tests.journal.compacted import compacted
+from tests.storage.compacted import compacted
 
 OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS = 9, 15, 16
 RETENTION = 600_000

@@ -16,8 +16,8 @@ from kcoord.admin.connecting.connection import Given, resolve
 from kcoord.admin.doctor.case import Facts
 from kcoord.admin.doctor.examining import examine
 from kcoord.admin.doctor.finding import Code
+from kcoord.admin.groups.snapshot_reader import look
 from kcoord.admin.opening import open_cluster
-from kcoord.admin.reading import look
 from kcoord.assignors.plan import Subscriber
 from kcoord.assignors.range import assign_range
 from kcoord.testing.cluster import Cluster

@@ -13,17 +13,17 @@ import pytest
 from kio.index import load_response_schema
 
 from kcoord.admin.model import Committed, Group, TopicPartition
-from kcoord.admin.settling import MAY_LAST
+from kcoord.admin.retry import MAY_LAST
 from kcoord.admin.wire.cluster import WireCluster
+from kcoord.client.client import Client
+from kcoord.client.kio_codec import build
 from kcoord.errors import ErrorCode
+from kcoord.protocol.codec import encode_response
+from kcoord.protocol.frames import FrameSplitter
+from kcoord.protocol.headers import RequestHeader
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster
-from kcoord.wire.client import Client
-from kcoord.wire.codec import encode_response
-from kcoord.wire.frames import FrameSplitter
-from kcoord.wire.headers import RequestHeader
-from kcoord.wire.kio_asking import build
-from tests.admin.live_world import LiveWorld, connection
+from tests.admin.fake_cluster import LiveWorld, connection
 
 from .group_kinds import CREATE_TOPICS, LONG, until
 

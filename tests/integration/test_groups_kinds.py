@@ -13,11 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 from kcoord.admin.model import GroupType, TopicPartition
+from kcoord.client.client import Client
+from kcoord.protocol.records.record import Record
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.tools import JavaTools, ToolRun
-from kcoord.wire.client import Client
-from kcoord.wire.records import Record
-from tests.admin.live_world import LiveWorld
+from tests.admin.fake_cluster import LiveWorld
 
 from .group_kinds import ConsumerMember, PlannedMember, ShareMember, StreamsMember, create_topic, set_group, until
 

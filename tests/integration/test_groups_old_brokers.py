@@ -15,11 +15,11 @@ from kcoord.admin.wire.brokers import Answer, Brokers, Outcome, Question
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.admin.wire.coordinators import Coordinators
 from kcoord.admin.wire.logs import Logs
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
+from kcoord.protocol.records.record import Record
 from kcoord.testing.cluster import Cluster
-from kcoord.wire.client import Client
-from kcoord.wire.records import Record
-from tests.admin.live_world import PATIENCE, LiveWorld, connection
+from tests.admin.fake_cluster import PATIENCE, LiveWorld, connection
 
 from .group_kinds import create_topic
 

@@ -10,13 +10,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kcoord.admin.model import Committed, TopicPartition
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
+from kcoord.protocol.records.record import Record
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.properties import to_text
 from kcoord.testing.tools import JavaTools
-from kcoord.wire.client import Client
-from kcoord.wire.records import Record
-from tests.admin.live_world import LiveWorld, orders
+from tests.admin.fake_cluster import LiveWorld, orders
 
 from .group_kinds import ConsumerMember, create_topic
 

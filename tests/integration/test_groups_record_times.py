@@ -8,10 +8,10 @@ from confluent_kafka import Producer
 
 from kcoord.admin.model import TopicPartition
 from kcoord.admin.wire.times import ROOM_FOR_ONE
+from kcoord.client.client import Client
+from kcoord.protocol.records.record import Record
 from kcoord.testing.cluster import Cluster
-from kcoord.wire.client import Client
-from kcoord.wire.records import Record
-from tests.admin.live_world import PATIENCE, LiveWorld
+from tests.admin.fake_cluster import PATIENCE, LiveWorld
 
 from .group_kinds import create_topic, until
 

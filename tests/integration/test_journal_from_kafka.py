@@ -16,13 +16,13 @@ from uuid import UUID
 
 import pytest
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
+from kcoord.protocol.records.batch import split
+from kcoord.protocol.records.compression import Codec
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
-from kcoord.wire.batches import split
-from kcoord.wire.client import Client
-from kcoord.wire.compression import Codec
 from tests.differential.pair import wait_until
 from tests.differential.plain import Plain
 from tests.integration.journal_answers import address_of, answers, compare, wait_for_groups

@@ -13,12 +13,12 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
+from kcoord.protocol.records.record import Record, write_batch
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.tools import JavaTools
-from kcoord.wire.client import Client
-from kcoord.wire.records import Record, write_batch
 from tests.differential.pair import wait_until
 from tests.integration.journal_answers import address_of
 from tests.integration.journal_groups import GroupsOfAllKinds, line_of

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kcoord.admin.commits import Commits
+from kcoord.admin.groups.committed_offsets import Commits
 from kcoord.admin.model import Committed, TopicPartition
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.cluster import Cluster
-from kcoord.wire.client import Client
-from tests.admin.live_world import LiveWorld
+from tests.admin.fake_cluster import LiveWorld
 from tests.integration.offsets_scene import Run, kcoord
 
 from .group_kinds import CREATE_TOPICS, LONG, until

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from kcoord.client.client import Client
 from kcoord.testing.embedded import EmbeddedCluster
-from kcoord.wire.client import Client
 from tests.bench.generator import Generator
 
 OFFSET_FETCH, LIST_GROUPS = 9, 16

@@ -11,17 +11,17 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, seed, settings
 
-from kcoord.journal.layout_codec import write_key, write_value
-from kcoord.journal.layouts import RECORD_TYPES
+from kcoord.offsets_log.record_codec import write_key, write_value
+from kcoord.offsets_log.record_schemas import RECORD_TYPES
+from kcoord.protocol.records.record import Record, write_batch
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
-from kcoord.wire.records import Record, write_batch
 from tests.integration.log_dump_scene import SETTINGS, LogScene
-from tests.journal.compacted import compacted
-from tests.journal.kafka_dump import Batch, dumped_batches, printed_batches
-from tests.journal.layout_values import values_of
-from tests.journal.record_segments import FOLDER
-from tests.journal.record_segments import SEGMENT as GOLDEN
+from tests.offsets_log.kafka_dump import Batch, dumped_batches, printed_batches
+from tests.offsets_log.schema_values import values_of
+from tests.storage.compacted import compacted
+from tests.storage.record_segments import FOLDER
+from tests.storage.record_segments import SEGMENT as GOLDEN
 
 SEGMENT = "00000000000000000000.log"
 WRITTEN_BY_KAFKA = set(RECORD_TYPES) - {0, 4}

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from kcoord.client import scram
+from kcoord.client.client import Client, Disconnected
+from kcoord.client.kio_codec import build
+from kcoord.client.secret import Secret
 from kcoord.errors import ErrorCode
+from kcoord.protocol.codec import decode_response, encode_request, request_type
+from kcoord.protocol.headers import RequestHeader
 from kcoord.security.users import changing_users
 from kcoord.testing.embedded import EmbeddedCluster
-from kcoord.wire import scram
-from kcoord.wire.client import Client, Disconnected
-from kcoord.wire.codec import decode_response, encode_request, request_type
-from kcoord.wire.headers import RequestHeader
-from kcoord.wire.kio_asking import build
-from kcoord.wire.secret import Secret
 from tests.integration.secure_kafka import PASSWORDS, SecureKafka
 
 HANDSHAKE, VERSIONS, AUTHENTICATE, METADATA = 17, 18, 36, 3

@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 
+from kcoord.client.client import Client
 from kcoord.metrics import catalogue
 from kcoord.testing.process import CapturedProcess
-from kcoord.wire.client import Client
 from tests.metrics.scrapes import OPEN_METRICS, Scrape, ask
 
 PARTITIONS = 6
@@ -204,10 +204,9 @@ def test_a_port_that_is_taken_is_said_in_one_line(command: tuple[str, ...]) -> N
 
 
 def test_who_does_not_ask_for_metrics_imports_nothing_of_them() -> None:
-    code = "import sys, kcoord.server.main, kcoord.upstream.main, kcoord.server.group_runtime\n"
-    code += (
-        "print([name for name in ('aiohttp', 'prometheus_client', 'kcoord.server.measured') if name in sys.modules])"
-    )
+    code = "import sys, kcoord.server.main, kcoord.proxy.main, kcoord.server.groups.group_runtime\n"
+    code += "names = ('aiohttp', 'prometheus_client', 'kcoord.server.metrics.instrumented_runtime')\n"
+    code += "print([name for name in names if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout == "[]\n"
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
+from kcoord.admin.cluster_client import LiveCluster
 from kcoord.admin.connecting.connection import Given, resolve
-from kcoord.admin.live import LiveCluster
 from kcoord.admin.model import Answers, Committed, TopicPartition
 from kcoord.admin.offsets.applying import Applied, Fate, apply
+from kcoord.admin.offsets.files.undo_files import UndoPlace
 from kcoord.admin.offsets.planning import plan_delete, plan_reset
 from kcoord.admin.offsets.plans import Plan
 from kcoord.admin.offsets.resetting import ToOffset
 from kcoord.admin.offsets.selecting import parse_selection
-from kcoord.admin.offsets.undoing import UndoPlace
 from kcoord.admin.opening import open_cluster
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.cluster import Cluster
-from kcoord.wire.client import Client
 
 from .group_kinds import ShareMember, StreamsMember, set_group
 from .offsets_scene import OffsetsScene

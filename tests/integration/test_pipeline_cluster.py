@@ -12,8 +12,8 @@ import pytest
 
 from kcoord.pipeline import submit
 from kcoord.pipeline.decode_job import SegmentInput, decode
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
-from kcoord.pipeline.decoding.wanted import Wanted
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.testing.process import CapturedProcess

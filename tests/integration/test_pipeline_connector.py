@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.times import utc_text
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.sources.live_plan import Choice, plan_logs
 from kcoord.testing.kafka import KafkaCluster
 from tests.integration.live_logs import LogScene, comparable

@@ -20,7 +20,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.follow_folder import DECODED, prepare
 from kcoord.pipeline.following import Pace, Written, follow
 from kcoord.pipeline.schemas import TABLES

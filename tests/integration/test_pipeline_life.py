@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kcoord.pipeline.decode_job import SegmentInput, decode
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
-from kcoord.pipeline.decoding.wanted import Wanted
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, OWNERSHIP, REBALANCES, REJECTED, SCANNED
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.pipeline.transforms.causes import HANDED_OVER
@@ -63,7 +63,7 @@ from tests.integration.pipeline_life import (
     Life,
     Stage,
 )
-from tests.journal.kafka_dump import Batch, printed_batches
+from tests.offsets_log.kafka_dump import Batch, printed_batches
 from tests.pipeline.told import Rows, comparable, told_by
 
 KAFKA, KCOORD = "kafka", "kcoord"

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from kcoord.admin.connecting.connection import Connection, Given, resolve
 from kcoord.admin.wire import fetching
 from kcoord.pipeline.decoding.decode import Rows as Batch
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.sources.live_log import read_ranges
 from kcoord.pipeline.sources.live_plan import Choice, NothingToRead, Plan, find_topics, pack, plan_logs

@@ -15,13 +15,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its types do not export it
 
+from kcoord.client.client import Client, Disconnected
 from kcoord.errors import ErrorCode
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.node import free_ports
 from kcoord.testing.process import CapturedProcess
 from kcoord.testing.proxy import ProxyProcess, proxy_command
 from kcoord.testing.tools import JavaTools
-from kcoord.wire.client import Client, Disconnected
 from tests.clients.java_program import JavaProgram
 from tests.clients.programs import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, Program, franz_go
 from tests.clients.records import PARTITIONS, digests, write_records

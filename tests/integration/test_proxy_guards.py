@@ -10,11 +10,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.proxy import ProxyProcess
 from kcoord.testing.tools import JavaTools
-from kcoord.wire.client import Client
 from tests.clients.group_members.programs import Programs
 from tests.integration.group_scene import GroupScene
 from tests.integration.warm_tool import WarmTools, warm_tools

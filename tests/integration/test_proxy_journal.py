@@ -13,14 +13,14 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kcoord.client.client import Client, Disconnected
 from kcoord.errors import ErrorCode
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.proxy import ProxyProcess
 from kcoord.testing.tools import JavaTools
-from kcoord.wire.client import Client, Disconnected
 from tests.integration.conftest import SETTINGS
 from tests.integration.journal_attacks import ATTACKS, UNKNOWN, Target, forged_commit, outcome
-from tests.upstream.local.guest import OFFSET_COMMIT, OFFSET_FETCH, commit_errors, commit_fields
+from tests.proxy.local.guest import OFFSET_COMMIT, OFFSET_FETCH, commit_errors, commit_fields
 
 WAIT: Final = 90.0
 LOCAL: Final = ("--coordinate", "local", *(f"--set={name}={value}" for name, value in SETTINGS.items()))

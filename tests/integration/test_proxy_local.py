@@ -21,23 +21,23 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kcoord.admin.connecting.connection import Given, resolve
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
+from kcoord.proxy.local import kafka_writer
+from kcoord.proxy.local.coordination import LocalCoordination, LocalSetup
+from kcoord.proxy.local.kafka_topic import KafkaJournal, ensure_topic
+from kcoord.proxy.local.kafka_writer import KafkaWriter, Kept, Loaded, Lost, Report, Round
+from kcoord.proxy.local.runtime import RuntimeSetup
 from kcoord.settings import Settings
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.node import free_ports
 from kcoord.testing.proxy import ProxyProcess
-from kcoord.upstream.local import kafka_writer
-from kcoord.upstream.local.coordination import LocalCoordination, LocalSetup
-from kcoord.upstream.local.kafka_topic import KafkaJournal, ensure_topic
-from kcoord.upstream.local.kafka_writer import KafkaWriter, Kept, Loaded, Lost, Report, Round
-from kcoord.upstream.local.runtime import RuntimeSetup
-from kcoord.wire.client import Client
 from tests.clients.group_members.member import Join
 from tests.clients.group_members.programs import Programs
 from tests.integration.conftest import SETTINGS
 from tests.integration.group_coordinator import CoordinatorView
 from tests.integration.group_member import Member
-from tests.upstream.local.guest import (
+from tests.proxy.local.guest import (
     FIND_COORDINATOR,
     HEARTBEAT,
     LIST_GROUPS,

@@ -12,16 +12,16 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from kcoord.client.client import Client
+from kcoord.client.connect_errors import CannotConnect, Disconnected
+from kcoord.client.kio_codec import KioAsking
+from kcoord.client.secret import Secret
+from kcoord.client.security import Scram, Security, Tls
+from kcoord.protocol.headers import RequestHeader
 from kcoord.security.users import changing_users
 from kcoord.testing.properties import to_text
 from kcoord.testing.proxy import ProxyProcess, proxy_command
 from kcoord.testing.tools import JavaTools
-from kcoord.wire.client import Client
-from kcoord.wire.connect_errors import CannotConnect, Disconnected
-from kcoord.wire.headers import RequestHeader
-from kcoord.wire.kio_asking import KioAsking
-from kcoord.wire.secret import Secret
-from kcoord.wire.security import Scram, Security, Tls
 from tests.certificates import authority, signed
 from tests.integration.secure_kafka import PASSWORDS, SecureKafka, jaas
 

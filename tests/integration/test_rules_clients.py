@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
+from kcoord.client.scram import FEWEST_ITERATIONS
+from kcoord.client.secret import Secret
 from kcoord.security.users import changing_users
 from kcoord.testing.embedded import EmbeddedCluster
-from kcoord.wire.scram import FEWEST_ITERATIONS
-from kcoord.wire.secret import Secret
 
 RULES = """
 allow User:writer   write       topic orders

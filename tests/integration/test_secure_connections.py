@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from kcoord.admin.connecting.connection import Connection, Given, host_and_port, librdkafka_configuration, resolve
 from kcoord.admin.connecting.oauth import unsecured
-from kcoord.wire.client import Client
+from kcoord.client.client import Client
 from tests.integration.java_settings import connected_by_java
 from tests.integration.secure_kafka import KINDS, PASSWORDS, SecureKafka
 

@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from kcoord.client.secret import Secret
 from kcoord.security.users import changing_users
 from kcoord.testing.tools import JavaTools
-from kcoord.wire.secret import Secret
 from tests.integration.java_settings import connected_by_java
 from tests.integration.secure_serve import LET_IN, PASSWORDS, REFUSED, WRONG, SecureServe, secure_serve
 

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
+from kcoord.protocol.records.batch import split
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import ProducerStamp, Record, read_records, write_batch
 from kcoord.testing.cluster import Cluster
 from kcoord.testing.embedded import EmbeddedCluster, serve_command
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
-from kcoord.wire.batches import split
-from kcoord.wire.client import Client
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import ProducerStamp, Record, read_records, write_batch
 from tests.differential.pair import (
     CREATE_TOPICS,
     DELETE_RECORDS,

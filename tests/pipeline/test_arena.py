@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcoord.pipeline.decoding.arena import Arena, Cursor
-from kcoord.wire.varint import read_uvarint, read_varlong, uvarint, write_varint
+from kcoord.pipeline.decoding.byte_columns import Arena, Cursor
+from kcoord.protocol.varint import read_uvarint, read_varlong, uvarint, write_varint
 
 VARINTS = st.lists(st.integers(0, 2**28 - 1) | st.integers(0, 300), min_size=1, max_size=50)
 

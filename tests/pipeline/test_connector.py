@@ -7,7 +7,7 @@ import pytest
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.sources.connector import JARS, NoConnector, check_connector, hide_secrets, read_by_connector
 from kcoord.pipeline.sources.live_source import LIVE, live_source
 

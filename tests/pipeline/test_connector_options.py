@@ -7,9 +7,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from kcoord.admin.connecting.connection import Connection, Given, resolve
 from kcoord.admin.connecting.jaas import login_module
+from kcoord.client.secret import Secret
+from kcoord.client.security import Plain, Sasl, Scram, Security, Tls
 from kcoord.pipeline.sources.connector_options import NotForConnector, kafka_options
-from kcoord.wire.secret import Secret
-from kcoord.wire.security import Plain, Sasl, Scram, Security, Tls
 from tests.certificates import Identity, authority, signed
 
 WORD = 'hunter2 "quoted" \\ = #;\n'

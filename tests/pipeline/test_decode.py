@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 
 from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, OffsetsStored, StoredMember
 from kcoord.groups.records import Record as Fact
-from kcoord.journal.layout_codec import write_key, write_value, write_versioned
-from kcoord.journal.layouts import CONSUMER_SUBSCRIPTION, RECORD_TYPES
-from kcoord.journal.pending import Pending, add_fact
+from kcoord.offsets_log.pending_batches import Pending, add_fact
+from kcoord.offsets_log.record_codec import write_key, write_value, write_versioned
+from kcoord.offsets_log.record_schemas import CONSUMER_SUBSCRIPTION, RECORD_TYPES
 from kcoord.pipeline.decoding.decode import decode_records
 from kcoord.pipeline.decoding.records import Source, of_messages
 from kcoord.pipeline.schemas import COMMITS
-from kcoord.wire.batches import split, stamp_timestamp
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import Record, read_records, write_batch
-from tests.journal.kafka_dump import printed_batches
-from tests.journal.layout_values import TEXTS, values_of
-from tests.journal.record_segments import FOLDER, PRINTED, SEGMENT
+from kcoord.protocol.records.batch import split, stamp_timestamp
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import Record, read_records, write_batch
+from tests.offsets_log.kafka_dump import printed_batches
+from tests.offsets_log.schema_values import TEXTS, values_of
 from tests.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment
 from tests.pipeline.told import Row, comparable, decoded, moment, told, told_by
+from tests.storage.record_segments import FOLDER, PRINTED, SEGMENT
 
 A_VALUE_OF_ALL = write_value(1, {"offset": 41, "leaderEpoch": 5, "metadata": "m", "topicId": UUID(int=9)})
 

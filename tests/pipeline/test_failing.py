@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from kcoord.pipeline.failing import JobFailed, in_our_words, is_sparks, said, said_of
+from kcoord.pipeline.errors import JobFailed, in_our_words, is_sparks, said, said_of
 from tests.pipeline.failing_source import FailingSource
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ Caused by: org.apache.spark.sql.execution.datasources.SchemaColumnConvertNotSupp
 STREAM = """[STREAM_FAILED] Query [id = 5e2, runId = 0b1] terminated with exception: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform latestOffset: Traceback (most recent call last):
   File "/lib/kcoord/pipeline/sources/live_asked.py", line 34, in check_asked
     raise AskedOtherwise(
-kcoord.pipeline.sources.live_asked.AskedOtherwise: the tables were begun without --group, and this is with --group g
+kcoord.pipeline.sources.request_fingerprint.AskedOtherwise: the tables were begun without --group, and this is with --group g
  SQLSTATE: 38000 SQLSTATE: XXKST
 === Streaming Query ===
 Identifier: [id = 5e2, runId = 0b1]

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kcoord.pipeline.decoding.handed_out import decode_handed_out
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.consumed_messages import decode_handed_out
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import TABLES
-from kcoord.wire.records import Record
+from kcoord.protocol.records.record import Record
 from tests.pipeline.segment_files import AT_MS, batch, commit, tombstone, write_segment
 from tests.pipeline.told import Rows, decoded
 

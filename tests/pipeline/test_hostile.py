@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcoord.journal.dump import DumpedBatch, Wanted, dump_segment
-from kcoord.wire.batches import HEADER_SIZE, assemble, read_header, split
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import Record
-from tests.journal.record_segments import FOLDER, SEGMENT
+from kcoord.offsets_log.dump import DumpedBatch, Wanted, dump_segment
+from kcoord.protocol.records.batch import HEADER_SIZE, assemble, read_header, split
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import Record
 from tests.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment
 from tests.pipeline.told import Rows, comparable, decoded, told
+from tests.storage.record_segments import FOLDER, SEGMENT
 
 GOLDEN = {name: FOLDER.joinpath(name, SEGMENT).read_bytes() for name in ("plain", "lz4")}
 CHANGES = st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_size=1, max_size=6)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from kcoord.admin.wire.fetching import Aborted, Fetched
 from kcoord.pipeline.decoding.fetched import LogRange, RangeDecoder
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import TABLES
-from kcoord.wire.batches import read_header, split
-from kcoord.wire.compression import Codec
+from kcoord.protocol.records.batch import read_header, split
+from kcoord.protocol.records.compression import Codec
 from tests.pipeline.segment_files import ABORT, COMMIT, batch, commit, in_a_row, marker, tombstone, write_segment
 from tests.pipeline.told import Rows, decoded
 

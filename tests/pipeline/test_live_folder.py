@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.follow_folder import alone, check_alone, check_asked_before, check_path, clear
-from kcoord.pipeline.sources.live_asked import AskedOtherwise, asked
 from kcoord.pipeline.sources.live_plan import Choice
+from kcoord.pipeline.sources.request_fingerprint import AskedOtherwise, asked
 from kcoord.pipeline.tables import BadFolder, TablesFolder
 
 

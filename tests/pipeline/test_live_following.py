@@ -11,11 +11,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kcoord.admin.wire.fetching import Fetched
 from kcoord.pipeline.decoding.fetched import LogRange, RangeDecoder
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.follow_folder import DECODED, prepare
 from kcoord.pipeline.following import Writing, Written, wait_for_end
 from kcoord.pipeline.schemas import TABLES
-from kcoord.pipeline.sources.packed import PACKED, packed
+from kcoord.pipeline.sources.arrow_packing import PACKED, packed
 from kcoord.pipeline.tables import TablesFolder
 from tests.pipeline.segment_files import batch, commit, in_a_row, tombstone
 

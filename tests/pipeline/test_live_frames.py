@@ -8,9 +8,11 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.admin.connecting.connection import Connection
+from kcoord.client.secret import Secret
+from kcoord.client.security import Plain, Security
 from kcoord.pipeline.decode_job import decode
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.sources.live_input import LiveInput
 from kcoord.pipeline.sources.live_log import read_ranges
 from kcoord.pipeline.sources.live_partitions import ranges_text
@@ -18,8 +20,6 @@ from kcoord.pipeline.sources.live_plan import Choice, Plan, pack, plan_logs
 from kcoord.pipeline.sources.live_source import LIVE, live_source
 from kcoord.pipeline.tables import TablesFolder
 from kcoord.testing.embedded import EmbeddedCluster
-from kcoord.wire.secret import Secret
-from kcoord.wire.security import Plain, Security
 from tests.pipeline.told import Row
 
 WORD = "hunter2-hunter2"

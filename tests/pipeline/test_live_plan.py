@@ -14,8 +14,7 @@ from kcoord.admin.model import Answers, Refusal, TopicPartition
 from kcoord.admin.wire.fetching import Fetching
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.wanted import Wanted
-from kcoord.pipeline.sources.live_asked import AskedOtherwise, asked, check_asked
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.sources.live_log import CannotRead
 from kcoord.pipeline.sources.live_partitions import ranges_of, ranges_text
 from kcoord.pipeline.sources.live_plan import (
@@ -29,6 +28,7 @@ from kcoord.pipeline.sources.live_plan import (
     plan_logs,
 )
 from kcoord.pipeline.sources.live_stream import NotYet, Reached, WrongCluster, between, ranges_from
+from kcoord.pipeline.sources.request_fingerprint import AskedOtherwise, asked, check_asked
 from tests.admin.wire.scripted_broker import LIST_OFFSETS, ScriptedBroker
 
 OFFSETS = "__consumer_offsets@a"

@@ -8,10 +8,10 @@ import pytest
 from kcoord.admin.connecting.connection import Connection
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import TABLES
 from kcoord.pipeline.sources.live_log import CannotRead, read_ranges
-from kcoord.wire.batches import read_header
+from kcoord.protocol.records.batch import read_header
 from tests.admin.wire.scripted_broker import FETCH, LIST_OFFSETS, METADATA, ScriptedBroker
 from tests.pipeline.segment_files import batch, commit, in_a_row
 from tests.pipeline.told import Rows

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kcoord.admin.connecting.connection import Connection, Given, resolve
-from kcoord.pipeline.sources.sealed import seal
-from kcoord.wire.secret import Secret
-from kcoord.wire.security import OAuthBearer, Plain, Scram, Security, Tls
+from kcoord.client.secret import Secret
+from kcoord.client.security import OAuthBearer, Plain, Scram, Security, Tls
+from kcoord.pipeline.sources.pickled_connection import seal
 
 WORD = "hunter2-hunter2"
 SECURE = Security(

@@ -7,11 +7,11 @@ from pyarrow.dataset import dataset
 from pyspark.sql import SparkSession
 
 from kcoord.pipeline.decode_job import SegmentInput, decode
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
-from kcoord.pipeline.decoding.wanted import Wanted
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, REJECTED, SCANNED, TABLES, spark_schema
 from kcoord.pipeline.tables import BadFolder, TablesFolder, check_writable
-from kcoord.wire.records import Record
+from kcoord.protocol.records.record import Record
 from tests.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment
 from tests.pipeline.told import decoded
 

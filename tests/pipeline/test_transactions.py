@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
-from kcoord.wire.batches import read_header
-from kcoord.wire.compression import Codec
+from kcoord.protocol.records.batch import read_header
+from kcoord.protocol.records.compression import Codec
 from tests.pipeline.segment_files import ABORT, COMMIT, batch, commit, in_a_row, marker, write_segment
 from tests.pipeline.told import Row, decoded, decoded_ranges
 

@@ -9,7 +9,7 @@ import pytest
 from kcoord.admin.connecting.connection import Connection
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.sources.live_plan import Choice
-from kcoord.pipeline.unread import Unread, unread_told
+from kcoord.pipeline.unreadable_topics import Unread, unread_told
 from tests.admin.wire.scripted_broker import LIST_OFFSETS, METADATA, ScriptedBroker
 
 PATIENCE = 20.0

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kcoord.pipeline.workers import Waiting, workers_watched
+from kcoord.pipeline.executor_watch import Waiting, workers_watched
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from kcoord.journal.dump import DumpedBatch, Wanted, batch_json, dump_segment
-from kcoord.journal.layouts import RECORD_TYPES
+from kcoord.offsets_log.dump import DumpedBatch, Wanted, batch_json, dump_segment
+from kcoord.offsets_log.record_schemas import RECORD_TYPES
 from kcoord.pipeline.decoding.decode import decode_range
 from kcoord.pipeline.decoding.segments import SegmentRange, find_segments, plan_ranges
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, TABLES

@@ -15,8 +15,8 @@ from cryptography.x509 import RelativeDistinguishedName as Parts
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
+from kcoord.client.tls import as_file
 from kcoord.security.certificates import BadCertificate, OwnCertificate, own_certificate, subject_of
-from kcoord.wire.tls import as_file
 from tests.certificates import authority, signed
 
 KEY = ec.generate_private_key(ec.SECP256R1())

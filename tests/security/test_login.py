@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcoord.client import scram
+from kcoord.client.connect_errors import LoginFailed, in_one_line
+from kcoord.client.kio_codec import build
+from kcoord.client.sasl import Steps, login_steps
+from kcoord.client.secret import Secret
+from kcoord.client.security import Plain, Sasl, Scram, Security
 from kcoord.errors import ErrorCode
+from kcoord.protocol.codec import decode_response, encode_request, request_type
+from kcoord.protocol.headers import RequestHeader
 from kcoord.security.login import Check, LoggedIn, Login, Outcome, Refuse, Say, State, TellVersions
 from kcoord.security.refusals import Refusal
 from kcoord.security.users import Users
-from kcoord.wire import scram
-from kcoord.wire.codec import decode_response, encode_request, request_type
-from kcoord.wire.connect_errors import LoginFailed, in_one_line
-from kcoord.wire.headers import RequestHeader
-from kcoord.wire.kio_asking import build
-from kcoord.wire.sasl import Steps, login_steps
-from kcoord.wire.secret import Secret
-from kcoord.wire.security import Plain, Sasl, Scram, Security
 
 HANDSHAKE, VERSIONS, AUTHENTICATE, METADATA = 17, 18, 36, 3
 ALL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

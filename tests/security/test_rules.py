@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from kcoord.broker.altering import AlterConfigs, AlteredResource, alter_configs
+from kcoord.broker.alter_configs import AlterConfigs, AlteredResource, alter_configs
 from kcoord.broker.cluster import Asked, Node, NodeId
-from kcoord.broker.configs import DescribeConfigs, ResourceAsked, describe_configs
+from kcoord.broker.describe_configs import DescribeConfigs, ResourceAsked, describe_configs
 from kcoord.errors import ErrorCode
 from kcoord.security.listener import ANONYMOUS
 from kcoord.security.rules import CLUSTER_NAME, Kind, Operation, Rights, Verdict
 from kcoord.security.rules_file import possible_operations, read_rules
-from kcoord.server import authorizing_topics
-from kcoord.server.permissions import Permissions
+from kcoord.server.authorization import topic_apis
+from kcoord.server.authorization.permissions import Permissions
 
 HOST = "127.0.0.1"
 TOPIC, GROUP, CLUSTER = Kind
@@ -170,10 +170,10 @@ def test_settings_of_groups_are_asked_for_by_who_may_though_there_are_none(rules
     )
     altered = AlterConfigs(resources=(AlteredResource(resource_type=32, resource_name="orders", alterations=()),))
     at = Asked(node=Node(node_id=NodeId(1), host=HOST, port=9092), now_ms=0)
-    described = authorizing_topics.describe_configs(
+    described = topic_apis.describe_configs(
         asked, permissions, cluster, lambda allowed: describe_configs(cluster, allowed, at)
     )
-    changed = authorizing_topics.alter_configs(
+    changed = topic_apis.alter_configs(
         altered, permissions, cluster, lambda allowed: alter_configs(cluster, allowed, at)
     )
     assert [line.error_code for line in described.results] == [said]

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from kcoord.client import scram
+from kcoord.client.secret import Secret
 from kcoord.security.users import BadUsers, Users, UsersFile, changing_users, is_open_to_others, read_users
-from kcoord.wire import scram
-from kcoord.wire.secret import Secret
 
 FEW = 4096
 PASSWORD = Secret("pässword, with = and , in it")
@@ -85,7 +85,7 @@ def test_a_changed_file_is_open_to_who_could_read_it_before(tmp_path: Path) -> N
 ADDING = r"""
 from pathlib import Path
 from kcoord.security.users import changing_users
-from kcoord.wire.secret import Secret
+from kcoord.client.secret import Secret
 with changing_users(Path("users.json")) as current:
     current[0] = current[0].with_user("\xe4lice", Secret("secret"), iterations=4096)
 """

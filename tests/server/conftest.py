@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from kcoord.broker.cluster import Node
+from kcoord.client.client import Client
 from kcoord.security.listener import Listener
 from kcoord.server.runtime import Runtime
 from kcoord.server.setup import Setup
 from kcoord.settings import Settings
-from kcoord.wire.client import Client
 
 # What either thread would import when it needs it: CPython 3.11 cannot compile in two at once (python/cpython#106905).
-for _later in ("kcoord.security.login", "kcoord.wire.sasl"):
+for _later in ("kcoord.security.login", "kcoord.client.sasl"):
     import_module(_later)
 
 

@@ -10,17 +10,21 @@ from typing import Any, Final
 import pytest
 
 from kcoord.api.table import API_VERSIONS, FETCH, SERVED
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
+from kcoord.protocol.records.record import Record, write_batch
 from kcoord.security.rules import Kind, Operation
 from kcoord.security.rules_file import BadRules, RulesFile
-from kcoord.server import authorizing_groups, authorizing_records, authorizing_topics
-from kcoord.server.authorizing import AuthorizingDispatch
-from kcoord.server.dispatch import Dispatch
-from kcoord.server.permissions import Authorizer
+from kcoord.server.authorization import (
+    group_apis,
+    record_apis,
+    topic_apis,
+)
+from kcoord.server.authorization.authorizing_dispatch import AuthorizingDispatch
+from kcoord.server.authorization.permissions import Authorizer
+from kcoord.server.dispatch.dispatch import Dispatch
 from kcoord.server.runtime import Runtime
 from kcoord.server.setup import CannotServe, Setup
-from kcoord.wire.client import Client
-from kcoord.wire.records import Record, write_batch
 from tests.server.conftest import Serve, Server
 
 NONE, NOT_THE_GROUP = ErrorCode.none, ErrorCode.group_authorization_failed
@@ -78,10 +82,10 @@ def seen(client: Client, topic: str) -> ErrorCode:
 
 
 def test_every_api_that_is_served_says_who_may_use_it() -> None:
-    tables = (authorizing_groups.GUARDS, authorizing_records.GUARDS, authorizing_topics.GUARDS)
+    tables = (group_apis.GUARDS, record_apis.GUARDS, topic_apis.GUARDS)
     guards = [key for table in tables for key in table]
     assert sorted([*guards, FETCH, API_VERSIONS]) == sorted(SERVED)
-    assert set(authorizing_groups.GUARDS) == {api.key for api in SERVED.values() if api.is_of_groups}
+    assert set(group_apis.GUARDS) == {api.key for api in SERVED.values() if api.is_of_groups}
 
 
 def test_without_rules_nothing_is_looked_at(serve: Serve, rules: Path) -> None:

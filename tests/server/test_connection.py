@@ -8,14 +8,14 @@ import pytest
 
 from kcoord.api.table import HEARTBEAT
 from kcoord.groups.instant import Instant
-from kcoord.server.connection import Connection
-from kcoord.server.dispatch import Answer, HangUp, Outcome, Park
-from kcoord.server.routes import route
-from kcoord.server.standing import AnsweredFrame, PhaseFrame
-from kcoord.server.turns import Turn
+from kcoord.protocol.frames import framed
+from kcoord.protocol.validate import BadBody
+from kcoord.server.connection.connection import Connection
+from kcoord.server.connection.event_round import Turn
+from kcoord.server.dispatch.dispatch import Answer, HangUp, Outcome, Park
+from kcoord.server.dispatch.routes import route
+from kcoord.server.fast_path.response_cache import AnsweredFrame, PhaseFrame
 from kcoord.tickets import Ticket
-from kcoord.wire.check import BadBody
-from kcoord.wire.frames import framed
 
 
 class Link(asyncio.Transport):

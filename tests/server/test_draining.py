@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
-from kcoord.server.draining import ITERATIONS, LONGEST_GRACE, DeferredJudgement
+from kcoord.server.connection.draining import ITERATIONS, LONGEST_GRACE, DeferredJudgement
 
 SESSION = 6.0
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from kcoord.client.secret import Secret
+from kcoord.client.security import Plain, Security
 from kcoord.errors import ErrorCode
 from kcoord.security.listener import Listener, Sasl
 from kcoord.security.users import Users
-from kcoord.wire.secret import Secret
-from kcoord.wire.security import Plain, Security
 from tests.server.conftest import Serve, Server
 
 OFFSET_COMMIT = 8

@@ -10,22 +10,22 @@ import pytest
 from crc32c import crc32c
 
 from kcoord.broker.cluster import Cluster, Node, NodeId
-from kcoord.broker.describing import offsets_partition
+from kcoord.broker.describe_cluster import offsets_partition
+from kcoord.broker.log.partition_log import PartitionLog
+from kcoord.broker.log.storage import MemoryStore, PassingStorage
 from kcoord.broker.offsets_topic import make_offsets_topic
-from kcoord.broker.partition_log import PartitionLog
-from kcoord.broker.store import MemoryStore, PassingStorage
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.instant import Instant
 from kcoord.groups.records import GroupDeleted
 from kcoord.groups.requests import AskedGroup, FetchOffsets, Heartbeat, Join, ListGroups, Sync
-from kcoord.journal import encoding
-from kcoord.journal.pending import PendingBatch
-from kcoord.server.group_runtime import GroupRuntime
+from kcoord.offsets_log import encoding
+from kcoord.offsets_log.pending_batches import PendingBatch
+from kcoord.protocol.records.batch import CHECKED_FROM, HEADER_SIZE, Batch, split
+from kcoord.protocol.records.record import Record, read_records
+from kcoord.server.groups.group_runtime import GroupRuntime
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
-from kcoord.wire.batches import CHECKED_FROM, HEADER_SIZE, Batch, split
-from kcoord.wire.records import Record, read_records
 from tests.groups.commits import Line, commit_of
 
 NODE = NodeId(1)

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 import kcoord.security.login  # noqa: F401 - here, as two threads that import at once can trip over pytest's rewriting
+from kcoord.client.client import Client, Disconnected
+from kcoord.client.connect_errors import CannotConnect, LoginFailed
+from kcoord.client.secret import Secret
+from kcoord.client.security import Plain, Scram, Security
 from kcoord.metrics.listening import Where, bound, shown, where
 from kcoord.security.listener import Listener, Sasl
 from kcoord.security.users import Users
-from kcoord.server.metrics_source import measured
+from kcoord.server.metrics.metrics_source import measured
 from kcoord.server.setup import Setup, settings_of
-from kcoord.wire.client import Client, Disconnected
-from kcoord.wire.connect_errors import CannotConnect, LoginFailed
-from kcoord.wire.secret import Secret
-from kcoord.wire.security import Plain, Scram, Security
 from tests.metrics.scrapes import OPEN_METRICS, Scrape, ask
 
 PRODUCE, FETCH, METADATA, OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 0, 1, 3, 8, 11, 12, 13, 14
@@ -421,6 +421,6 @@ def test_every_family_of_a_server_is_told_and_both_formats_can_be_read(count: Co
 
 def _families() -> set[str]:
     from kcoord.metrics import catalogue
-    from kcoord.server.metrics_source import ClusterSource
+    from kcoord.server.metrics.metrics_source import ClusterSource
 
     return {family.name for family in (*catalogue.OF_ALL, *ClusterSource.families)}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.wire.client import Client
 from tests.server.conftest import Serve
 from tests.server.test_serving_groups import OFFSET_COMMIT, OFFSET_FETCH
 

@@ -9,7 +9,7 @@ from kcoord.broker.fetching import PartitionLine as FetchedPartition
 from kcoord.broker.fetching import TopicLine as FetchedTopic
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import CommitReply, HeartbeatReply, PartitionError, Reply, TopicErrors
-from kcoord.server.reply_errors import first_error
+from kcoord.server.dispatch.reply_errors import first_error
 
 
 def test_there_may_be_none() -> None:

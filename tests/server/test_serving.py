@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from kcoord.api.table import SERVED
+from kcoord.client.client import Client, Disconnected
+from kcoord.client.kio_codec import build
 from kcoord.errors import ErrorCode
-from kcoord.server.dispatch import Dispatch
-from kcoord.wire.batches import read_header
-from kcoord.wire.client import Client, Disconnected
-from kcoord.wire.codec import encode_request, request_type
-from kcoord.wire.headers import RequestHeader
-from kcoord.wire.kio_asking import build
-from kcoord.wire.records import Record, write_batch
+from kcoord.protocol.codec import encode_request, request_type
+from kcoord.protocol.headers import RequestHeader
+from kcoord.protocol.records.batch import read_header
+from kcoord.protocol.records.record import Record, write_batch
+from kcoord.server.dispatch.dispatch import Dispatch
 
 from .conftest import Serve
 

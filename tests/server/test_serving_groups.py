@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kcoord.broker.cluster import NodeId
-from kcoord.broker.describing import offsets_partition
+from kcoord.broker.describe_cluster import offsets_partition
+from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.wire.client import Client
 from tests.server.conftest import Serve, Server
 
 NONE = ErrorCode.none

@@ -5,9 +5,9 @@ from typing import Final
 
 import pytest
 
+from kcoord.client.client import Client
 from kcoord.settings import Settings
 from kcoord.testing.embedded import EmbeddedCluster
-from kcoord.wire.client import Client
 
 _DESCRIBE_CONFIGS: Final = 32
 _BROKER: Final = 4

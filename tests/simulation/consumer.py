@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kcoord.errors import ErrorCode
+from kcoord.groups.classic.member import Protocols
+from kcoord.groups.classic.protocols import topics_of
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.member import Protocols
-from kcoord.groups.protocols import topics_of
 from kcoord.groups.replies import CommitReply, FetchOffsetsReply, HeartbeatReply, JoinedMember, JoinReply, SyncReply
 from kcoord.groups.requests import (
     AskedGroup,

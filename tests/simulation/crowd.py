@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kcoord.groups.state import State
+from kcoord.groups.classic.state import State
 from tests.simulation.consumer import Consumer, Traits
 from tests.simulation.server import Server
 from tests.simulation.world import World

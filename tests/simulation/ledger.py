@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from kcoord.errors import ErrorCode
+from kcoord.groups.classic.group import Group
+from kcoord.groups.classic.state import State
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.group import Group
 from kcoord.groups.records import GroupDeleted, OffsetDeleted, OffsetsStored, Record, StoredAgain
 from kcoord.groups.replies import (
     CommitReply,
@@ -31,7 +32,6 @@ from kcoord.groups.replies import (
     SyncReply,
 )
 from kcoord.groups.requests import Commit, DeleteOffsets, Heartbeat, Join, Sync
-from kcoord.groups.state import State
 from kcoord.tickets import Ticket
 from tests.groups import invariants
 from tests.simulation.link import Call

@@ -9,22 +9,22 @@ from uuid import UUID
 
 from kcoord.broker import cluster as embedded
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId
-from kcoord.broker.describing import coordinator_of
+from kcoord.broker.describe_cluster import coordinator_of
+from kcoord.broker.log.storage import MemoryStore, PassingStorage
 from kcoord.broker.offsets_topic import make_offsets_topic
-from kcoord.broker.store import MemoryStore, PassingStorage
+from kcoord.groups.classic.group import Group
+from kcoord.groups.classic.prevalidated import StandingCommit, StandingJoin, StandingSync
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.group import Group
 from kcoord.groups.records import Record, StoredAgain, UsualPlaces
 from kcoord.groups.replies import Reply
 from kcoord.groups.requests import Commit, DeleteGroups, Join, Sync
-from kcoord.groups.standing import StandingCommit, StandingJoin, StandingSync
-from kcoord.journal import compaction
-from kcoord.journal.compaction import Compacted, compact
-from kcoord.journal.decoding import FactReader, Unreadable
-from kcoord.journal.group_log import Appending, GroupLog
-from kcoord.server.cluster_topics import ClusterTopics
-from kcoord.server.group_runtime import GroupRuntime
+from kcoord.offsets_log.decoding import FactReader, Unreadable
+from kcoord.offsets_log.group_log import Appending, GroupLog
+from kcoord.server.groups.cluster_topics import ClusterTopics
+from kcoord.server.groups.group_runtime import GroupRuntime
 from kcoord.settings import Settings
+from kcoord.storage import cleaner
+from kcoord.storage.cleaner import Compacted, compact
 from kcoord.tickets import WAITS, Ticket
 from tests.simulation.ledger import Ledger
 from tests.simulation.link import Call, Link
@@ -205,7 +205,7 @@ class Server:
             compacted = self._world.rng.choice(partitions)
             overtaken = self._runtime.overtaken_in(compacted.index)
             self._compaction = compact(compacted.log, overtaken, now_ms=at.wall_ms, delete_retention_ms=retention_ms)
-            with patch.object(compaction, "_LOOK_BYTES", self._world.rng.choice([1, 1 << 14])):  # logs are small here
+            with patch.object(cleaner, "_LOOK_BYTES", self._world.rng.choice([1, 1 << 14])):  # logs are small here
                 self._go_on_compacting()
 
     def _go_on_compacting(self) -> None:

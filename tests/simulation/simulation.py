@@ -9,7 +9,7 @@ what was kept.
 from collections.abc import Iterable
 from typing import Final
 
-from kcoord.groups.state import State
+from kcoord.groups.classic.state import State
 from kcoord.settings import Settings
 from tests.simulation.crowd import Crowd
 from tests.simulation.server import Server

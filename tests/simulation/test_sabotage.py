@@ -6,18 +6,19 @@ from typing import Any, Final
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.groups import committing, joining, sessions, syncing
+from kcoord.groups.classic import joining, sessions, syncing
+from kcoord.groups.classic.fencing import fence_identity
+from kcoord.groups.classic.group import Group
+from kcoord.groups.classic.member import Member
+from kcoord.groups.classic.prevalidated import StandingHeartbeat, StandingJoin
+from kcoord.groups.classic.state import State
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.deadlines import Deadline, Deadlines
 from kcoord.groups.effects import NOTHING, Effects
-from kcoord.groups.fencing import fence_identity
-from kcoord.groups.group import Group
-from kcoord.groups.member import Member
+from kcoord.groups.offsets import committing
 from kcoord.groups.records import OffsetsStored, Record
-from kcoord.groups.standing import StandingHeartbeat, StandingJoin
-from kcoord.groups.state import State
-from kcoord.journal.overtaken import Overtaken, ToRead
-from kcoord.server.group_runtime import GroupRuntime, Keeping
+from kcoord.server.groups.group_runtime import GroupRuntime, Keeping
+from kcoord.storage.superseded import Overtaken, ToRead
 from kcoord.tickets import Ticket, Waits
 from tests.simulation.server import WatchedLog
 from tests.simulation.simulation import Simulation, SimulationFailed, run_all

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from kcoord.admin.connecting.secrets import BadReference, is_reference, is_secret_key, resolve, resolve_without_commands
+from kcoord.client.secret import Secret
 from kcoord.java_properties import read_properties_file
-from kcoord.wire.secret import Secret
 
 _RENAMED: Final = {
     "metadata.broker.list": "bootstrap.servers",

@@ -29,9 +29,9 @@ from kcoord.admin.connecting.client_settings import (
     of_pairs,
 )
 from kcoord.admin.connecting.security import SPOKEN, bad, mechanism_of, protocol_of, security_of
-from kcoord.wire.connect_errors import address
-from kcoord.wire.secret import Secret
-from kcoord.wire.security import OAuthBearer, Plain, Scram, Security
+from kcoord.client.connect_errors import address
+from kcoord.client.secret import Secret
+from kcoord.client.security import OAuthBearer, Plain, Scram, Security
 
 DEFAULT_TIMEOUT: Final = 30.0
 DEFAULT_SETUP_TIMEOUT: Final = 5.0

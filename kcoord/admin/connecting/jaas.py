@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kcoord.admin.connecting.client_settings import BadJaas
-from kcoord.wire.secret import Secret
+from kcoord.client.secret import Secret
 
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _TOKENS: Final = re.compile(

@@ -4,7 +4,7 @@ import json
 
 from kcoord.admin.connecting.client_settings import DELEGATION_TOKEN, JAAS, UNSECURED_TOKEN, BadJaas, Follow
 from kcoord.admin.connecting.jaas import LoginModule, login_module
-from kcoord.wire.secret import Secret
+from kcoord.client.secret import Secret
 
 
 def settings_of_jaas(line: Secret, follow: Follow) -> dict[str, str | Secret]:

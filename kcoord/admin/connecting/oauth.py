@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kcoord.wire.connect_errors import LoginFailed, NoAnswer, in_one_line
-from kcoord.wire.secret import Secret
+from kcoord.client.connect_errors import LoginFailed, NoAnswer, in_one_line
+from kcoord.client.secret import Secret
 
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
@@ -141,8 +141,8 @@ def _opener(grant: ClientCredentials) -> "OpenerDirector":
 
     if not grant.endpoint.startswith("https:"):
         return build_opener(NoRedirect)
-    from kcoord.wire.security import Tls
-    from kcoord.wire.tls import context_of
+    from kcoord.client.security import Tls
+    from kcoord.client.tls import context_of
 
     return build_opener(NoRedirect, HTTPSHandler(context=context_of(Tls(authorities=grant.authorities))))
 

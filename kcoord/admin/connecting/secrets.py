@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from kcoord.wire.connect_errors import in_one_line
-from kcoord.wire.secret import Secret
+from kcoord.client.connect_errors import in_one_line
+from kcoord.client.secret import Secret
 
 __all__ = [
     "ADVICE",

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kcoord.admin.connecting.client_settings import DELEGATION_TOKEN, UNSECURED_TOKEN, BadConnection, Layer
-from kcoord.wire.secret import Secret
-from kcoord.wire.security import TLS_VERSIONS, OAuthBearer, Plain, Sasl, Scram, Security, Tls
+from kcoord.client.secret import Secret
+from kcoord.client.security import TLS_VERSIONS, OAuthBearer, Plain, Sasl, Scram, Security, Tls
 
 if TYPE_CHECKING:  # and at call time: most connections need no store and no token
     from kcoord.admin.connecting.keystores import KeyEntry

@@ -5,8 +5,8 @@ from typing import Final
 
 from kcoord.admin.doctor.case import Case, member_facts, partition_facts
 from kcoord.admin.doctor.finding import Code, Finding, Severity
+from kcoord.admin.formatting import say_count, say_member, say_partitions, say_some
 from kcoord.admin.model import GroupType, TopicPartition
-from kcoord.admin.saying import say_count, say_member, say_partitions, say_some
 from kcoord.assignors.plan import Plan, shares, spread
 from kcoord.assignors.range import assign_range
 

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from kcoord.admin.doctor.finding import Code, Finding, Severity
-from kcoord.admin.looking import Look, SeenGroup, SeenPartition
+from kcoord.admin.groups.group_snapshot import Look, SeenGroup, SeenPartition
+from kcoord.admin.groups.rates import COMMIT_INTERVAL
 from kcoord.admin.model import Group, GroupType, Member, Topic, TopicPartition
-from kcoord.admin.pace import COMMIT_INTERVAL
 from kcoord.assignors.plan import Plan, Subscriber
 from kcoord.assignors.sticky import assign_sticky
 

@@ -6,7 +6,7 @@ from typing import Final
 from kcoord.admin.doctor import assignment, lag, members, offsets, rebalances, settings
 from kcoord.admin.doctor.case import Case, Facts, Sighting
 from kcoord.admin.doctor.finding import Code, Finding, Severity
-from kcoord.admin.looking import Look
+from kcoord.admin.groups.group_snapshot import Look
 from kcoord.admin.model import Refusal
 from kcoord.errors import ErrorCode
 

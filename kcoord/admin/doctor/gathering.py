@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from kcoord.admin.cluster_client import LiveCluster
 from kcoord.admin.doctor.case import Facts
-from kcoord.admin.live import LiveCluster
-from kcoord.admin.looking import Look
+from kcoord.admin.groups.group_snapshot import Look
 from kcoord.admin.model import GroupType, Refusal
 from kcoord.errors import ErrorCode
 

@@ -11,10 +11,10 @@ from typing import Final
 from kcoord.admin.doctor.case import Case, member_facts, partition_facts, unread
 from kcoord.admin.doctor.finding import Code, Finding, Severity
 from kcoord.admin.durations import say_duration
-from kcoord.admin.looking import SeenPartition, added
+from kcoord.admin.formatting import say_count, say_member, say_partitions, say_rate, say_some
+from kcoord.admin.groups.group_snapshot import SeenPartition, added
+from kcoord.admin.groups.rates import COMMIT_INTERVAL
 from kcoord.admin.model import GroupType, Member, TopicPartition
-from kcoord.admin.pace import COMMIT_INTERVAL
-from kcoord.admin.saying import say_count, say_member, say_partitions, say_rate, say_some
 
 _SURELY_STUCK: Final = 60.0  # seconds without a commit that no ordinary batch of records takes to work on
 

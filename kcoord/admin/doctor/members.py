@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from kcoord.admin.doctor.case import Case, member_facts
 from kcoord.admin.doctor.finding import Code, Finding, Severity
+from kcoord.admin.formatting import say_count, say_member, say_some
 from kcoord.admin.model import GroupType, Member
-from kcoord.admin.saying import say_count, say_member, say_some
 
 
 def idle_members(case: Case) -> Iterable[Finding]:

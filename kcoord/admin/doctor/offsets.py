@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 from kcoord.admin.doctor.case import Case, partition_facts, unread
 from kcoord.admin.doctor.finding import Code, Finding, Severity
 from kcoord.admin.durations import say_duration
-from kcoord.admin.looking import SeenPartition
+from kcoord.admin.formatting import say_count, say_partitions, say_some
+from kcoord.admin.groups.group_snapshot import SeenPartition
 from kcoord.admin.model import Bounds, GroupType, TopicPartition
-from kcoord.admin.saying import say_count, say_partitions, say_some
 
 _NEAR: Final = 0.1  # of what is kept: the time that is left, or the records that are
 

@@ -14,9 +14,9 @@ from typing import Final
 from kcoord.admin.doctor.case import Case, Sighting, member_facts
 from kcoord.admin.doctor.finding import Code, Finding, Severity
 from kcoord.admin.durations import say_duration
+from kcoord.admin.formatting import say_count, say_member, say_some
+from kcoord.admin.groups.snapshot_changes import Change, ChangeKind, changes
 from kcoord.admin.model import GroupType, Member
-from kcoord.admin.saying import say_count, say_member, say_some
-from kcoord.admin.watching import Change, ChangeKind, changes
 
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 _OFTEN: Final = 3

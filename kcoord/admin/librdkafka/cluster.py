@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection, admin
 from confluent_kafka import TopicPartition as TheirPartition
 
-from kcoord.admin.commits import Commits, commits_of
 from kcoord.admin.connecting.connection import Connection, librdkafka_configuration
+from kcoord.admin.groups.committed_offsets import Commits, commits_of
 from kcoord.admin.librdkafka import groups as librdkafka_groups
 from kcoord.admin.librdkafka import times as librdkafka_times
 from kcoord.admin.librdkafka.errors import protocol_error
@@ -33,7 +33,7 @@ from kcoord.admin.model import (
     read_on,
 )
 from kcoord.admin.record_marks import RecordMark
-from kcoord.admin.settling import PASSING, Round, settle
+from kcoord.admin.retry import PASSING, Round, settle
 from kcoord.admin.waiting import Waits
 from kcoord.errors import ErrorCode
 

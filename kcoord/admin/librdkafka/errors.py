@@ -8,9 +8,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kcoord.admin.connecting.client_settings import BadConnection
 from kcoord.admin.connecting.secrets import is_secret_key
+from kcoord.client.connect_errors import CannotConnect, LoginFailed, NoAnswer, TlsFailed, Unreachable, in_one_line
+from kcoord.client.secret import HIDDEN
 from kcoord.errors import ErrorCode
-from kcoord.wire.connect_errors import CannotConnect, LoginFailed, NoAnswer, TlsFailed, Unreachable, in_one_line
-from kcoord.wire.secret import HIDDEN
 
 _KNOWN_CODES: Final = {code.value for code in ErrorCode}
 

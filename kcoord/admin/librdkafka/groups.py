@@ -15,10 +15,10 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaExceptio
 from kcoord.admin.librdkafka.errors import protocol_error
 from kcoord.admin.librdkafka.link import Link
 from kcoord.admin.model import Answers, Group, GroupType, ListedGroup, Member, Node, Refusal, TopicPartition
-from kcoord.admin.settling import Round, settle
+from kcoord.admin.retry import Round, settle
 from kcoord.errors import ErrorCode
-from kcoord.wire.consumer_protocol import read_subscription
-from kcoord.wire.frames import BadBody
+from kcoord.protocol.consumer_protocol import read_subscription
+from kcoord.protocol.frames import BadBody
 
 UNTOLD: Final = "librdkafka does not tell of groups of this type"
 CONSUMER: Final = "consumer"

@@ -13,10 +13,10 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from kcoord.admin.cluster_client import Refused
 from kcoord.admin.librdkafka.errors import bad_settings, cannot_connect, in_words, without_secrets
-from kcoord.admin.live import Refused
 from kcoord.admin.waiting import Waits
-from kcoord.wire.connect_errors import Disconnected, NoAnswer
+from kcoord.client.connect_errors import Disconnected, NoAnswer
 
 LOOK_EVERY: Final = 0.05  # seconds, at callbacks while an operation is under way
 

@@ -12,14 +12,14 @@ from enum import Enum, StrEnum, auto
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kcoord.admin.live import LiveCluster
+from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.formatting import say_some
+from kcoord.admin.interruption import NEVER, Stop
 from kcoord.admin.model import Answers, Committed, TopicPartition
 from kcoord.admin.offsets.checking import WorldChanged, differences
+from kcoord.admin.offsets.cluster_state import Logs, read_groups, read_logs
+from kcoord.admin.offsets.files.undo_files import UndoPlace, undo_of, write_undo
 from kcoord.admin.offsets.plans import Change, GroupPlan, Plan
-from kcoord.admin.offsets.undoing import UndoPlace, undo_of, write_undo
-from kcoord.admin.offsets.world import Logs, read_groups, read_logs
-from kcoord.admin.saying import say_some
-from kcoord.admin.stopping import NEVER, Stop
 from kcoord.errors import ErrorCode
 
 GROUPS_AT_ONCE: Final = 10  # are looked at again before they are changed

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from kcoord.admin.model import Bounds, Committed
+from kcoord.admin.offsets.cluster_state import GroupNow, Groups, Logs, why_unchangeable
 from kcoord.admin.offsets.plans import Change, GroupPlan, Plan
-from kcoord.admin.offsets.world import GroupNow, Groups, Logs, why_unchangeable
 
 
 class WorldChanged(RuntimeError):

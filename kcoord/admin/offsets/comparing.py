@@ -22,7 +22,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from kcoord.admin.model import Bounds
-from kcoord.admin.offsets.offset_lines import OffsetLine
+from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.plans import Comparison, Verdict
 from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.times import utc_text

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kcoord.admin.model import Committed, TopicPartition
-from kcoord.admin.offsets.offset_lines import OffsetLine
+from kcoord.admin.offsets.files.offset_lines import OffsetLine
 
 
 class Kind(StrEnum):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, NamedTuple
 
-from kcoord.admin.live import LiveCluster
+from kcoord.admin.cluster_client import LiveCluster
 from kcoord.admin.model import Answers, Bounds, Position, Refusal, TopicPartition
-from kcoord.admin.offsets.offset_lines import OffsetLine
+from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.record_marks import RecordMark
 
 LOOK_BACK: Final = 16

@@ -4,15 +4,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from kcoord.admin.live import LiveCluster
+from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.formatting import say_count, say_partitions, say_some
+from kcoord.admin.groups.snapshot_reader import MOST_GROUPS_WITH_TIMES
 from kcoord.admin.model import FoundOffset, Position, Refusal, TopicPartition
+from kcoord.admin.offsets.cluster_state import GroupNow, Groups, Logs, read_groups, read_logs, why_unchangeable
 from kcoord.admin.offsets.plans import Change, Flag, GroupPlan, Plan, RecordTimes, Risk, Verb
 from kcoord.admin.offsets.resetting import Aim, CannotReset, Facts, OneTarget, ToListed, ToTime, aims
 from kcoord.admin.offsets.risks import format_uncompared, why_refused, with_risks
 from kcoord.admin.offsets.selecting import BadSelection, Selection, selected, selects
-from kcoord.admin.offsets.world import GroupNow, Groups, Logs, read_groups, read_logs, why_unchangeable
-from kcoord.admin.reading import MOST_GROUPS_WITH_TIMES
-from kcoord.admin.saying import say_count, say_partitions, say_some
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

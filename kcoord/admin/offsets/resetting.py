@@ -17,10 +17,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from kcoord.admin.formatting import say_partitions
 from kcoord.admin.model import Bounds, Committed, FoundOffset, TopicPartition
-from kcoord.admin.offsets.offset_lines import OffsetLine
+from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.plans import Flag, Note
-from kcoord.admin.saying import say_partitions
 from kcoord.admin.times import utc_text
 
 

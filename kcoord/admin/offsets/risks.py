@@ -8,15 +8,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from kcoord.admin.live import LiveCluster
+from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.formatting import say_partitions, say_some
 from kcoord.admin.model import Position, TopicPartition
+from kcoord.admin.offsets.cluster_state import WITHOUT_MEMBERS
 from kcoord.admin.offsets.comparing import Origin, TargetRecords, compare, origin_of, unread
+from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.marking import Marks, read_marks
-from kcoord.admin.offsets.offset_lines import OffsetLine
 from kcoord.admin.offsets.plans import Change, Comparison, Flag, GroupPlan, Note, Risk, Verb, Verdict
 from kcoord.admin.offsets.resetting import ToListed
-from kcoord.admin.offsets.world import WITHOUT_MEMBERS
-from kcoord.admin.saying import say_partitions, say_some
 
 _CLAMPED = (Flag.CLAMPED_TO_START, Flag.CLAMPED_TO_END)
 _SHOWN = 3

@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from kcoord.admin.formatting import say_some
 from kcoord.admin.model import Topic, TopicPartition
-from kcoord.admin.saying import say_some
 
 _MOST_PARTITIONS = 1_000_000  # in one selection: "orders:0-99999999999" is a slip, and would fill the memory
 

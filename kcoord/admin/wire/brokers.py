@@ -11,16 +11,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from kcoord.admin.cluster_client import Refused
 from kcoord.admin.connecting.connection import Connection
-from kcoord.admin.live import Refused
 from kcoord.admin.model import Node
 from kcoord.admin.waiting import Waits
 from kcoord.admin.wire.apis import API_VERSIONS, METADATA, Api
+from kcoord.client.client import Client
+from kcoord.client.client_codec import by_layouts
+from kcoord.client.connect_errors import LoginFailed, NoAnswer, Unreachable, address
 from kcoord.errors import ErrorCode
-from kcoord.wire.asking import by_layouts
-from kcoord.wire.client import Client
-from kcoord.wire.connect_errors import LoginFailed, NoAnswer, Unreachable, address
-from kcoord.wire.frames import BadBody, BadFrame
+from kcoord.protocol.frames import BadBody, BadFrame
 
 SILENT_FOR: Final = 15.0  # seconds that a broker which did not answer in time is not asked again
 IN_FLIGHT = 4  # requests on the way on one connection: the next is there when a broker has done with one

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from kcoord.admin.model import Answers, Committed, GroupType, LeavingMember, Refusal, TopicPartition, by_topic
-from kcoord.admin.settling import PASSING, PATIENT, Round, settle
+from kcoord.admin.retry import PASSING, PATIENT, Round, settle
 from kcoord.admin.wire.apis import (
     CONSUMER_GROUP_HEARTBEAT,
     DELETE_GROUPS,

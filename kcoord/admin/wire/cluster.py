@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kcoord.admin.commits import Commits
 from kcoord.admin.connecting.connection import Connection
+from kcoord.admin.groups.committed_offsets import Commits
 from kcoord.admin.model import (
     Answers,
     Bounds,
@@ -20,7 +20,7 @@ from kcoord.admin.model import (
     read_on,
 )
 from kcoord.admin.record_marks import RecordMark
-from kcoord.admin.settling import Round
+from kcoord.admin.retry import Round
 from kcoord.admin.waiting import Waits
 from kcoord.admin.wire import changes, times
 from kcoord.admin.wire import groups as wire_groups

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from kcoord.admin.settling import PASSING, Round
+from kcoord.admin.retry import PASSING, Round
 from kcoord.admin.waiting import Waits
 from kcoord.admin.wire.apis import FIND_COORDINATOR, Api
 from kcoord.admin.wire.brokers import Answer, Brokers, Outcome, Question, in_chunks, refusing

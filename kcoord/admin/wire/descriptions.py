@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kcoord.admin.model import Group, GroupType, Member, Node, TopicPartition
-from kcoord.wire.consumer_protocol import read_assignment, read_subscription
-from kcoord.wire.frames import BadBody
+from kcoord.protocol.consumer_protocol import read_assignment, read_subscription
+from kcoord.protocol.frames import BadBody
 
 CONSUMER: Final = "consumer"  # the protocol type whose bytes consumers can be told by
 _CLASSIC_MEMBER: Final = 0  # ConsumerGroupDescribe's member type, -1 if it is not known

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import Answers, TopicPartition, by_topic
-from kcoord.admin.settling import PATIENT, Round, settle
+from kcoord.admin.retry import PATIENT, Round, settle
 from kcoord.admin.wire.apis import FETCH, LIST_OFFSETS
 from kcoord.admin.wire.brokers import Brokers
 from kcoord.admin.wire.logs import CONSUMER_REPLICA, LATEST, PARTITIONS_PER_REQUEST, Logs, Partitions, Wanted

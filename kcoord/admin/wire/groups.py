@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import Any, Final
 
 from kcoord.admin.model import Answers, Group, GroupType, ListedGroup, Node, Refusal, rows_of
-from kcoord.admin.settling import Round, settle
+from kcoord.admin.retry import Round, settle
 from kcoord.admin.wire.apis import (
     CONSUMER_GROUP_DESCRIBE,
     DESCRIBE_GROUPS,
@@ -19,7 +19,7 @@ from kcoord.admin.wire.brokers import Answer, Brokers, Question, refusing
 from kcoord.admin.wire.coordinators import Asked, Coordinators, Groups
 from kcoord.admin.wire.descriptions import classic_group, consumer_group, share_group, streams_group
 from kcoord.errors import ErrorCode
-from kcoord.wire.layout_readers import columns_of
+from kcoord.protocol.schema.message_readers import columns_of
 
 Beside = Sequence[Asked[Any]]
 

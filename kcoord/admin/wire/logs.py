@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kcoord.admin.model import Answers, Bounds, FoundOffset, Topic, TopicPartition, by_topic
-from kcoord.admin.settling import PASSING, Round, settle
+from kcoord.admin.retry import PASSING, Round, settle
 from kcoord.admin.wire.apis import DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA, Api
 from kcoord.admin.wire.brokers import Answer, Brokers, Outcome, Question, in_chunks, refusing
 from kcoord.errors import ErrorCode

@@ -4,14 +4,14 @@ from collections.abc import Collection
 from itertools import compress
 from typing import Any, Final
 
-from kcoord.admin.commits import Commits, TopicCommits, commits_of
+from kcoord.admin.groups.committed_offsets import Commits, TopicCommits, commits_of
 from kcoord.admin.model import Answers, Committed, TopicPartition
-from kcoord.admin.settling import Round, settle
+from kcoord.admin.retry import Round, settle
 from kcoord.admin.wire.apis import DESCRIBE_SHARE_GROUP_OFFSETS, OFFSET_FETCH
 from kcoord.admin.wire.brokers import Answer
 from kcoord.admin.wire.coordinators import Asked, Coordinators, Groups
 from kcoord.errors import ErrorCode
-from kcoord.wire.layout_readers import columns_of
+from kcoord.protocol.schema.message_readers import columns_of
 
 BATCHED_SINCE: Final = 8  # OffsetFetch (KIP-709)
 GROUPS_PER_REQUEST: Final = 100

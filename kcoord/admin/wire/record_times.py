@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from kcoord.admin.record_marks import RecordMark, checksum_of
-from kcoord.wire.batches import NO_TIMESTAMP, BadBatch, Batch, BatchHeader, split
-from kcoord.wire.records import plain_records, read_deltas, read_key_value, skip_records
+from kcoord.protocol.records.batch import NO_TIMESTAMP, BadBatch, Batch, BatchHeader, split
+from kcoord.protocol.records.record import plain_records, read_deltas, read_key_value, skip_records
 
 Value = TypeVar("Value")
 

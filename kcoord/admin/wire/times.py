@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kcoord.admin.model import Answers, Position, Refusal, TopicPartition, by_topic
 from kcoord.admin.record_marks import RecordMark
-from kcoord.admin.settling import Round, settle
+from kcoord.admin.retry import Round, settle
 from kcoord.admin.wire.apis import FETCH
 from kcoord.admin.wire.logs import Beside, Logs, Partitions, Wanted
 from kcoord.admin.wire.record_times import FetchedRecord, Sweep, mark_of, sweep, time_of

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kcoord.journal.layout_codec import BadRecord, read_key, read_value
-from kcoord.journal.layouts import INTEGERS, LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, default_of
-from kcoord.pipeline.decoding.arena import Cursor, Flags, Integers
+from kcoord.offsets_log.record_codec import BadRecord, read_key, read_value
+from kcoord.offsets_log.record_schemas import INTEGERS, LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, default_of
+from kcoord.pipeline.decoding.byte_columns import Cursor, Flags, Integers
 from kcoord.pipeline.decoding.fields import UUID_BYTES, Column, Spans, read_fields
 from kcoord.pipeline.decoding.records import Records, source_columns, source_row, time_of, times
 from kcoord.pipeline.decoding.rejected import Rejection, rejected_record

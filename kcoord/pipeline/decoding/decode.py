@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kcoord.pipeline.decoding.arena import Flags
+from kcoord.pipeline.decoding.byte_columns import Flags
 from kcoord.pipeline.decoding.commits import COMMIT_TYPES, decode_commits
 from kcoord.pipeline.decoding.groups import decode_groups
 from kcoord.pipeline.decoding.locate import BrokenBatch, Located, locate

@@ -20,16 +20,16 @@ from typing import Final
 import numpy as np
 
 from kcoord.admin.wire.fetching import Aborted, Fetched
-from kcoord.pipeline.decoding.arena import Arena, Integers
+from kcoord.pipeline.decoding.byte_columns import Arena, Integers
 from kcoord.pipeline.decoding.decode import Rows, Tally, decode_piece, log_ends
 from kcoord.pipeline.decoding.records import Source
 from kcoord.pipeline.decoding.rejected import rejected_batch, rejected_part
+from kcoord.pipeline.decoding.row_filter import Choosing, Wanted
 from kcoord.pipeline.decoding.scan import CONTROL, TRANSACTIONAL, Headers, Piece, Problem, checked_batches, find_batches
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
 from kcoord.pipeline.decoding.transactions import Fate, Fates, markers_of
-from kcoord.pipeline.decoding.wanted import Choosing, Wanted
 from kcoord.pipeline.schemas import REJECTED
-from kcoord.wire.batches import FRAME, LENGTH_COUNTS_FROM, frame_at, read_header
+from kcoord.protocol.records.batch import FRAME, LENGTH_COUNTS_FROM, frame_at, read_header
 
 _NOWHERE: Final = 0  # what is fetched has no position in a file
 

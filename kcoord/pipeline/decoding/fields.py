@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kcoord.journal.layouts import INTEGERS, LONGEST_STRING, Field, Layout, default_of
-from kcoord.pipeline.decoding.arena import Cursor, Positions
+from kcoord.offsets_log.record_schemas import INTEGERS, LONGEST_STRING, Field, Layout, default_of
+from kcoord.pipeline.decoding.byte_columns import Cursor, Positions
 
 UUID_BYTES: Final = 16
 

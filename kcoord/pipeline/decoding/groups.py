@@ -11,16 +11,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kcoord.journal.layout_codec import BadRecord, Malformed, Values, read_key, read_value, read_versioned
-from kcoord.journal.layout_json import key_json, value_json
-from kcoord.journal.layouts import (
+from kcoord.offsets_log.record_codec import BadRecord, Malformed, Values, read_key, read_value, read_versioned
+from kcoord.offsets_log.record_json import key_json, value_json
+from kcoord.offsets_log.record_schemas import (
     CONSUMER_ASSIGNMENT,
     CONSUMER_SUBSCRIPTION,
     GROUP_METADATA,
     RECORD_TYPES,
     Layout,
 )
-from kcoord.pipeline.decoding.arena import Integers
+from kcoord.pipeline.decoding.byte_columns import Integers
 from kcoord.pipeline.decoding.records import Records, source_row, time_of
 from kcoord.pipeline.decoding.rejected import Rejection, rejected_record
 from kcoord.pipeline.schemas import GENERATIONS, GROUP_EVENTS, TABLES

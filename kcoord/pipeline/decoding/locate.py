@@ -15,9 +15,9 @@ from typing import Final
 
 import numpy as np
 
-from kcoord.pipeline.decoding.arena import Arena, Cursor, Flags, Integers, Positions
-from kcoord.wire.batches import BadBatch
-from kcoord.wire.records import SMALLEST_RECORD, RecordSpan, read_span
+from kcoord.pipeline.decoding.byte_columns import Arena, Cursor, Flags, Integers, Positions
+from kcoord.protocol.records.batch import BadBatch
+from kcoord.protocol.records.record import SMALLEST_RECORD, RecordSpan, read_span
 
 _NARROW: Final = 24  # batches that step together
 _NO_STEP: Final = 0

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kcoord.pipeline.decoding.arena import Arena, Flags, Integers, Positions
+from kcoord.pipeline.decoding.byte_columns import Arena, Flags, Integers, Positions
 from kcoord.pipeline.schemas import TIME
 
 NO_TIME: Final = -1

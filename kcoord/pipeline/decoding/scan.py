@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
-from kcoord.pipeline.decoding.arena import PADDING, Arena, Flags, Positions
+from kcoord.pipeline.decoding.byte_columns import PADDING, Arena, Flags, Positions
 from kcoord.pipeline.decoding.segments import SegmentRange
-from kcoord.wire.batches import (
+from kcoord.protocol.records.batch import (
     CHECKED_FROM,
     FRAME,
     HEADER_SIZE,
@@ -37,7 +37,7 @@ from kcoord.wire.batches import (
     frame_at,
     read_header,
 )
-from kcoord.wire.records import plain_records
+from kcoord.protocol.records.record import plain_records
 
 PIECE_BYTES: Final = 4 * 1024 * 1024
 _ENOUGH_PLAIN: Final = PIECE_BYTES  # more at once is slower: it is in no cache

@@ -28,7 +28,15 @@ from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 
-from kcoord.wire.batches import FRAME, HEADER_SIZE, LENGTH_COUNTS_FROM, MAGIC, Batch, has_valid_crc, read_header
+from kcoord.protocol.records.batch import (
+    FRAME,
+    HEADER_SIZE,
+    LENGTH_COUNTS_FROM,
+    MAGIC,
+    Batch,
+    has_valid_crc,
+    read_header,
+)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 INTERNAL_TOPICS: Final = frozenset({"__cluster_metadata", "__transaction_state", "__share_group_state"})

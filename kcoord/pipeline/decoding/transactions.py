@@ -30,11 +30,19 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kcoord.pipeline.decoding.arena import Positions
+from kcoord.pipeline.decoding.byte_columns import Positions
 from kcoord.pipeline.decoding.scan import CONTROL, TRANSACTIONAL, Headers
 from kcoord.pipeline.decoding.segments import SegmentRange, following
-from kcoord.wire.batches import HEADER_SIZE, LENGTH_COUNTS_FROM, MAGIC, BadBatch, Batch, has_valid_crc, read_header
-from kcoord.wire.records import read_records
+from kcoord.protocol.records.batch import (
+    HEADER_SIZE,
+    LENGTH_COUNTS_FROM,
+    MAGIC,
+    BadBatch,
+    Batch,
+    has_valid_crc,
+    read_header,
+)
+from kcoord.protocol.records.record import read_records
 
 _START: Final = struct.Struct(">qiibIh")
 _MARKER: Final = struct.Struct(">hh")

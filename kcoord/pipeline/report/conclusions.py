@@ -3,11 +3,11 @@
 from collections import Counter
 from datetime import timedelta
 
-from kcoord.admin.saying import say_count
+from kcoord.admin.formatting import say_count
+from kcoord.pipeline.report.charts.scales import TimeScale
 from kcoord.pipeline.report.elements import Markup, el, together
+from kcoord.pipeline.report.formatting import duration, named, number
 from kcoord.pipeline.report.model import GroupFacts, Point, ReportFacts
-from kcoord.pipeline.report.scales import TimeScale
-from kcoord.pipeline.report.words import duration, named, number
 
 
 def group_conclusion(facts: GroupFacts, scale: TimeScale) -> Markup:

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import TimestampType
 
+from kcoord.pipeline.report.charts.scales import bucket_seconds
 from kcoord.pipeline.report.frames import Frames
 from kcoord.pipeline.report.group_facts import group_facts
 from kcoord.pipeline.report.model import (
@@ -22,12 +23,11 @@ from kcoord.pipeline.report.model import (
     StandingPartition,
 )
 from kcoord.pipeline.report.overview_frames import ranked_groups, rejected_reasons
-from kcoord.pipeline.report.scales import bucket_seconds
-from kcoord.pipeline.transforms.behind import never_caught_up, standing_partitions
 from kcoord.pipeline.transforms.filters import within
 from kcoord.pipeline.transforms.period import period_of, time_of
-from kcoord.pipeline.transforms.restless import flapping_members, restless_groups
+from kcoord.pipeline.transforms.stuck import never_caught_up, standing_partitions
 from kcoord.pipeline.transforms.timeline import lag_period, lag_timeline, partition_timeline
+from kcoord.pipeline.transforms.unstable import flapping_members, restless_groups
 
 Finding = TypeVar("Finding", RestlessGroup, FlappingMember, NeverCaughtUp, StandingPartition, RejectedReason)
 _ALL: Final = 2**31 - 1

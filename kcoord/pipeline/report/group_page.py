@@ -4,16 +4,16 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from kcoord.admin.saying import say_count
+from kcoord.admin.formatting import say_count
+from kcoord.pipeline.report.charts.line_chart import Line, lines_picture, steps_picture
+from kcoord.pipeline.report.charts.ownership_chart import Numbers, member_tag, numbers_of, ownership_picture
+from kcoord.pipeline.report.charts.rebalance_chart import causes_picture
+from kcoord.pipeline.report.charts.scales import TimeScale, number_scale, seconds_scale
 from kcoord.pipeline.report.conclusions import group_conclusion
 from kcoord.pipeline.report.elements import Child, Markup, el, together
+from kcoord.pipeline.report.formatting import about, duration, moment, named, number, short_name
 from kcoord.pipeline.report.html_tables import Column, figures, left_out, table
-from kcoord.pipeline.report.line_picture import Line, lines_picture, steps_picture
 from kcoord.pipeline.report.model import GroupFacts, Member, Point, Rebalance, Some
-from kcoord.pipeline.report.ownership_picture import Numbers, member_tag, numbers_of, ownership_picture
-from kcoord.pipeline.report.rebalance_picture import causes_picture
-from kcoord.pipeline.report.scales import TimeScale, number_scale, seconds_scale
-from kcoord.pipeline.report.words import about, duration, moment, named, number, short_name
 
 _MS: Final = timedelta(milliseconds=1)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kcoord.admin.saying import say_count
+from kcoord.admin.formatting import say_count
 from kcoord.pipeline.report.elements import Child, Markup, el
 from kcoord.pipeline.report.model import Some
 

@@ -3,12 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from kcoord.admin.saying import say_count
+from kcoord.admin.formatting import say_count
+from kcoord.pipeline.report.charts.line_chart import Line, lines_picture
+from kcoord.pipeline.report.charts.rebalance_chart import groups_picture
+from kcoord.pipeline.report.charts.scales import TimeScale, number_scale
 from kcoord.pipeline.report.conclusions import overview_conclusion, short_time_remark
 from kcoord.pipeline.report.elements import Child, Markup, el, together
+from kcoord.pipeline.report.formatting import duration, moment, named, number, rate
 from kcoord.pipeline.report.group_page import last_known
 from kcoord.pipeline.report.html_tables import Column, figures, left_out, table
-from kcoord.pipeline.report.line_picture import Line, lines_picture
 from kcoord.pipeline.report.model import (
     FlappingMember,
     GroupFacts,
@@ -19,9 +22,6 @@ from kcoord.pipeline.report.model import (
     Some,
     StandingPartition,
 )
-from kcoord.pipeline.report.rebalance_picture import groups_picture
-from kcoord.pipeline.report.scales import TimeScale, number_scale
-from kcoord.pipeline.report.words import duration, moment, named, number, rate
 
 _LANES: Final = 20
 _LINES: Final = 5

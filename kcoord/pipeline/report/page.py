@@ -10,13 +10,13 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Final
 
+from kcoord.pipeline.report.charts.scales import TimeScale, time_scale
 from kcoord.pipeline.report.elements import Markup, el, together
+from kcoord.pipeline.report.formatting import named, short_name
 from kcoord.pipeline.report.group_page import group_page
 from kcoord.pipeline.report.model import GroupFacts, ReportFacts
 from kcoord.pipeline.report.overview import overview
-from kcoord.pipeline.report.scales import TimeScale, time_scale
 from kcoord.pipeline.report.style import STYLE
-from kcoord.pipeline.report.words import named, short_name
 
 _STYLE_HASH: Final = b64encode(sha256(STYLE.encode()).digest()).decode()
 _POLICY: Final = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"

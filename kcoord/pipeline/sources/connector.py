@@ -27,14 +27,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import unix_millis
 
 from kcoord.admin.connecting.connection import Connection
+from kcoord.pipeline.decoding.consumed_messages import HANDED_OUT, decode_handed_out
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.handed_out import HANDED_OUT, decode_handed_out
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.sources.arrow_packing import PACKED, packed
 from kcoord.pipeline.sources.connector_options import SECRET_OPTIONS, kafka_options
 from kcoord.pipeline.sources.live_plan import RANGE_OFFSETS, Choice, group_starts
 from kcoord.pipeline.sources.live_source import read_live, stream_live
-from kcoord.pipeline.sources.packed import PACKED, packed
 
 JARS: Final = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",

@@ -16,8 +16,8 @@ Options may hold secrets, and a plan of Spark's shows options: `SECRET_OPTIONS` 
 from typing import Final
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.wire.secret import Secret
-from kcoord.wire.security import OAuthBearer, Plain, Sasl, Scram, Tls
+from kcoord.client.secret import Secret
+from kcoord.client.security import OAuthBearer, Plain, Sasl, Scram, Tls
 
 _PREFIX: Final = "kafka."
 SECRET_OPTIONS: Final = r"(?i)jaas|keystore|password"  # noqa: S105

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.sources.connector import check_connector, read_by_connector, stream_by_connector
 from kcoord.pipeline.sources.connector_options import kafka_options
 from kcoord.pipeline.sources.live_plan import Choice

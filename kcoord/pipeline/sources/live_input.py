@@ -7,10 +7,10 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from kcoord.admin.connecting.connection import Connection
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.sources.arrow_packing import unpacked, widely_unpacked
 from kcoord.pipeline.sources.connectors import PYTHON, Connector
 from kcoord.pipeline.sources.live_plan import Plan
-from kcoord.pipeline.sources.packed import unpacked, widely_unpacked
 
 _RECORD_BYTES: Final = 100
 

@@ -21,13 +21,13 @@ from typing import Final
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import Refusal, TopicPartition
-from kcoord.admin.settling import PASSING
+from kcoord.admin.retry import PASSING
 from kcoord.admin.wire.fetching import Fetching
+from kcoord.client.connect_errors import LoginFailed
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.decoding.decode import Rows
 from kcoord.pipeline.decoding.fetched import LogRange, RangeDecoder
-from kcoord.pipeline.decoding.wanted import Wanted
-from kcoord.wire.connect_errors import LoginFailed
+from kcoord.pipeline.decoding.row_filter import Wanted
 
 PATIENCE: Final = 120.0
 _PATIENCE_FOR_TOPICS: Final = 15.0  # that seem to be deleted; a broker that starts knows of none for a moment

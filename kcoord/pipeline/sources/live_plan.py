@@ -23,8 +23,8 @@ from kcoord.admin.wire.fetching import Fetching
 from kcoord.admin.wire.logs import EARLIEST
 from kcoord.errors import ErrorCode
 from kcoord.pipeline.decoding.fetched import LogRange
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.decoding.segments import INTERNAL_TOPICS, OFFSETS_TOPIC
-from kcoord.pipeline.decoding.wanted import Wanted
 from kcoord.pipeline.sources.live_log import CannotRead
 
 RANGE_OFFSETS: Final = 250_000

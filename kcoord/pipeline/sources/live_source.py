@@ -23,14 +23,14 @@ from pyspark.sql.types import StructType
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.wanted import Wanted
+from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import spark_schema
+from kcoord.pipeline.sources.arrow_packing import PACKED, packed
 from kcoord.pipeline.sources.live_log import read_ranges
 from kcoord.pipeline.sources.live_partitions import RangesPartition, ranges_of, ranges_text
 from kcoord.pipeline.sources.live_plan import Choice, pack
 from kcoord.pipeline.sources.live_stream import LiveStreamReader
-from kcoord.pipeline.sources.packed import PACKED, packed
-from kcoord.pipeline.sources.sealed import Sealed, seal
+from kcoord.pipeline.sources.pickled_connection import Sealed, seal
 
 LIVE: Final = "kcoord_live"
 

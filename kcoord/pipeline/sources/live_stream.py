@@ -22,19 +22,19 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
-from kcoord.admin.live import Refused
+from kcoord.admin.cluster_client import Refused
 from kcoord.admin.model import Answers, Topic, TopicPartition
-from kcoord.admin.settling import PASSING
+from kcoord.admin.retry import PASSING
 from kcoord.admin.wire.fetching import Fetching
+from kcoord.client.connect_errors import LoginFailed
 from kcoord.pipeline.decoding.fetched import LogRange
-from kcoord.pipeline.decoding.wanted import Wanted
-from kcoord.pipeline.sources.live_asked import Asked, asked, check_asked
+from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.sources.arrow_packing import packed
 from kcoord.pipeline.sources.live_log import GONE, CannotRead, open_patiently, read_ranges
 from kcoord.pipeline.sources.live_partitions import RangesPartition
 from kcoord.pipeline.sources.live_plan import Choice, cut_log, find_starts, find_topics, pack
-from kcoord.pipeline.sources.packed import packed
-from kcoord.pipeline.sources.sealed import Sealed
-from kcoord.wire.connect_errors import LoginFailed
+from kcoord.pipeline.sources.pickled_connection import Sealed
+from kcoord.pipeline.sources.request_fingerprint import Asked, asked, check_asked
 
 PATIENCE: Final = 600.0
 """How long all brokers may be away."""

@@ -24,10 +24,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kcoord.pipeline.decoding.decode import decode_range
+from kcoord.pipeline.decoding.row_filter import Wanted, only
 from kcoord.pipeline.decoding.segments import LogEnd, Segment, SegmentRange, find_segments, pack_ranges, plan_ranges
-from kcoord.pipeline.decoding.wanted import Wanted, only
 from kcoord.pipeline.schemas import spark_schema
-from kcoord.pipeline.sources.wide import wide_schema, widened
+from kcoord.pipeline.sources.union_frame import wide_schema, widened
 
 SEGMENTS: Final = "kcoord_segments"
 

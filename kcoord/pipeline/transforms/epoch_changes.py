@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from kcoord.pipeline.transforms.causes import CHANGE, MEMBERS
 from kcoord.pipeline.transforms.events import CURRENT, GROUP, MEMBER, PATTERN, read_events
 from kcoord.pipeline.transforms.history import in_order, surely, until_now
-from kcoord.pipeline.transforms.holding import FACTS
+from kcoord.pipeline.transforms.ownership_spans import FACTS
 
 
 def epoch_changes(group_events: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 
 from kcoord.pipeline.transforms.causes import CHANGE, MEMBER
 from kcoord.pipeline.transforms.history import in_order, milliseconds_between, once, surely
-from kcoord.pipeline.transforms.holding import CLASSIC, FACTS
+from kcoord.pipeline.transforms.ownership_spans import CLASSIC, FACTS
 
 _DEAD, _EMPTY = "Dead", "Empty"
 _SEPARATOR: Final = "\0"

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from kcoord.pipeline.transforms.history import day_of, spells
-from kcoord.pipeline.transforms.holding import (
+from kcoord.pipeline.transforms.ownership_spans import (
     FACTS,
     classic_members,
     classic_partitions,

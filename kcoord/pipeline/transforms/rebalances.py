@@ -8,9 +8,9 @@ from kcoord.pipeline.transforms.epoch_changes import epoch_changes
 from kcoord.pipeline.transforms.events import CONSUMER
 from kcoord.pipeline.transforms.generation_changes import generation_changes
 from kcoord.pipeline.transforms.history import in_order, milliseconds_between, surely
-from kcoord.pipeline.transforms.holding import CLASSIC
+from kcoord.pipeline.transforms.moves import shifts
+from kcoord.pipeline.transforms.ownership_spans import CLASSIC
 from kcoord.pipeline.transforms.pauses import with_pauses
-from kcoord.pipeline.transforms.shifts import shifts
 
 
 def rebalances(generations: DataFrame, group_events: DataFrame, commits: DataFrame, names: DataFrame) -> DataFrame:

@@ -19,8 +19,8 @@ from kcoord.admin.connecting.connection import (
     resolve,
 )
 from kcoord.admin.connecting.contexts import Context, Contexts, save
-from kcoord.wire.secret import Secret
-from kcoord.wire.security import OAuthBearer, Plain, Scram, Security
+from kcoord.client.secret import Secret
+from kcoord.client.security import OAuthBearer, Plain, Scram, Security
 from tests.certificates import authority, signed
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{}" password="{}";'

@@ -9,7 +9,7 @@ from kcoord.admin.connecting.client_settings import DELEGATION_TOKEN, UNSECURED_
 from kcoord.admin.connecting.jaas import login_module
 from kcoord.admin.connecting.jaas_settings import settings_of_jaas
 from kcoord.admin.connecting.secrets import resolve
-from kcoord.wire.secret import Secret
+from kcoord.client.secret import Secret
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from kcoord.admin.connecting.keystores import BadKeystore, KeyEntry, key_entry, pem_key_entry, trusted_certificates
+from kcoord.client.secret import Secret
+from kcoord.client.security import Tls
+from kcoord.client.tls import context_of
 from kcoord.testing.java import find_java
-from kcoord.wire.secret import Secret
-from kcoord.wire.security import Tls
-from kcoord.wire.tls import context_of
 from tests.certificates import authority, signed
 
 STORE, KEY = Secret("store password"), Secret("key-password")

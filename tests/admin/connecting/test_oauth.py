@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from kcoord.admin.connecting.oauth import ClientCredentials, Token, TokenSource, from_file, from_server, unsecured
+from kcoord.client.connect_errors import LoginFailed
+from kcoord.client.secret import Secret
 from kcoord.testing.node import free_ports
-from kcoord.wire.connect_errors import LoginFailed
-from kcoord.wire.secret import Secret
 
 
 class _Endpoint(BaseHTTPRequestHandler):

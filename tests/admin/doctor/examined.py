@@ -6,7 +6,7 @@ from typing import Any
 from kcoord.admin.doctor.case import Facts
 from kcoord.admin.doctor.examining import examine
 from kcoord.admin.doctor.finding import Code, Finding
-from kcoord.admin.looking import Look
+from kcoord.admin.groups.group_snapshot import Look
 from kcoord.admin.model import Topic
 
 

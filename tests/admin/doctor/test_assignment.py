@@ -5,7 +5,7 @@ from dataclasses import replace
 from kcoord.admin.doctor.finding import Code, Severity
 from kcoord.admin.model import GroupType, Member
 from tests.admin.doctor.examined import findings
-from tests.admin.seen import group, look, member, seen, topic
+from tests.admin.snapshots import group, look, member, seen, topic
 
 TOPICS = [f"t{number}" for number in range(5)]
 

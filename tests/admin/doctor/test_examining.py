@@ -9,7 +9,7 @@ from kcoord.admin.doctor.examining import examine
 from kcoord.admin.doctor.finding import Code, Severity
 from kcoord.admin.model import Refusal
 from kcoord.errors import ErrorCode
-from tests.admin.seen import group, look, member, seen
+from tests.admin.snapshots import group, look, member, seen
 
 _page = (Path(__file__).parent.parent.parent.parent / "docs" / "doctor.md").read_text()
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from kcoord.admin.doctor.finding import Code, Severity
-from kcoord.admin.looking import Look
+from kcoord.admin.groups.group_snapshot import Look
 from kcoord.admin.model import Committed, Group, GroupType
 from tests.admin.doctor.examined import findings
-from tests.admin.seen import group, look, member, seen, seen_partition, tp
+from tests.admin.snapshots import group, look, member, seen, seen_partition, tp
 
 WORKING = group(member("a", "t-0"), member("b", "t-1"))
 EMPTY = group(state="Empty")

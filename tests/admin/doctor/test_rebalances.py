@@ -5,10 +5,10 @@ import pytest
 from kcoord.admin.doctor.case import Facts
 from kcoord.admin.doctor.examining import examine
 from kcoord.admin.doctor.finding import Code, Severity
-from kcoord.admin.looking import Look
+from kcoord.admin.groups.group_snapshot import Look
 from kcoord.admin.model import Group, GroupType
 from tests.admin.doctor.examined import findings
-from tests.admin.seen import group, look, member, seen, tp
+from tests.admin.snapshots import group, look, member, seen, tp
 
 WAITING = group(member("a", topics=["t"]), member("b", topics=["t"]), state="PreparingRebalance")
 STABLE = group(member("a", "t-0"), member("b", "t-1"))

@@ -6,7 +6,7 @@ from kcoord.admin.doctor.finding import Code, Severity
 from kcoord.admin.doctor.settings import consumer_settings
 from kcoord.admin.model import GroupType
 from tests.admin.doctor.examined import findings
-from tests.admin.seen import group, look, member, seen
+from tests.admin.snapshots import group, look, member, seen
 
 SAFE = {"auto.offset.reset": "earliest"}
 

@@ -16,12 +16,12 @@ from kcoord.admin.librdkafka.cluster import LibrdkafkaCluster
 from kcoord.admin.model import Answers, Committed, Group, GroupType, LeavingMember, Member, TopicPartition
 from kcoord.admin.record_marks import RecordMark, checksum_of
 from kcoord.admin.wire.cluster import WireCluster
+from kcoord.client.client import Client
+from kcoord.client.connect_errors import LoginFailed, NoAnswer, TlsFailed, Unreachable
+from kcoord.client.secret import Secret
 from kcoord.errors import ErrorCode
-from kcoord.wire.client import Client
-from kcoord.wire.connect_errors import LoginFailed, NoAnswer, TlsFailed, Unreachable
-from kcoord.wire.records import Record
-from kcoord.wire.secret import Secret
-from tests.admin.live_world import LiveWorld
+from kcoord.protocol.records.record import Record
+from tests.admin.fake_cluster import LiveWorld
 from tests.integration.group_kinds import create_topic
 
 if TYPE_CHECKING:

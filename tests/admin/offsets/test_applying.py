@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kcoord.admin.commits import Commits
 from kcoord.admin.connecting.connection import Connection
+from kcoord.admin.groups.committed_offsets import Commits
 from kcoord.admin.model import Answers, Committed, TopicPartition
 from kcoord.admin.offsets.applying import GROUPS_AT_ONCE, Applied, Fate, apply
+from kcoord.admin.offsets.files.undo_files import UndoPlace, read_undo
 from kcoord.admin.offsets.planning import plan_reset
 from kcoord.admin.offsets.resetting import ToOffset
-from kcoord.admin.offsets.undoing import UndoPlace, read_undo
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.errors import ErrorCode
 from kcoord.testing.embedded import EmbeddedCluster

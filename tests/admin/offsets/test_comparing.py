@@ -6,7 +6,7 @@ import pytest
 
 from kcoord.admin.model import Bounds, Committed, TopicPartition
 from kcoord.admin.offsets.comparing import Origin, TargetRecords, compare, origin_of
-from kcoord.admin.offsets.offset_lines import OffsetLine
+from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.offsets.plans import Change, Comparison, Flag, GroupPlan, Note, Risk, Verb, Verdict
 from kcoord.admin.offsets.risks import add_risks, why_refused
 from kcoord.admin.record_marks import RecordMark

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 
 from kcoord.admin.connecting.connection import Connection
 from kcoord.admin.model import Answers, Committed, Refusal, TopicPartition
-from kcoord.admin.offsets.exporting import export
+from kcoord.admin.offsets.files.exporting import export
 from kcoord.admin.record_marks import RecordMark
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.errors import ErrorCode

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from kcoord.admin.model import Bounds, Committed, TopicPartition
 from kcoord.admin.offsets.diffing import Kind, diff
-from kcoord.admin.offsets.documents import BadDocument, read_text
-from kcoord.admin.offsets.exporting import CannotExport, csv_lines, json_lines
-from kcoord.admin.offsets.importing import of_groups, read_offsets, rename, targets
-from kcoord.admin.offsets.offset_lines import OffsetLine
+from kcoord.admin.offsets.files.documents import BadDocument, read_text
+from kcoord.admin.offsets.files.exporting import CannotExport, csv_lines, json_lines
+from kcoord.admin.offsets.files.importing import of_groups, read_offsets, rename, targets
+from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.record_marks import RecordMark
 from tests.admin.offsets.quoted_names import QUOTED
 

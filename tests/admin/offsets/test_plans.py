@@ -10,8 +10,9 @@ import pytest
 
 from kcoord.admin.model import Bounds, Committed, Group, GroupType, Member, Node, Refusal, Topic, TopicPartition
 from kcoord.admin.offsets.checking import WorldChanged, differences
-from kcoord.admin.offsets.documents import BadDocument
-from kcoord.admin.offsets.plan_files import plan_document, read_plan, write_plan
+from kcoord.admin.offsets.cluster_state import GroupNow, Groups, Logs
+from kcoord.admin.offsets.files.documents import BadDocument
+from kcoord.admin.offsets.files.plan_files import plan_document, read_plan, write_plan
 from kcoord.admin.offsets.plans import (
     Change,
     Comparison,
@@ -25,7 +26,6 @@ from kcoord.admin.offsets.plans import (
     Verb,
     Verdict,
 )
-from kcoord.admin.offsets.world import GroupNow, Groups, Logs
 from kcoord.admin.record_marks import RecordMark
 from kcoord.errors import ErrorCode
 

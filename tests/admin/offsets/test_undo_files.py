@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kcoord.admin.model import Committed, TopicPartition
-from kcoord.admin.offsets.documents import BadDocument, write_whole
-from kcoord.admin.offsets.undoing import Undo, UndoPlace, UndoStep, read_undo, undo_names, write_undo
+from kcoord.admin.offsets.files.documents import BadDocument, write_whole
+from kcoord.admin.offsets.files.undo_files import Undo, UndoPlace, UndoStep, read_undo, undo_names, write_undo
 
 STEP = UndoStep(tp=TopicPartition("orders", 0), topic_id="id", before=Committed(50, 3, "note\x00"), after=Committed(5))
 UNDO = Undo(

@@ -8,11 +8,11 @@ from typing import Any, Final, Self
 
 from kio.index import load_response_schema
 
+from kcoord.client.kio_codec import build
 from kcoord.errors import ErrorCode
-from kcoord.wire.codec import decode_request, encode_response
-from kcoord.wire.frames import FrameSplitter
-from kcoord.wire.headers import read_request_start
-from kcoord.wire.kio_asking import build
+from kcoord.protocol.codec import decode_request, encode_response
+from kcoord.protocol.frames import FrameSplitter
+from kcoord.protocol.headers import read_request_start
 
 FETCH, LIST_OFFSETS, METADATA, OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS, API_VERSIONS = 1, 2, 3, 9, 10, 15, 18
 SPOKEN: Final = {

@@ -11,9 +11,9 @@ from kcoord.admin.offsets.applying import Said, why_refused
 from kcoord.admin.waiting import Waits
 from kcoord.admin.wire import apis, brokers
 from kcoord.admin.wire.brokers import Answer, Brokers, Question, refusing
+from kcoord.client.connect_errors import NoAnswer, Unreachable
 from kcoord.errors import ErrorCode
-from kcoord.wire.connect_errors import NoAnswer, Unreachable
-from tests.admin.live_world import PATIENCE, connection
+from tests.admin.fake_cluster import PATIENCE, connection
 
 from .scripted_broker import API_VERSIONS, METADATA, ScriptedBroker
 

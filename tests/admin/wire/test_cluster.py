@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kcoord.admin.groups.snapshot_reader import look, sums
 from kcoord.admin.model import Bounds, Committed, FoundOffset, GroupType, LeavingMember, Refusal, TopicPartition
-from kcoord.admin.reading import look, sums
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.admin.wire.times import ROOM_FOR_ONE
 from kcoord.errors import ErrorCode
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import Record
 from kcoord.testing.embedded import EmbeddedCluster
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import Record
-from tests.admin.live_world import LiveWorld, orders
+from tests.admin.fake_cluster import LiveWorld, orders
 
 NONE = ErrorCode.none
 FIRST_TIME = 1_700_000_000_000

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from kcoord.admin.settling import Round
+from kcoord.admin.retry import Round
 from kcoord.admin.wire import apis
 from kcoord.admin.wire.brokers import Answer, Brokers
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.admin.wire.coordinators import Asked, Coordinators, Groups
 from kcoord.admin.wire.groups import describe_groups
 from kcoord.errors import ErrorCode
-from tests.admin.live_world import connection
+from tests.admin.fake_cluster import connection
 
 from .scripted_broker import DESCRIBE_GROUPS, FIND_COORDINATOR, METADATA, OFFSET_FETCH, ScriptedBroker
 

@@ -7,10 +7,10 @@ from kio.index import load_response_schema
 
 from kcoord.admin.model import Group, GroupType, Node, TopicPartition
 from kcoord.admin.wire.descriptions import classic_group, consumer_group, share_group, streams_group
-from kcoord.wire.asking import by_layouts
-from kcoord.wire.codec import encode_response
-from kcoord.wire.headers import RequestHeader
-from kcoord.wire.kio_asking import build
+from kcoord.client.client_codec import by_layouts
+from kcoord.client.kio_codec import build
+from kcoord.protocol.codec import encode_response
+from kcoord.protocol.headers import RequestHeader
 
 NODE = Node(id=3, host="h", port=1)
 NO_TOPICS = b"\0\0" + b"\0\0\0\0" + b"\xff\xff\xff\xff"

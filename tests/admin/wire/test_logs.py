@@ -11,8 +11,8 @@ from kcoord.admin.wire.brokers import Brokers, Outcome, Question, _Link
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.admin.wire.logs import Logs
 from kcoord.errors import ErrorCode
-from kcoord.wire.records import Record, write_batch
-from tests.admin.live_world import PATIENCE, connection
+from kcoord.protocol.records.record import Record, write_batch
+from tests.admin.fake_cluster import PATIENCE, connection
 
 from .scripted_broker import FETCH, LIST_OFFSETS, METADATA, ScriptedBroker
 

@@ -7,9 +7,9 @@ import pytest
 from kcoord.admin.record_marks import RecordMark, checksum_of
 from kcoord.admin.wire import record_times
 from kcoord.admin.wire.record_times import Sweep, mark_of, time_of
-from kcoord.wire.batches import stamp_timestamp
-from kcoord.wire.compression import Codec
-from kcoord.wire.records import ProducerStamp, Record, write_batch
+from kcoord.protocol.records.batch import stamp_timestamp
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
 
 TRANSACTION = ProducerStamp(id=7, epoch=0, base_sequence=0, is_transactional=True)
 

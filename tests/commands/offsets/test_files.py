@@ -10,7 +10,7 @@ import pytest
 from kcoord.admin.model import Answers, ListedGroup
 from kcoord.admin.record_marks import checksum_of
 from kcoord.admin.wire.cluster import WireCluster
-from tests.admin.live_world import LiveWorld, assigned
+from tests.admin.fake_cluster import LiveWorld, assigned
 from tests.commands.offsets.telling import BEFORE, MINUTE, START, cells, undo_file
 from tests.integration.offsets_scene import OffsetsScene, kcoord
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.admin.live_world import LiveWorld, assigned
+from tests.admin.fake_cluster import LiveWorld, assigned
 from tests.commands.offsets.telling import BEFORE, undo_file
 from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
 from tests.integration.offsets_scene import OffsetsScene

@@ -15,7 +15,7 @@ import pytest
 from kcoord.admin.model import TopicPartition
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.live_world import LiveWorld, assigned, connection
+from tests.admin.fake_cluster import LiveWorld, assigned, connection
 from tests.commands.offsets.relay import HOST, Relay, relay
 from tests.commands.offsets.telling import undo_file
 from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment

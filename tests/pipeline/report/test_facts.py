@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
+from kcoord.pipeline.report.charts.rebalance_chart import CAUSES
 from kcoord.pipeline.report.facts import Asked, gather
 from kcoord.pipeline.report.model import (
     GroupFacts,
@@ -26,7 +27,6 @@ from kcoord.pipeline.report.model import (
     Some,
 )
 from kcoord.pipeline.report.page import render
-from kcoord.pipeline.report.rebalance_picture import CAUSES
 from kcoord.pipeline.transforms import causes
 from tests.pipeline.report.small_tables import at, frames
 from tests.pipeline.transforms.histories import interpreted

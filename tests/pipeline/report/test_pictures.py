@@ -3,12 +3,12 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from kcoord.pipeline.report.charts.line_chart import Line, lines_picture, steps_picture
+from kcoord.pipeline.report.charts.ownership_chart import numbers_of, ownership_picture
+from kcoord.pipeline.report.charts.rebalance_chart import causes_picture
+from kcoord.pipeline.report.charts.scales import number_scale, time_scale
 from kcoord.pipeline.report.elements import el
-from kcoord.pipeline.report.line_picture import Line, lines_picture, steps_picture
 from kcoord.pipeline.report.model import Member, OwnedPartition, OwnedSpan, Point, RebalanceMark, Some
-from kcoord.pipeline.report.ownership_picture import numbers_of, ownership_picture
-from kcoord.pipeline.report.rebalance_picture import causes_picture
-from kcoord.pipeline.report.scales import number_scale, time_scale
 from tests.pipeline.report.pages import Element, parse
 
 START = datetime(2026, 11, 16, 10, 0, tzinfo=UTC)

@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcoord.pipeline.report.scales import (
-    TimeScale,
-    bucket_seconds,
-    number_scale,
-    seconds_scale,
-    time_scale,
-)
+from kcoord.pipeline.report.charts.scales import TimeScale, bucket_seconds, number_scale, seconds_scale, time_scale
 
 NOON = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 times = st.datetimes(

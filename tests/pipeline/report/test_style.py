@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from kcoord.pipeline.report.rebalance_picture import CAUSES
+from kcoord.pipeline.report.charts.rebalance_chart import CAUSES
 from kcoord.pipeline.report.style import COLORS, DARK, LIGHT, STYLE, Scheme
 
 schemes = pytest.mark.parametrize("scheme", [LIGHT, DARK], ids=["light", "dark"])

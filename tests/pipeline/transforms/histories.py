@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from kcoord.journal.layouts import RECORD_TYPES
+from kcoord.offsets_log.record_schemas import RECORD_TYPES
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, LOG_ENDS, spark_schema
 
 Row = dict[str, Any]

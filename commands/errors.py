@@ -1,0 +1,87 @@
+"""How commands end that do not end well: one line on stderr, and the exit code that other tools have."""
+
+import re
+import sys
+from typing import Final, TextIO
+
+import click
+
+from .output.printable import printable
+
+# Nobody puts secrets into errors on purpose; but click repeats arguments that it does not expect. Where a secret ends
+# cannot be told, as any character may be in it: nothing that follows it in its line is shown.
+_SECRET: Final = re.compile(
+    r"((?:password|passphrase|secret|credential|user\.info|jaas\.config|key\.pem|keystore\.key|private\.key)[^\s=]*=).+",
+    re.I,
+)
+_PRIVATE_KEY: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END[^\n]*|\Z)", re.DOTALL)
+
+
+def line_of(error: BaseException) -> str:
+    """What happened, in one line that a terminal can be shown."""
+    hint = ""
+    match error:
+        case click.UsageError():
+            text = error.format_message().removesuffix(".")
+            if error.ctx is not None:
+                hint = f"; see {error.ctx.command_path} --help"
+        case click.ClickException():
+            text = error.format_message()
+        case OSError() if error.strerror and error.filename is not None:
+            text = f"{error.filename}: {error.strerror}"
+        case RuntimeError() | OSError() | ValueError():
+            text = str(error) or type(error).__name__
+        case _:
+            text = f"an error in kcoord itself: {type(error).__name__}: {error}"
+            hint = "; --debug shows where"
+    return printable(_masked(re.sub(r"\s*\n\s*", " ", text.strip())) + hint)
+
+
+def traceback_of(error: BaseException) -> str:
+    """Where it happened, without the values of variables: a password may be among them."""
+    import traceback
+
+    text = _masked("".join(traceback.format_exception(error)))
+    return "\n".join(printable(line) for line in text.splitlines())
+
+
+def _masked(text: str) -> str:
+    from kcoord.client.secret import HIDDEN  # here: most commands end well
+
+    return _SECRET.sub(rf"\1{HIDDEN}", _PRIVATE_KEY.sub(HIDDEN, text))
+
+
+def is_unread(*streams: TextIO) -> bool:
+    """Whether one of the streams is a pipe whose reader is gone. A broken pipe may also be a connection to a broker."""
+    import select
+
+    poll = select.poll()
+    for stream in streams:
+        poll.register(stream.fileno(), 0)
+    return any(events & select.POLLERR for _, events in poll.poll(0))
+
+
+def end_by_broken_pipe() -> int:
+    """End as cat, git and the like do when no one reads on (`… | head -1`): quietly, by SIGPIPE; shells call it 141.
+
+    Python ignores that signal, so that a broken connection is an exception and not the end. This is the end.
+    """
+    import os
+    import signal
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGPIPE)
+    return 128 + signal.SIGPIPE  # not reached, unless the signal is blocked
+
+
+def end_by_interrupt(interrupt: KeyboardInterrupt) -> int:
+    """130, as shells say of what was ended by Ctrl-C; the line that the terminal put ^C on is ended too.
+
+    An interrupt that has an exit code of its own has been told of already.
+    """
+    told = getattr(interrupt, "exit_code", None)
+    if isinstance(told, int):
+        return told
+    if sys.stderr.isatty():
+        click.echo(err=True)
+    return 130

@@ -1,0 +1,59 @@
+"""Which groups a command is about: names, --regex or --all-groups."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import click
+
+from ..completing import complete_groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """As `admin.choosing.choose` takes it."""
+
+    names: tuple[str, ...]
+    pattern: str | None
+    everything: bool
+
+
+def group_choice(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds GROUP…, --regex and --all-groups, and gives the command a `choice`."""
+
+    @wraps(command)
+    def chosen(*args: Any, names: tuple[str, ...], pattern: str | None, everything: bool, **others: Any) -> Any:
+        if not names and not pattern and not everything:
+            raise click.UsageError("name one or more groups, or say --regex PATTERN or --all-groups")
+        if everything and (names or pattern):
+            raise click.UsageError("--all-groups is all of them: name none besides")
+        return command(*args, choice=Choice(names=names, pattern=pattern, everything=everything), **others)
+
+    for option in (
+        click.option("--all-groups", "everything", is_flag=True, help="All groups of the cluster."),
+        pattern_option,
+        click.argument("names", nargs=-1, metavar="[GROUP]...", callback=_names, shell_complete=complete_groups),
+    ):
+        option(chosen)
+    return chosen
+
+
+def _names(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    if "" in names:
+        raise click.BadParameter("a group's name is not empty")
+    return names
+
+
+def _pattern(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    try:
+        re.compile(text or "")
+    except re.error as error:
+        raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
+    return text
+
+
+pattern_option = click.option(
+    "--regex", "pattern", metavar="PATTERN", callback=_pattern, help="Groups in whose name the pattern is found."
+)

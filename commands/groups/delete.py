@@ -1,0 +1,160 @@
+"""`kcoord groups delete`."""
+
+import sys
+from collections import defaultdict
+from datetime import UTC, datetime
+from shlex import quote
+from typing import Any
+
+import click
+
+from kcoord.admin.groups.deleting import Deleted, Deletion, DeletionPlan, Fate, delete, plan_deletion
+from kcoord.admin.groups.selection import choose
+
+from ..interrupting import Tally, format_interruption
+from ..offsets.options import Doing, doing_options, offsets_connection
+from ..offsets.plan import UNDO_FILE_REMOVED, tell_undo_file
+from ..opening import open_cluster
+from ..options.connection_options import as_given, connection_options
+from ..output.output import Cell, Column, Table, output_options, show, talk
+from ..snapshots import end_with
+from .choice import Choice, group_choice
+from .documents import heading, refusals
+from .tables import state_cell
+
+
+@click.command("delete", short_help="Delete groups that have no members.")
+@group_choice
+@doing_options
+@connection_options
+@output_options
+@click.pass_context
+def delete_groups(ctx: click.Context, choice: Choice, doing: Doing) -> None:
+    """Delete groups and all that they have committed. Groups that have members are left alone.
+
+    \b
+    kcoord groups delete old-report
+    kcoord groups delete --regex '^test-' --execute
+
+    Before anything is deleted an undo file is written, if there are offsets, from which kcoord offsets undo brings them
+    back.
+    """
+    with open_cluster(offsets_connection(ctx)) as cluster:
+        names, unlisted = choose(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
+        plan = plan_deletion(cluster, names)
+        refused = (*unlisted, *plan.refused)
+        if not doing.executes or not plan.deletions:
+            _show_plan(ctx, plan)
+            end_with(refused)
+            sys.exit(1 if any(deletion.why_not for deletion in plan.deletions) else 0)
+        deleted = delete(
+            cluster, plan, undo=doing.undo, now=datetime.now(UTC), wrote=tell_undo_file, stop=doing.interrupts
+        )
+    _show_outcome(ctx, plan, deleted)
+    if doing.interrupts.exit_code is not None:
+        sys.exit(doing.interrupts.exit_code)
+    end_with(refused)
+    sys.exit(1 if deleted.failed else 0)
+
+
+def _show_plan(ctx: click.Context, plan: DeletionPlan) -> None:
+    show(
+        ctx,
+        "groups-delete",
+        lambda: {
+            "executed": False,
+            "groups": [{**_document(each), "against": each.why_not} for each in plan.deletions],
+            "refused": refusals(plan.refused),
+        },
+        lambda: [_table([(each, _against(each)) for each in plan.deletions])],
+    )
+    talk("Nothing was changed: add --execute to do it." if plan.deletions else "Nothing to delete.")
+
+
+def _against(deletion: Deletion) -> Cell:
+    return Cell(deletion.why_not, "red") if deletion.why_not else Cell("will be deleted")
+
+
+def _show_outcome(ctx: click.Context, plan: DeletionPlan, deleted: Deleted) -> None:
+    def outcome(deletion: Deletion) -> Cell:
+        fate, why = deleted.outcomes[deletion.group.name]
+        return Cell("deleted", "green") if fate is Fate.DELETED else Cell(f"{fate}: {why}", "red")
+
+    def document(deletion: Deletion) -> dict[str, Any]:
+        fate, why = deleted.outcomes[deletion.group.name]
+        return {**_document(deletion), "result": fate.value, "against": why or None}
+
+    try:
+        show(
+            ctx,
+            "groups-delete",
+            lambda: {
+                "executed": True,
+                "groups": [document(each) for each in plan.deletions],
+                "undo": deleted.undo_path and str(deleted.undo_path),
+                "refused": refusals(plan.refused),
+            },
+            lambda: [_table([(each, outcome(each)) for each in plan.deletions])],
+        )
+    finally:  # also if stdout is a full disk or nobody reads it: they are deleted all the same
+        _tell_outcome(deleted, as_given(ctx))
+
+
+def _tell_outcome(deleted: Deleted, options: str) -> None:
+    for line in _outcome_lines(deleted):
+        talk(line)
+    if deleted.has_removed_undo:
+        talk(UNDO_FILE_REMOVED)
+    if deleted.undo_path is not None:
+        talk(f"To bring the offsets back: kcoord offsets undo {quote(str(deleted.undo_path))} --execute{options}")
+
+
+def _outcome_lines(deleted: Deleted) -> list[str]:
+    if not deleted.was_stopped:
+        return [f"{len(deleted.outcomes) - len(deleted.failed):,} of {len(deleted.outcomes):,} deleted."]
+    names: dict[Fate, list[str]] = defaultdict(list)
+    for name, outcome in deleted.outcomes.items():
+        names[outcome.fate].append(name)
+    tally = Tally(
+        done=len(names[Fate.DELETED]),
+        refused=len(names[Fate.KEPT]),
+        untried=len(names[Fate.NOT_TRIED]),
+        uncertain=names[Fate.UNKNOWN],
+    )
+    return format_interruption(tally, noun="group", verb="deleted")
+
+
+def _table(rows: list[tuple[Deletion, Cell]]) -> Table:
+    columns = (
+        Column("GROUP"),
+        Column("STATE"),
+        Column("TYPE"),
+        Column("MEMBERS", align="right"),
+        Column("TOPICS", align="right"),
+        Column("OFFSETS", align="right"),
+        Column("OUTCOME"),
+    )
+    return Table(
+        columns=columns,
+        rows=[
+            (
+                each.group.name,
+                state_cell(each.group.state),
+                each.group.type.value,
+                len(each.group.members),
+                len(each.topics),
+                len(each.committed),
+                outcome,
+            )
+            for each, outcome in rows
+        ],
+    )
+
+
+def _document(deletion: Deletion) -> dict[str, Any]:
+    return {
+        **heading(deletion.group),
+        "members": len(deletion.group.members),
+        "topics": deletion.topics,
+        "offsets": len(deletion.committed),
+    }

@@ -1,0 +1,214 @@
+"""`kcoord groups doctor`."""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from kcoord.admin.cluster_client import LiveCluster, Refused
+from kcoord.admin.doctor.case import LONG_ENOUGH
+from kcoord.admin.doctor.examining import examine
+from kcoord.admin.doctor.finding import Code, Finding, Severity
+from kcoord.admin.doctor.gathering import gather
+from kcoord.admin.groups.group_snapshot import Look
+from kcoord.admin.groups.selection import choose
+from kcoord.admin.groups.snapshot_reader import MOST_GROUPS_WITH_TIMES, look
+from kcoord.admin.times import utc_text
+
+from ..opening import open_cluster
+from ..options.connection_options import connection, connection_options
+from ..options.duration_options import duration, interval
+from ..output.output import Cell, Column, Table, is_colored, output_of, output_options, progress, show, talk, write
+from .choice import Choice, group_choice
+from .doctor_text import FOLDED_ABOVE, SEVERITY_STYLES, findings_text, summary
+
+NEVER: Final = "never"
+
+
+@click.command(short_help="What is wrong with groups, and what to do about it.")
+@group_choice
+@click.option(
+    "--for",
+    "seconds",
+    callback=duration,
+    default="0s",
+    metavar="DURATION",
+    help="Look again and again for so long: 60s. Without it there is one look.",
+)
+@click.option(
+    "--every",
+    callback=interval,
+    default="5s",
+    show_default=True,
+    metavar="DURATION",
+    help="From look to look, with --for.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice([*(each.value for each in Severity), NEVER]),
+    default=Severity.ERROR.value,
+    show_default=True,
+    help="Exit 1 if there is a finding as bad as this.",
+)
+@click.option(
+    "--severity",
+    type=click.Choice([each.value for each in Severity]),
+    help="Show findings as bad as this and worse. The exit code is by all of them.",
+)
+@click.option(
+    "--unfolded",
+    is_flag=True,
+    help="Show each finding by itself, also where many groups have the same. -o json and csv always do.",
+)
+@click.option(
+    "--consumer-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The properties that the members are started with: examined, too.",
+)
+@connection_options
+@output_options
+@click.pass_context
+def doctor(
+    ctx: click.Context,
+    choice: Choice,
+    seconds: timedelta,
+    every: timedelta,
+    fail_on: str,
+    severity: str | None,
+    unfolded: bool,
+    consumer_config: Path | None,
+) -> None:
+    """Say what is wrong with groups, by what was seen, and what to do about it.
+
+    \b
+    kcoord groups doctor payments
+    kcoord groups doctor --all-groups --for 60s
+    kcoord groups doctor --regex '^prod-' --for 5m --every 10s -o json --fail-on warning
+    kcoord groups doctor payments --consumer-config consumer.properties
+    kcoord groups doctor --all-groups --severity warning
+
+    One look shows members that are idle or differ from the others, uneven shares, partitions that nobody owns, offsets
+    out of range or near the end of their retention, and settings out of proportion. --for, at least ten seconds, is
+    needed for lag that grows, commits that stand still, rebalances that do not end or come too often, and static
+    members that go missing.
+
+    The worst comes first. What many groups have is told once, with some of their names; --unfolded tells each.
+
+    Exit 0 if nothing is as bad as --fail-on says, else 1; also 1 if something could not be examined, unless --fail-on
+    never. docs/doctor.md explains each finding by its code.
+    """
+    properties = _properties(consumer_config) if consumer_config else None
+    with open_cluster(connection(ctx)) as cluster:
+        looks = _looks(cluster, choice, seconds.total_seconds(), every.total_seconds())
+        facts, untold = gather(cluster, looks[-1], consumer_config=properties)
+    visit = Visit(looks=looks, findings=examine(looks, facts, refused=untold), shown=Severity(severity or "notice"))
+    if output_of(ctx).is_for_people:
+        folded_above = None if unfolded else FOLDED_ABOVE
+        write(findings_text(visit.shown_findings, is_colored=is_colored(output_of(ctx)), folded_above=folded_above))
+        line = summary(visit.findings, groups=len(looks[-1].groups), looks=len(looks), seconds=visit.seconds)
+        hidden = len(visit.findings) - len(visit.shown_findings)
+        write(f"{line}; not shown by --severity: {hidden:,}\n" if hidden else f"{line}\n")
+        if visit.seconds < LONG_ENOUGH:
+            talk("So quickly nothing is seen of growth, standstill and rebalances: --for 60s looks for longer.")
+    else:
+        show(ctx, "groups-doctor", visit.document, visit.tables)
+    sys.exit(1 if _fails(visit.findings, fail_on) else 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """What was seen, and found."""
+
+    looks: Sequence[Look]
+    findings: Sequence[Finding]
+    shown: Severity  # and what is worse
+
+    @property
+    def shown_findings(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity.is_at_least(self.shown)]
+
+    @property
+    def seconds(self) -> float:
+        return self.looks[-1].at - self.looks[0].at
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "at": utc_text(round(self.looks[-1].at * 1000)),
+            "looks": len(self.looks),
+            "seconds": round(self.seconds, 3),
+            "groups": sorted(self.looks[-1].groups),
+            "counts": {each.value: sum(found.severity is each for found in self.findings) for each in Severity},
+            "findings": [_document(finding) for finding in self.shown_findings],
+        }
+
+    def tables(self) -> list[Table]:
+        columns = ("SEVERITY", "CODE", "GROUP", "TITLE", "EVIDENCE", "ADVICE")
+        rows = [
+            (
+                Cell(each.severity.value, SEVERITY_STYLES[each.severity]),
+                each.code.value,
+                each.group or None,
+                each.title,
+                "; ".join(each.evidence),
+                each.advice,
+            )
+            for each in self.shown_findings
+        ]
+        return [Table(columns=list(map(Column, columns)), rows=rows)]
+
+
+def _looks(cluster: LiveCluster, choice: Choice, seconds: float, every: float) -> list[Look]:
+    """The first now, the last when the time is over; only that one reads the times of records."""
+    names, unlisted = choose(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
+    looks: list[Look] = []
+    end: float | None = None
+    with progress("looking at groups", round(seconds)) as bar:
+        while True:
+            at, now = time.time(), time.monotonic()
+            end = now + seconds if end is None else end
+            is_last = now >= end
+            try:
+                looks.append(look(cluster, names, at=at, with_times=is_last and len(names) <= MOST_GROUPS_WITH_TIMES))
+            except (ConnectionError, Refused) as error:
+                if is_last or not looks:
+                    raise
+                talk(f"kcoord: {error}; looking again")
+            if is_last:
+                return [*looks[:-1], replace(looks[-1], refused=(*unlisted, *looks[-1].refused))]
+            time.sleep(max(0.0, min(now + every, end) - time.monotonic()))
+            bar.advance(round(time.monotonic() - now))
+
+
+def _properties(path: Path) -> Mapping[str, str]:
+    from kcoord.java_properties import read_properties_file
+
+    return {each.name: each.value for each in read_properties_file(path)}
+
+
+def _fails(findings: Sequence[Finding], fail_on: str) -> bool:
+    if fail_on == NEVER:
+        return False
+    return any(_is_unexamined(finding) or finding.severity.is_at_least(Severity(fail_on)) for finding in findings)
+
+
+def _is_unexamined(finding: Finding) -> bool:
+    """A notice of that code tells of what was examined before it was deleted, or after it was refused for a time."""
+    return finding.code is Code.NOT_TOLD and finding.severity.is_at_least(Severity.WARNING)
+
+
+def _document(finding: Finding) -> dict[str, Any]:
+    return {
+        "severity": finding.severity.value,
+        "code": finding.code.value,
+        "group": finding.group or None,
+        "title": finding.title,
+        "evidence": list(finding.evidence),
+        "advice": finding.advice,
+        "facts": finding.facts,
+    }

@@ -1,0 +1,104 @@
+"""Findings for people: by group, the worst first, evidence below, advice last.
+
+A finding that many groups have is folded: told once, with how many have it and the first of their names.
+"""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
+
+from kcoord.admin.doctor.finding import Code, Finding, Severity
+from kcoord.admin.durations import say_duration
+from kcoord.admin.formatting import say_count
+
+from ..output.tables import paint
+from ..output.wrapping import wrapped
+
+SEVERITY_STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTICE: "cyan"}
+
+_NO_GROUP: Final = "(of no single group)"
+_EVIDENCE: Final = "      · "
+_ADVICE: Final = "      → "
+_NAMED: Final = 5  # groups of a folded finding
+FOLDED_ABOVE: Final = 5  # groups that may have the same finding before it is folded
+
+
+def findings_text(findings: Sequence[Finding], *, is_colored: bool, folded_above: int | None) -> str:
+    """Lines for this terminal, or for the pipe that stdout is."""
+    columns = shutil.get_terminal_size((0, 0)).columns or None
+    lines = findings_lines(findings, columns=columns, is_colored=is_colored, folded_above=folded_above)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def findings_lines(
+    findings: Sequence[Finding], *, columns: int | None, is_colored: bool, folded_above: int | None = None
+) -> Iterator[str]:
+    """Blocks by their worst finding; of equally bad ones, single groups come before what many have."""
+    folded = _folded(findings, folded_above)
+    single = [finding for finding in findings if _kind(finding) not in folded]
+    by_group = [(group, list(own)) for group, own in groupby(single, key=lambda finding: finding.group)]
+    for severity in Severity:
+        for group, own in by_group:
+            if min(finding.severity.rank for finding in own) == severity.rank:
+                yield from _block(group or _NO_GROUP, own, columns, is_colored)
+        for equal in folded.values():
+            if equal[0].severity is severity:
+                yield from _block(_many(equal), [_as_one(equal)], columns, is_colored)
+
+
+def summary(findings: Sequence[Finding], *, groups: int, looks: int, seconds: float) -> str:
+    """One line: how many groups, how long, and what of each severity."""
+    counts = [(each, sum(finding.severity is each for finding in findings)) for each in Severity]
+    told = (
+        ", ".join(say_count(count, severity.value) for severity, count in counts if count) or "nothing to complain of"
+    )
+    looked = say_count(looks, "look") + (f" over {say_duration(seconds)}" if looks > 1 else "")
+    return f"{say_count(groups, 'group')}, {looked}: {told}"
+
+
+_Kind = tuple[Severity, Code, str]
+
+
+def _kind(finding: Finding) -> _Kind:
+    """Findings are equal if they advise the same about the same; their figures may differ."""
+    return finding.severity, finding.code, finding.advice
+
+
+def _folded(findings: Sequence[Finding], above: int | None) -> dict[_Kind, list[Finding]]:
+    kinds: dict[_Kind, list[Finding]] = {}
+    for finding in findings:
+        kinds.setdefault(_kind(finding), []).append(finding)
+    return {kind: own for kind, own in kinds.items() if above is not None and len(own) > above}
+
+
+def _many(equal: Sequence[Finding]) -> str:
+    groups = len({finding.group for finding in equal if finding.group})
+    return f"({say_count(groups, 'group')})" if groups else _NO_GROUP
+
+
+def _as_one(equal: Sequence[Finding]) -> Finding:
+    """One finding for all: each of the first groups with its own title, unless all have the same."""
+    titles = {finding.title for finding in equal}
+    title = equal[0].title if len(titles) == 1 else f"{len(equal):,} findings of the same kind"
+    named = [f"{each.group or _NO_GROUP}: {each.title}" if len(titles) > 1 else each.group for each in equal[:_NAMED]]
+    more = f"and {len(equal) - _NAMED:,} more: --unfolded shows each, -o json has all of them"
+    return replace(equal[0], title=title, evidence=(*named, more))
+
+
+def _block(head: str, findings: Sequence[Finding], columns: int | None, is_colored: bool) -> Iterator[str]:
+    yield from (paint(line, "bold", is_colored) for line in wrapped(head, columns))
+    for finding in findings:
+        yield from _finding_lines(finding, columns, is_colored)
+    yield ""
+
+
+def _finding_lines(finding: Finding, columns: int | None, is_colored: bool) -> Iterator[str]:
+    head = f"  {finding.severity.value.upper():8}"
+    first, *others = wrapped(f"{finding.title} [{finding.code.value}]", columns, first=head, then=" " * len(head))
+    yield paint(head, SEVERITY_STYLES[finding.severity], is_colored) + first.removeprefix(head)
+    yield from others
+    for line in finding.evidence:
+        yield from wrapped(line, columns, first=_EVIDENCE, then=" " * len(_EVIDENCE))
+    yield from wrapped(finding.advice, columns, first=_ADVICE, then=" " * len(_ADVICE))

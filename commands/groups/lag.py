@@ -1,0 +1,162 @@
+"""`kcoord groups lag`."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+import click
+
+from kcoord.admin.durations import say_duration
+from kcoord.admin.formatting import say_count, say_partitions
+from kcoord.admin.groups.group_snapshot import Look
+from kcoord.admin.groups.lag_totals import Grain, LagLine, lag_lines, total
+from kcoord.admin.times import utc_text
+
+from ..opening import open_cluster
+from ..options.connection_options import connection, connection_options
+from ..options.duration_options import duration
+from ..output.output import Cell, Column, Table, output_of, output_options, show, talk
+from ..snapshots import end_with, see
+from .choice import Choice, group_choice
+from .documents import refusals
+from .tables import lag_time
+
+# UNKNOWN counts partitions without a committed offset, or whose log cannot be seen.
+_COUNTS: Final = (Column("PARTITIONS", align="right"), Column("UNKNOWN", align="right"))
+_FIGURES: Final = (Column("LAG", align="right"), Column("BEHIND", align="right"))
+
+
+@click.command(short_help="How far groups are behind, in records and in time.")
+@group_choice
+@click.option("--by", type=click.Choice([grain.value for grain in Grain]), default="topic", show_default=True)
+@click.option("--fail-above", type=click.IntRange(min=0), metavar="RECORDS", help="Exit 1 if a group's lag is larger.")
+@click.option("--fail-behind", callback=duration, metavar="DURATION", help="Exit 1 if a group is longer behind: 5m.")
+@click.option("--time/--no-time", "with_times", default=None, help="As of kcoord groups describe.")
+@connection_options
+@output_options
+@click.pass_context
+def lag(
+    ctx: click.Context,
+    choice: Choice,
+    by: str,
+    fail_above: int | None,
+    fail_behind: timedelta | None,
+    with_times: bool | None,
+) -> None:
+    """How far groups are behind: records to the end of the log, and the age of the oldest that is not consumed.
+
+    \b
+    kcoord groups lag payments
+    kcoord groups lag --all-groups --by group -o csv
+    kcoord groups lag payments --fail-above 10000 --fail-behind 5m && echo fine
+
+    --fail-above and --fail-behind look at each group as a whole. A group that cannot be seen is a failure too, one that
+    reads partitions and has committed nothing, and one that has committed an offset beyond the end of its log; for
+    --fail-behind also lag whose age cannot be told.
+    """
+    with open_cluster(connection(ctx), about=choice.names) as cluster:
+        look = see(cluster, choice, with_times=True if fail_behind is not None else with_times)
+    lines = lag_lines(look, Grain(by))
+    table = _table(lines, Grain(by))
+    show(
+        ctx,
+        "groups-lag",
+        lambda: {
+            "at": utc_text(round(look.at * 1000)),
+            "lag": [_document(line) for line in lines],
+            "total": _document(total(lines)),
+            "refused": refusals(look.refused),
+        },
+        lambda: [table if output_of(ctx).format == "csv" else _with_total(table, lines, Grain(by))],
+    )
+    late = _late(look, fail_above, fail_behind)
+    if (fail_above, fail_behind) != (None, None):
+        late += _beyond(look)
+    for line in late:
+        talk(f"kcoord: {line}")
+    end_with(look.refused)
+    sys.exit(1 if late else 0)
+
+
+def _late(look: Look, fail_above: int | None, fail_behind: timedelta | None) -> list[str]:
+    """A line for each group that is too far behind, or may be: lag of an unknown age is not let pass."""
+    ageless: dict[str, int] = {}
+    if fail_behind is not None:
+        for each in lag_lines(look, Grain.PARTITION):
+            if each.lag and each.lag > 0 and each.seconds is None:
+                ageless[each.group] = ageless.get(each.group, 0) + 1
+    return [
+        _say(line, ageless.get(line.group, 0))
+        for line in lag_lines(look, Grain.GROUP)
+        if line.group in ageless or _is_late(line, fail_above, fail_behind)
+    ]
+
+
+def _beyond(look: Look) -> list[str]:
+    """A line for each group with an offset beyond the end of its log: its lag counts as 0, and nothing is consumed."""
+    found = []
+    for name, seen in look.groups.items():
+        beyond = [each for each, lag in zip(seen.partitions, seen.lags, strict=True) if lag is not None and lag < 0]
+        if beyond:
+            where = say_partitions(each.tp for each in beyond)
+            found.append(f"group {name}: committed beyond the end of the log: {where}; see kcoord groups doctor")
+    return found
+
+
+def _is_late(line: LagLine, fail_above: int | None, fail_behind: timedelta | None) -> bool:
+    """A group that reads partitions and has committed nothing cannot be said to be in time."""
+    is_unknown = line.lag is None and line.partitions > 0 and (fail_above, fail_behind) != (None, None)
+    is_above = is_unknown or (fail_above is not None and line.lag is not None and line.lag > fail_above)
+    is_behind = fail_behind is not None and line.seconds is not None and line.seconds > fail_behind.total_seconds()
+    return is_above or is_behind
+
+
+def _say(line: LagLine, ageless: int) -> str:
+    if line.lag is None:
+        partitions = say_count(line.partitions, "partition")
+        return f"group {line.group}: its lag is not known: nothing is committed for {partitions}"
+    behind = f", {say_duration(line.seconds)} behind" if line.seconds else ""
+    unknown = f"; the age of the lag of {say_count(ageless, 'partition')} is not known" if ageless else ""
+    return f"group {line.group}: lag {line.lag:,}{behind}{unknown}"
+
+
+def _table(lines: Sequence[LagLine], grain: Grain) -> Table:
+    named = {
+        Grain.GROUP: [Column("GROUP"), *_COUNTS],
+        Grain.TOPIC: [Column("GROUP"), Column("TOPIC"), *_COUNTS],
+        Grain.PARTITION: [Column("GROUP"), Column("TOPIC"), Column("PARTITION", align="right")],
+    }[grain]
+    return Table(columns=[*named, *_FIGURES], rows=[_row(line, grain) for line in lines])
+
+
+def _with_total(table: Table, lines: Sequence[LagLine], grain: Grain) -> Table:
+    """For people, where there is something to add up."""
+    if len(lines) < 2:
+        return table
+    row = _row(total(lines), grain)
+    return replace(table, rows=[*table.rows, (Cell("TOTAL", "bold"), *row[1:])])
+
+
+def _row(line: LagLine, grain: Grain) -> tuple[Any, ...]:
+    figures = (line.lag, lag_time(line.seconds))
+    match grain:
+        case Grain.GROUP:
+            return (line.group, line.partitions, line.unknown, *figures)
+        case Grain.TOPIC:
+            return (line.group, line.topic, line.partitions, line.unknown, *figures)
+        case Grain.PARTITION:
+            return (line.group, line.topic, line.partition, *figures)
+
+
+def _document(line: LagLine) -> dict[str, Any]:
+    return {
+        "group": line.group or None,
+        "topic": line.topic,
+        "partition": line.partition,
+        "partitions": line.partitions,
+        "unknown": line.unknown,
+        "lag": line.lag,
+        "lag_seconds": None if line.seconds is None else round(line.seconds, 3),
+    }

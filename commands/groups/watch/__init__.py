@@ -1,0 +1,1 @@
+"""`kcoord groups watch`: a live screen, or lines in a pipe."""

@@ -1,0 +1,78 @@
+"""Forecasts, times behind, rates and changes as `kcoord groups watch` words them, on the screen and in lines."""
+
+from typing import Final
+
+from kcoord.admin.durations import say_duration
+from kcoord.admin.formatting import say_rate
+from kcoord.admin.groups.forecast import LONGEST_FORECAST, Behind, Forecast, Outlook
+from kcoord.admin.groups.snapshot_changes import Change
+from kcoord.admin.model import Member
+
+from ...output.tables import Cell
+
+_ID_TAIL: Final = 6  # characters of a member id that tell members with one client id apart
+
+COLUMN_MEANINGS: Final = (
+    ("LAG", "records that are not consumed yet"),
+    ("IN/S, OUT/S", "records written and committed each second, over the last half minute"),
+    ("BEHIND", "the age of the oldest record that is not consumed; with >, at least so old"),
+    (
+        "CATCHES-UP-IN",
+        "the time until nothing is left, if it goes on like this. caught up: it keeps up with what is written;"
+        " steady: the lag stays about the same; never: it grows, or nobody consumes; beyond end: what is committed"
+        " is not in the log, see kcoord groups doctor",
+    ),
+)
+
+
+def forecast_cell(forecast: Forecast) -> Cell | None:
+    match forecast.outlook:
+        case Outlook.UNKNOWN:
+            return None
+        case Outlook.CAUGHT_UP:
+            return Cell("caught up", "green")
+        case Outlook.CATCHING_UP:
+            return Cell(_time_left(forecast.seconds))
+        case Outlook.STEADY:
+            return Cell("steady")
+        case Outlook.FALLING_BEHIND:
+            return Cell("never", "yellow")
+        case Outlook.BEYOND_END:
+            return Cell("beyond end", "red")
+
+
+def forecast_word(forecast: Forecast) -> str:
+    """One word for a line of key=value."""
+    match forecast.outlook:
+        case Outlook.UNKNOWN:
+            return "?"
+        case Outlook.CAUGHT_UP | Outlook.CATCHING_UP:
+            return _time_left(forecast.seconds).replace(" ", "")
+        case Outlook.FALLING_BEHIND:
+            return "never"
+        case Outlook.STEADY | Outlook.BEYOND_END:
+            return forecast.outlook.value
+
+
+def format_behind(behind: Behind | None) -> str | None:
+    if behind is None:
+        return None
+    return f"{'>' if behind.is_at_least else ''}{say_duration(behind.seconds)}"
+
+
+def format_rate(per_second: float | None) -> str | None:
+    return None if per_second is None else say_rate(per_second).removesuffix("/s")
+
+
+def short_change(change: Change) -> str:
+    """What changed, with a member's name short enough for narrow screens."""
+    return f"{_short_member(change.member)} {change.predicate}" if change.member else change.says
+
+
+def _time_left(seconds: float | None) -> str:
+    return f">{say_duration(LONGEST_FORECAST)}" if seconds is None else say_duration(seconds)
+
+
+def _short_member(member: Member) -> str:
+    known_as = member.instance_id if member.instance_id is not None else f"…{member.member_id[-_ID_TAIL:]}"
+    return f"{member.client_id} ({known_as})".strip()

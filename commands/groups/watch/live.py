@@ -1,0 +1,112 @@
+"""`kcoord groups watch` on a terminal: the whole screen while it runs, and keys; afterwards all is as it was."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Final, Self
+
+import click
+
+from kcoord.admin.groups.snapshot_changes import Watch
+
+from ...output.keyboard import Keyboard
+from ...output.output import Output, is_colored
+from .keys import Controls, press
+from .screen import Drawn, Frame, draw
+from .snapshots import BackgroundLooks, Source
+
+_LAST_LOOK: Final = 1.0  # seconds that who quits waits for a look that is under way
+
+
+def watch_on_screen(source: Source, output: Output, where: str, every: timedelta, limit: timedelta | None) -> None:
+    """Until the limit, a key that quits, Ctrl-C or SIGTERM; errors are raised once the terminal is as it was."""
+    memory, controls = Watch(), Controls()
+    looking = BackgroundLooks(source, every, limit)
+    with Keyboard() as keyboard, ScreenView(output, where, keyboard) as view, _signals(view, looking):
+        looking.start()
+        try:
+            while not (controls.is_over or looking.is_over):
+                keys = keyboard.wait(looking.wakes)
+                looking.take(memory)
+                for key in keys:
+                    controls = press(controls, key, view.drawn.extent)
+                view.show(memory, controls)
+        finally:
+            looking.stop(_LAST_LOOK)
+
+
+class ScreenView:
+    """The terminal's other screen while it runs; the last screen that was drawn stays when it ends."""
+
+    def __init__(self, output: Output, where: str, keyboard: Keyboard) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._where, self._keyboard = where, keyboard
+        self._is_colored = is_colored(output)
+        self._is_wide = output.format == "wide"
+        self._console = Console(highlight=False, no_color=not self._is_colored)
+        self._live = Live(console=self._console, auto_refresh=False, screen=True, vertical_overflow="crop")
+        self.drawn = Drawn()
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+        if self.drawn.text:
+            click.echo(self.drawn.text, color=True)
+
+    def show(self, watch: Watch, controls: Controls) -> None:
+        from rich.text import Text
+
+        if watch.look is None:
+            return
+        size = self._console.size
+        frame = Frame(
+            where=self._where,
+            now=time.time(),
+            width=size.width,
+            height=size.height,
+            is_colored=self._is_colored,
+            is_wide=self._is_wide,
+            has_keys=self._keyboard.is_there,
+            controls=controls,
+        )
+        self.drawn = draw(watch, frame)
+        self._live.update(Text.from_ansi(self.drawn.text, no_wrap=True, overflow="crop"), refresh=True)
+
+    def pause(self) -> None:
+        """Stop this process, as Ctrl-Z does, with the terminal as it was; go on when it is continued."""
+        self._live.stop()
+        self._keyboard.give_back()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._keyboard.take()
+        self._live.start()
+
+
+@contextmanager
+def _signals(view: ScreenView, looking: BackgroundLooks) -> Iterator[None]:
+    """SIGTERM ends it as Ctrl-C does, so that the terminal gets its own screen back; a new size is drawn at once."""
+
+    def stop(*_: object) -> None:
+        view.pause()
+        looking.wake()
+
+    def redraw(*_: object) -> None:
+        looking.wake()
+
+    before = [
+        (signal.SIGTERM, signal.signal(signal.SIGTERM, signal.default_int_handler)),
+        (signal.SIGTSTP, signal.signal(signal.SIGTSTP, stop)),
+        (signal.SIGWINCH, signal.signal(signal.SIGWINCH, redraw)),
+    ]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)

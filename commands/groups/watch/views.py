@@ -1,0 +1,154 @@
+"""`kcoord groups watch` where stdout is no screen: lines in a pipe, JSON for programs."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import click
+
+from kcoord.admin.formatting import say_member, say_partitions, say_rate
+from kcoord.admin.groups.forecast import UNKNOWN, Behind, Forecast
+from kcoord.admin.groups.group_snapshot import SeenPartition
+from kcoord.admin.groups.rates import UNKNOWN_PACE, Pace
+from kcoord.admin.groups.snapshot_changes import Change, Watch, WatchedGroup
+from kcoord.admin.times import utc_text
+
+from ...output.json_text import json_line
+from ...output.printable import escaped, printable
+from ..documents import heading, member_document, refusals
+from .formatting import forecast_word, format_behind
+
+
+class View(Protocol):
+    def show(self, watch: Watch, changes: tuple[Change, ...]) -> None:
+        """After each look: all that is known, and what is new."""
+
+
+class LinesView:
+    """One line for each change, and one for each group at each look; each is there at once, for who reads the pipe.
+
+    Who owns what is told at the first look, then by what changes.
+    """
+
+    def __init__(self) -> None:
+        self._has_begun = False
+
+    def show(self, watch: Watch, changes: tuple[Change, ...]) -> None:
+        for change in changes:
+            about = f"group={_word(change.group)} " if change.group else ""
+            self._write(f"{_time(change.at)} {about}change={change.kind.value} {printable(change.says)}")
+        if watch.look is not None and watch.trouble is None:
+            for group in watch.groups():
+                self._write(f"{_time(watch.look.at)} {_summary(group)}")
+                for owner in () if self._has_begun else _owners(group):
+                    self._write(f"{_time(watch.look.at)} {owner}")
+            self._has_begun = True
+
+    def _write(self, line: str) -> None:
+        click.echo(line)  # flushes
+
+
+class JsonView:
+    """An object on each line: an event "look" with all groups, an event "change" for each change."""
+
+    def show(self, watch: Watch, changes: tuple[Change, ...]) -> None:
+        for change in changes:
+            self._write("change", change.at, _change_document(change))
+        if watch.look is not None and watch.trouble is None:
+            groups = [_group_document(group) for group in watch.groups()]
+            self._write("look", watch.look.at, {"groups": groups, "refused": refusals(watch.look.refused)})
+
+    def _write(self, event: str, at: float, document: dict[str, Any]) -> None:
+        line = {"kcoord": "groups-watch/v1", "event": event, "at": utc_text(round(at * 1000)), **document}
+        click.echo(json_line(line))
+
+
+def _summary(group: WatchedGroup) -> str:
+    """key=value, as every log of kcoord has it."""
+    seen, pace = group.seen, group.pace
+    facts = {
+        "group": _word(seen.group.name),
+        "state": seen.group.state,
+        "members": len(seen.group.members),
+        "lag": "?" if seen.total_lag is None else seen.total_lag,
+        "in": _rate(pace.produced),
+        "out": _rate(pace.consumed),
+        "behind": (format_behind(group.behind) or "?").replace(" ", ""),
+        "catches_up_in": forecast_word(group.forecast),
+    }
+    return " ".join(f"{name}={value}" for name, value in facts.items())
+
+
+def _owners(group: WatchedGroup) -> list[str]:
+    """A line for each member that has something."""
+    of = group.seen.group
+    owning = [(say_member(member), say_partitions(member.assignment)) for member in of.members if member.assignment]
+    return [f"group={_word(of.name)} owner {printable(who)} has {printable(what)}" for who, what in owning]
+
+
+def _rate(per_second: float | None) -> str:
+    return "?" if per_second is None else say_rate(per_second).replace(",", "")
+
+
+def _word(name: str) -> str:
+    """A name as one word of a line, whatever is in it."""
+    return re.sub(r"\s", lambda found: escaped(found[0]) if found[0] != " " else "\\x20", printable(name))
+
+
+def _time(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _change_document(change: Change) -> dict[str, Any]:
+    return {
+        "group": change.group or None,
+        "kind": change.kind.value,
+        "says": change.says,
+        "member": member_document(change.member) if change.member else None,
+        "partitions": [{"topic": tp.topic, "partition": tp.partition} for tp in change.partitions],
+    }
+
+
+def _group_document(group: WatchedGroup) -> dict[str, Any]:
+    seen = group.seen
+    return {
+        **heading(seen.group),
+        "members": len(seen.group.members),
+        "total_lag": seen.total_lag,
+        **_progress_document(group.pace, group.behind, group.forecast),
+        "partitions": [_partition_document(each, group) for each in seen.partitions],
+    }
+
+
+def _partition_document(seen: SeenPartition, group: WatchedGroup) -> dict[str, Any]:
+    tp = seen.tp
+    progress = _progress_document(
+        group.paces.get(tp, UNKNOWN_PACE), group.behinds.get(tp), group.forecasts.get(tp, UNKNOWN)
+    )
+    return {
+        "topic": seen.tp.topic,
+        "partition": seen.tp.partition,
+        "offset": seen.committed.offset if seen.committed else None,
+        "log_start": seen.bounds.start if seen.bounds else None,
+        "log_end": seen.bounds.end if seen.bounds else None,
+        "lag": seen.lag,
+        **progress,
+        "owner": seen.owner.member_id if seen.owner else None,
+        "client_id": seen.owner.client_id if seen.owner else None,
+    }
+
+
+def _progress_document(pace: Pace, behind: Behind | None, forecast: Forecast) -> dict[str, float | str | bool | None]:
+    """A time behind that is only a lower bound is said to be one."""
+    return {
+        "produced_per_second": _rounded(pace.produced),
+        "consumed_per_second": _rounded(pace.consumed),
+        "lag_seconds": _rounded(behind.seconds) if behind else None,
+        "is_lag_seconds_at_least": behind.is_at_least if behind else None,
+        "outlook": forecast.outlook.value,
+        "catches_up_in_seconds": _rounded(forecast.seconds),
+    }
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 3)

@@ -1,0 +1,133 @@
+"""`kcoord groups watch`."""
+
+import os
+import sys
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+import click
+
+from kcoord.admin.cluster_client import LiveCluster, Refused
+from kcoord.admin.connecting.connection import Connection
+from kcoord.admin.groups.group_snapshot import Look
+from kcoord.admin.groups.selection import NoneChosen, choose
+from kcoord.admin.groups.snapshot_changes import Watch
+from kcoord.admin.groups.snapshot_reader import look
+from kcoord.admin.groups.time_cache import TimeCache
+from kcoord.admin.model import Refusal
+from kcoord.admin.opening import open_cluster
+
+from ...options.connection_options import connection, connection_options
+from ...options.duration_options import duration, interval
+from ...output.output import output_of, output_options, talk
+from ..choice import Choice, group_choice
+from .snapshots import looks, take
+from .views import JsonView, LinesView, View
+
+PATIENCE: Final = 5.0  # seconds for a broker that does not answer: a screen that stands still for longer is dead
+
+
+@click.command(short_help="Groups as they change: state, owners, lag and its speed.")
+@group_choice
+@click.option(
+    "--every", callback=interval, default="2s", show_default=True, metavar="DURATION", help="From look to look."
+)
+@click.option("--for", "limit", callback=duration, metavar="DURATION", help="End after so long; without it, at Ctrl-C.")
+@connection_options
+@output_options
+@click.pass_context
+def watch(ctx: click.Context, choice: Choice, every: timedelta, limit: timedelta | None) -> None:
+    """Watch groups: their state, who owns what, lag, how fast it shrinks, and when they will have caught up.
+
+    \b
+    kcoord groups watch payments
+    kcoord groups watch payments orders --every 5s
+    kcoord groups watch --regex '^prod-' --for 10m > changes.log
+    kcoord groups watch payments -o json | jq 'select(.event == "change")'
+
+    On a terminal it is a screen, with keys to scroll (arrows, page up and down, tab), sort (s), filter (/) and quit
+    (q); ? lists them. Otherwise it is one line for each group and look, and one for each change. -o json is one JSON
+    object on each line.
+
+    IN/S is what is written each second, OUT/S what the group commits, over the last half minute; BEHIND is the age of
+    the first record that is not consumed yet. CATCHES-UP-IN is the time until nothing is left if both go on like that,
+    or: caught up, steady (the lag stays about the same), never (it grows, or nobody consumes), beyond end.
+
+    Brokers may restart meanwhile: it says so, and goes on. Ctrl-C ends it with exit code 0.
+    """
+    output = output_of(ctx)
+    if output.format in ("yaml", "csv"):
+        raise click.UsageError(f"-o {output.format} is no form for what goes on: -o json is one object on each line")
+    where = connection(ctx)
+    patient = replace(where, request_timeout=min(PATIENCE, where.request_timeout))
+    has_screen = output.is_for_people and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    cluster = _Cluster(patient, choice, says_what_it_waits_for=output.is_for_people and not has_screen)
+    with suppress(KeyboardInterrupt):
+        if has_screen:
+            from .live import watch_on_screen
+
+            watch_on_screen(cluster, output, ", ".join(where.bootstrap), every, limit)
+        else:
+            view = JsonView() if output.format == "json" else LinesView()
+            with cluster:
+                _show_all(cluster, view, every, limit)
+
+
+def _show_all(cluster: "_Cluster", view: View, every: timedelta, limit: timedelta | None) -> None:
+    memory = Watch()
+    for at, result in looks(cluster.look, every, limit, sleep=time.sleep):
+        view.show(memory, take(memory, at, result))
+
+
+class _Cluster:
+    """The cluster, opened anew after it could not be reached: its brokers may be others now."""
+
+    def __init__(self, where: Connection, choice: Choice, *, says_what_it_waits_for: bool) -> None:
+        self._where, self._choice, self._says_what_it_waits_for = where, choice, says_what_it_waits_for
+        self._stack = ExitStack()
+        self._times = TimeCache()
+        self._cluster: LiveCluster | None = None
+        self._has_chosen = False
+        self._has_seen = False
+
+    def __enter__(self) -> "_Cluster":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def look(self, at: float) -> Look:
+        """Groups that match a pattern are chosen anew each time: some may be new."""
+        if self._cluster is None:
+            self._cluster = self._stack.enter_context(open_cluster(self._where))
+        try:
+            names, unlisted = self._chosen(self._cluster)
+            seen = self._times.fill(self._cluster, look(self._cluster, names, at=at, with_times=False))
+        except (ConnectionError, Refused):
+            self._cluster = None
+            self._stack.close()
+            raise
+        if self._says_what_it_waits_for and not self._has_seen:
+            self._has_seen = True
+            for refusal in seen.refused:
+                talk(f"kcoord: {refusal}; waiting for it")
+        return replace(seen, refused=(*unlisted, *seen.refused))
+
+    def _chosen(self, cluster: LiveCluster) -> tuple[list[str], tuple[Refusal, ...]]:
+        """None at the first look is a mistake; later all may have been deleted."""
+        try:
+            names, unlisted = choose(
+                cluster, names=self._choice.names, pattern=self._choice.pattern, everything=self._choice.everything
+            )
+        except NoneChosen:
+            if not self._has_chosen:
+                raise
+            return [], ()
+        self._has_chosen = True
+        return names, unlisted

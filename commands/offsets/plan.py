@@ -1,0 +1,221 @@
+"""What changing verbs of `kcoord offsets` do with a plan: show it, save it, do it if told to, tell what came of it."""
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from shlex import quote
+from typing import Any, Final
+
+import click
+
+from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.formatting import say_count
+from kcoord.admin.model import Refusal
+from kcoord.admin.offsets.applying import Applied, Fate, Outcome, apply
+from kcoord.admin.offsets.checking import WorldChanged
+from kcoord.admin.offsets.files.plan_files import (
+    change_document,
+    committed_document,
+    group_document,
+    plan_document,
+    write_plan,
+)
+from kcoord.admin.offsets.planning import Planned
+from kcoord.admin.offsets.plans import Effect, GroupPlan, Plan
+
+from ..interrupting import Tally, format_interruption
+from ..options.connection_options import as_given
+from ..output.output import output_of, show, talk
+from .options import Doing
+from .plan_tables import applied_table, plan_table, stays, why_withheld
+
+
+def show_and_do(
+    ctx: click.Context,
+    cluster: LiveCluster,
+    planned: Planned,
+    doing: Doing,
+    *,
+    unlisted: Iterable[Refusal] = (),
+    where: str | None = None,
+) -> None:
+    """Ends the command with exit code 1 if something was refused or failed. `unlisted` is what was refused before.
+
+    `where` are the options that name the cluster, if they are not those of this command.
+    """
+    planned = replace(planned, refused=(*map(str, unlisted), *planned.refused))
+    plan = planned.plan
+    for line in (*planned.refused, *planned.warnings):
+        talk(f"kcoord: {line}")
+    if not plan.changes:
+        if planned.withheld or not output_of(ctx).is_for_people:
+            show(ctx, "offsets-plan", _plan_document(planned), [plan_table(plan, planned.withheld)])
+        talk(_nothing_to_do(planned, doing))
+        sys.exit(1 if planned.refused else 0)
+    if doing.plan_path is not None:
+        write_plan(doing.plan_path, plan, overwrites=doing.overwrites_plan)
+    if doing.executes:
+        has_failed = do(ctx, cluster, plan, doing, where=where, withheld=planned.withheld)
+    else:
+        has_failed = _only_show(ctx, planned, doing)
+    if has_failed or planned.refused:
+        sys.exit(1)
+
+
+def _nothing_to_do(planned: Planned, doing: Doing) -> str:
+    if not planned.refused:
+        return "Nothing to change."
+    return "Nothing was changed." if doing.plan_path is None else "Nothing was changed, and no plan was saved."
+
+
+def _only_show(ctx: click.Context, planned: Planned, doing: Doing) -> bool:
+    plan = planned.plan
+    show(ctx, "offsets-plan", lambda: _plan_document(planned), lambda: [plan_table(plan, planned.withheld)])
+    talk(_summary(plan, planned.withheld))
+    if doing.plan_path is None:
+        talk("Nothing was changed: add --execute to do it.")
+    else:
+        talk(f"Nothing was changed: kcoord offsets apply {quote(str(doing.plan_path))} --execute does it.")
+    return False
+
+
+def _plan_document(planned: Planned) -> dict[str, Any]:
+    return {
+        **plan_document(planned.plan),
+        "refused": list(planned.refused),
+        "refused_groups": [group_document(group) for group in planned.withheld],
+    }
+
+
+def do(
+    ctx: click.Context,
+    cluster: LiveCluster,
+    plan: Plan,
+    doing: Doing,
+    *,
+    where: str | None = None,
+    withheld: Sequence[GroupPlan] = (),
+) -> bool:
+    """Apply the plan and show the outcome; True if any of it failed. Groups that are withheld are shown as refused."""
+    try:
+        applied = apply(
+            cluster, plan, undo=doing.undo, now=datetime.now(UTC), wrote=tell_undo_file, stop=doing.interrupts
+        )
+    except WorldChanged as changed:
+        tell_differences(changed)
+        raise
+    tried = applied.failed
+    applied = replace(applied, outcomes=(*applied.outcomes, *_left_alone(withheld, plan)))
+    try:
+        show(ctx, "offsets-applied", lambda: _applied_document(plan, applied), lambda: [applied_table(applied)])
+    finally:  # also if stdout is a full disk or nobody reads it: it is done all the same
+        _tell_outcome(applied, tried, as_given(ctx) if where is None else where)
+    if doing.interrupts.exit_code is not None:
+        sys.exit(doing.interrupts.exit_code)
+    return bool(applied.failed)
+
+
+def _tell_outcome(applied: Applied, failed: Iterable[Outcome], options: str) -> None:
+    """Say on stderr what failed where it was tried, how much was changed, and how to take it back."""
+    for outcome in _first_of_each_reason(failed):
+        talk(f"kcoord: group {outcome.group!r}, {outcome.change.tp}: {outcome.reason}")
+    for line in _outcome_lines(applied):
+        talk(line)
+    if applied.undo_path is None:
+        talk(UNDO_FILE_REMOVED)
+    else:
+        talk(f"To take it back: kcoord offsets undo {quote(str(applied.undo_path))} --execute{options}")
+
+
+def _left_alone(withheld: Iterable[GroupPlan], plan: Plan) -> Iterable[Outcome]:
+    """Outcomes of groups at which nothing was tried: what was read for the plan is there still."""
+    for group in withheld:
+        for change in group.changes:
+            reason = why_withheld(change, plan.accepted)
+            yield Outcome(group=group.group, change=change, fate=Fate.REFUSED, now=change.old, reason=reason)
+
+
+def _outcome_lines(applied: Applied) -> list[str]:
+    if applied.was_stopped:
+        return format_interruption(_tally(applied), noun="group", verb="changed")
+    staying = [each for each in applied.outcomes if each.fate is Fate.DONE and stays(each.change)]
+    changed = len(applied.outcomes) - len(applied.failed) - len(staying)
+    of_all = f" of {len(applied.outcomes):,}" if applied.failed else ""
+    rest = f", {len(staying):,} {'stays where it was' if len(staying) == 1 else 'stay where they were'}"
+    noun = "partition" if len(applied.outcomes) == 1 or (changed == 1 and not of_all) else "partitions"
+    return [f"{changed:,}{of_all} {noun} {'was' if changed == 1 else 'were'} changed{rest if staying else ''}."]
+
+
+def _tally(applied: Applied) -> Tally:
+    """A group counts by the worst of its partitions, and as changed in part if others of them were changed."""
+    fates: dict[str, set[Fate]] = defaultdict(set)
+    for outcome in applied.outcomes:
+        fates[outcome.group].add(outcome.fate)
+    uncertain = [group for group, own in fates.items() if Fate.UNKNOWN in own]
+    done = [group for group, own in fates.items() if own == {Fate.DONE}]
+    untried = [group for group, own in fates.items() if own == {Fate.NOT_TRIED}]
+    written = {Fate.DONE, Fate.OVERWRITTEN}
+    in_part = [group for group, own in fates.items() if own & written and group not in {*uncertain, *done}]
+    refused = len(fates) - len(uncertain) - len(done) - len(untried) - len(in_part)
+    return Tally(done=len(done), in_part=len(in_part), refused=refused, untried=len(untried), uncertain=uncertain)
+
+
+def tell_differences(changed: WorldChanged) -> None:
+    """A line for each; a single one is in the error itself."""
+    if len(changed.differences) > 1:
+        for line in changed.differences:
+            talk(f"kcoord: {line}")
+
+
+UNDO_FILE_REMOVED: Final = "The undo file was removed: nothing was changed."
+
+
+def tell_undo_file(path: Path) -> None:
+    """Before anything is changed: whatever ends the command then, it is known where the file is."""
+    talk(f"The undo file is {quote(str(path))}.")
+
+
+def _first_of_each_reason(failed: Iterable[Outcome]) -> Iterable[Outcome]:
+    """A thousand partitions of one group that are refused for one reason are one line; the table has them all."""
+    tried = [outcome for outcome in failed if outcome.fate is not Fate.NOT_TRIED]
+    return {(outcome.group, outcome.reason): outcome for outcome in reversed(tried)}.values()
+
+
+def _summary(plan: Plan, withheld: Sequence[GroupPlan]) -> str:
+    changes = [change for group in plan.groups for change in group.changes]
+    parts = [f"{say_count(len(plan.groups), 'group')}, {say_count(len(changes), 'partition')}"]
+    for effect in (Effect.REPLAYS, Effect.SKIPS):
+        records = sum(change.records for change in changes if change.effect is effect)
+        if records:
+            parts.append(f"{effect} {say_count(records, 'record')}")
+    staying = [change for change in changes if stays(change)]
+    if staying:
+        parts.append(f"{say_count(len(staying), 'partition')} {'stays' if len(staying) == 1 else 'stay'}")
+    flagged = [change for change in changes if change.notes]
+    if flagged:
+        parts.append(f"{len(flagged):,} flagged (-o wide says why)")
+    if withheld:
+        parts.append(f"{say_count(len(withheld), 'group')} refused")
+    return "; ".join(parts) + "."
+
+
+def _applied_document(plan: Plan, applied: Applied) -> dict[str, Any]:
+    return {
+        "verb": plan.verb.value,
+        "target": plan.target,
+        "cluster_id": plan.cluster_id,
+        "undo": applied.undo_path and str(applied.undo_path),
+        "partitions": [
+            {
+                "group": outcome.group,
+                **change_document(outcome.change),
+                "now": committed_document(outcome.now),
+                "result": outcome.fate.value,
+                "reason": outcome.reason,
+            }
+            for outcome in applied.outcomes
+        ],
+    }

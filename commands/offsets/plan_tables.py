@@ -1,0 +1,154 @@
+"""Plans of changed offsets, and what came of them, as tables."""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from kcoord.admin.durations import say_duration
+from kcoord.admin.formatting import say_count
+from kcoord.admin.offsets.applying import Applied, Fate, Outcome
+from kcoord.admin.offsets.plans import Change, Effect, GroupPlan, Plan, Risk, Verb, Verdict
+from kcoord.admin.offsets.risks import unaccepted
+from kcoord.admin.record_marks import RecordMark
+from kcoord.admin.times import utc_text
+
+from ..output.output import Cell, Column, Table
+
+_FIRST_COLUMNS = [
+    Column("GROUP"),
+    Column("TOPIC"),
+    Column("PARTITION", align="right"),
+    Column("OLD", align="right"),
+    Column("NEW", align="right"),
+]
+
+_RECORD_TIMES: Final = ("SOURCE-TIME", "TARGET-TIME")
+
+
+def plan_table(plan: Plan, withheld: Sequence[GroupPlan] = ()) -> Table:
+    """Groups that are withheld stand behind those of the plan; EFFECT says that they are refused, and why."""
+    groups = [*plan.groups, *withheld]
+    refused = {group.group for group in withheld}
+    are_compared = any(any(_record_times(change)) for group in groups for change in group.changes)
+    has_records = are_compared or plan.verb in (Verb.COPY, Verb.IMPORT)
+    columns = [
+        *_FIRST_COLUMNS,
+        Column("DIFFERENCE", align="right", spare=True),  # OLD and NEW say it
+        *([Column(name, wide=not are_compared) for name in _RECORD_TIMES] if has_records else ()),
+        Column("EFFECT"),
+        Column("FLAGS"),
+        Column("REASON", wide=True),
+        Column("LOG-START", wide=True),
+        Column("LOG-END", wide=True),
+    ]
+    rows = [
+        (
+            *_first_cells(group.group, change),
+            _difference(change),
+            *(_record_times(change) if has_records else ()),
+            _refused_cell(change, plan) if group.group in refused else format_effect(change, exists=group.exists),
+            _flags(change),
+            _reasons(change),
+            change.bounds and change.bounds.start,
+            change.bounds and change.bounds.end,
+        )
+        for group in groups
+        for change in group.changes
+    ]
+    return Table(columns=columns, rows=rows)
+
+
+def _record_times(change: Change) -> tuple[Cell | None, Cell | None]:
+    """When the compared records were written, on both sides."""
+    if change.comparison is None:
+        return None, None
+    style = "bold red" if change.comparison.verdict is Verdict.DIFFERENT else ""
+    return _time(change.comparison.source, style), _time(change.comparison.target, style)
+
+
+def _time(mark: RecordMark | None, style: str) -> Cell | None:
+    """Format the time of a record with a blank, at which narrow screens fold it; CSV has ISO 8601."""
+    if mark is None or mark.timestamp is None:
+        return None
+    text = utc_text(mark.timestamp)
+    return Cell(text.replace("T", " "), style=style, raw=text)
+
+
+def _refused_cell(change: Change, plan: Plan) -> Cell:
+    return Cell(why_withheld(change, plan.accepted), style="bold red")
+
+
+def _first_cells(group: str, change: Change) -> tuple[str, str, int, int | None, int | None]:
+    old = change.old.offset if change.old else None
+    new = change.new.offset if change.new else None
+    return group, change.tp.topic, change.tp.partition, old, new
+
+
+def _difference(change: Change) -> Cell | None:
+    return None if change.difference is None else Cell(f"{change.difference:+d}", raw=change.difference)
+
+
+def format_effect(change: Change, *, exists: bool = True) -> str:
+    """`replays 1,200 records spanning 3h 12m`: from the time of the first of them to that of the last."""
+    if change.new is None:
+        return "forgets the offset"
+    if change.old is None:
+        lag = f", lag {max(change.bounds.end - change.new.offset, 0):,}" if change.bounds else ""
+        return f"{'first commit' if exists else 'creates the group'}{lag}"
+    if change.effect is Effect.NOTHING:
+        return "stays" if stays(change) else "moves over no records"
+    span = ""
+    if change.times is not None and change.records > 1:
+        span = f" spanning {say_duration((change.times.last - change.times.first) / 1000)}"
+    return f"{change.effect} {say_count(change.records, 'record')}{span}"
+
+
+def stays(change: Change) -> bool:
+    """Whether a group reads on where it would have anyway, whatever else is committed with the offset."""
+    return change.old is not None and change.new is not None and change.old.offset == change.new.offset
+
+
+def applied_table(applied: Applied) -> Table:
+    are_compared = any(any(_record_times(outcome.change)) for outcome in applied.outcomes)
+    columns = [
+        *_FIRST_COLUMNS,
+        Column("NOW", align="right"),
+        Column("RESULT"),
+        Column("EFFECT"),
+        Column("FLAGS"),
+        Column("REASON", wide=not applied.failed),
+        *([Column(name, wide=True) for name in _RECORD_TIMES] if are_compared else ()),
+    ]
+    rows = [
+        (
+            *_first_cells(outcome.group, outcome.change),
+            (outcome.now and outcome.now.offset) if outcome.was_read else "?",
+            _result(outcome),
+            format_effect(outcome.change) if outcome.fate is Fate.DONE else "",
+            _flags(outcome.change),
+            outcome.reason or _reasons(outcome.change),
+            *(_record_times(outcome.change) if are_compared else ()),
+        )
+        for outcome in applied.outcomes
+    ]
+    return Table(columns=columns, rows=rows)
+
+
+def _result(outcome: Outcome) -> Cell:
+    if outcome.fate is not Fate.DONE:
+        return Cell(outcome.fate.value, style="bold red")
+    return Cell("unchanged") if stays(outcome.change) else Cell("done", style="green")
+
+
+def _flags(change: Change) -> Cell:
+    return Cell(", ".join(note.flag for note in change.notes), style="yellow")
+
+
+def _reasons(change: Change) -> str:
+    return "; ".join(note.reason for note in change.notes)
+
+
+def why_withheld(change: Change, accepted: Collection[Risk]) -> str:
+    risks = unaccepted(change, accepted)
+    if not risks:
+        return "not done, as other partitions of its group are refused"
+    return f"refused: {', '.join(risks)}"

@@ -1,0 +1,91 @@
+"""`kcoord offsets reset`."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kcoord.admin.groups.selection import choose
+from kcoord.admin.offsets.files.documents import BadDocument, read_text
+from kcoord.admin.offsets.files.importing import of_groups, read_offsets, targets
+from kcoord.admin.offsets.planning import plan_listed, plan_reset
+from kcoord.admin.offsets.plans import Risk, Verb
+from kcoord.admin.offsets.resetting import ToListed
+from kcoord.admin.offsets.selecting import Selection, selects
+
+from ..groups.choice import Choice, group_choice
+from ..opening import open_cluster
+from ..options.connection_options import connection_options
+from ..output.output import output_options, progress
+from .options import Doing, offsets_connection, planning_options, risk_options, scope_of, scope_options
+from .plan import show_and_do
+from .targets import target_of, target_options
+
+
+@click.command(short_help="Move groups to another place: an offset, a time, a distance.")
+@group_choice
+@scope_options
+@target_options
+@click.option("--ignore-topic-ids", is_flag=True, help="With --from-file: take offsets of topics that were made anew.")
+@risk_options
+@planning_options
+@connection_options
+@output_options
+@click.pass_context
+def reset(
+    ctx: click.Context,
+    choice: Choice,
+    selections: tuple[Selection, ...],
+    all_topics: bool,
+    ignore_topic_ids: bool,
+    accepted: tuple[Risk, ...],
+    where: dict[str, Any],
+    doing: Doing,
+) -> None:
+    """Reset offsets. The plan is shown: old and new offsets, what is replayed or skipped, and every fallback.
+
+    \b
+    kcoord offsets reset payments --topic orders --to earliest
+    kcoord offsets reset payments --topic orders:0,2-3 --to @-1h --execute
+    kcoord offsets reset payments --all-topics --shift-by -100 --plan back.json
+    kcoord offsets reset --regex '^prod-' --all-topics --to @2026-11-16T10:00
+
+    The offsets are those that kafka-consumer-groups --reset-offsets gives. The groups must have no members; the broker
+    itself refuses it if one joins meanwhile. Before anything is changed an undo file is written. With --from-file the
+    options --accept-... are those of kcoord offsets import.
+    """
+    now = datetime.now(UTC)
+    target = target_of(where, now=now)
+    if ignore_topic_ids and not isinstance(target, Path):
+        raise click.UsageError("--ignore-topic-ids is for --from-file: no other target has ids of topics")
+    if accepted and not isinstance(target, Path):
+        raise click.UsageError(f"{accepted[0].option} is for --from-file: no other target comes from another cluster")
+    scope = selections if isinstance(target, Path) else scope_of(selections, all_topics)
+    with open_cluster(offsets_connection(ctx)) as cluster:
+        with progress("reading groups and logs"):
+            names, unlisted = choose(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
+            if isinstance(target, Path):
+                planned = plan_listed(
+                    cluster,
+                    _listed(target, choice, names, selections),
+                    verb=Verb.RESET,
+                    target=f"from-file {target}",
+                    now=now,
+                    ignores_topic_ids=ignore_topic_ids,
+                    accepted=accepted,
+                )
+            else:
+                planned = plan_reset(cluster, names, scope=scope, target=target, now=now)
+        show_and_do(ctx, cluster, planned, doing, unlisted=unlisted)
+
+
+def _listed(path: Path, choice: Choice, names: list[str], selections: tuple[Selection, ...]) -> dict[str, ToListed]:
+    """What the file has of these groups. A group that was named must be in it; of a pattern, those count that are."""
+    lines = read_offsets(read_text(path), str(path), group=names[0] if len(names) == 1 else None)
+    named = of_groups(lines, choice.names)
+    others = [line for line in lines if line.group in names and line.group not in choice.names]
+    wanted = targets(line for line in (*named, *others) if not selections or selects(selections, line.tp))
+    if not wanted:
+        raise BadDocument(f"{path}: it has no offsets of what was named")
+    return wanted

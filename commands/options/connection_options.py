@@ -1,0 +1,135 @@
+"""Options that say which cluster is meant. They may stand anywhere: before the noun, before the verb and after it."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ..output.output import talk
+from .shared_options import keep, shared_option, shared_options, shared_values
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from kcoord.admin.connecting.connection import Connection, Given
+
+_WARNED: Final = "kcoord.warned-of-secrets"
+_SAFER: Final = (
+    "say -X KEY=env:NAME, KEY=file:PATH or KEY=command:…, or put it into a context (kcoord context add) "
+    "or a file (--command-config, KCOORD_COMMAND_CONFIG)"
+)
+DEBUG: Final = "kcoord.debug"
+"""In ctx.meta: whether --debug was said, which main() takes out of the arguments."""
+
+
+def complete_contexts(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The names of contexts, for the shell."""
+    from click.shell_completion import CompletionItem
+
+    from kcoord.admin.connecting.contexts import BadContexts, contexts_path, load
+
+    try:
+        contexts = load(contexts_path(os.environ))
+    except BadContexts:
+        return []  # a shell has no place for errors; the command itself will tell
+    return [
+        CompletionItem(name, help=context.bootstrap or str(context.command_config))
+        for name, context in sorted(contexts.by_name.items())
+        if name.startswith(incomplete)
+    ]
+
+
+def _pair(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> Any:
+    pairs = []
+    for text in values:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            # Only the key is repeated: the rest may be a secret with a mistyped equals sign.
+            raise click.BadParameter(f"{key.split(':')[0]!r} must be followed by =VALUE", ctx, parameter)
+        pairs.append((key.strip(), value))
+    return keep(ctx, parameter, tuple(pairs))
+
+
+def _warn_of_secrets(ctx: click.Context, pairs: Sequence[tuple[str, str]]) -> None:
+    """One line, however many secrets stand on the command line, and at how many places of it."""
+    if not pairs or _WARNED in ctx.meta or ctx.resilient_parsing:  # as where a shell completes the line
+        return
+    from kcoord.admin.connecting.secrets import holds_secret
+
+    seen = [key for key, value in pairs if holds_secret(key, value)]
+    if seen:
+        ctx.meta[_WARNED] = True
+        talk(f"kcoord: others on this machine can see {', '.join(dict.fromkeys(seen))} of -X (ps): {_SAFER}")
+
+
+BOOTSTRAP: Final = shared_option(
+    "-b", "--bootstrap-server", "bootstrap", metavar="HOST:PORT,…", help="Brokers to begin with; a few are enough."
+)
+COMMAND_CONFIG: Final = shared_option(
+    "--command-config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Java's client.properties: security, JAAS, stores, bootstrap.servers.",
+)
+PAIRS: Final = click.option(
+    "-X",
+    "pairs",
+    multiple=True,
+    expose_value=False,
+    callback=_pair,
+    metavar="KEY=VALUE",
+    help="A setting by librdkafka's name, over that of the file. May be repeated.",
+)
+CONTEXT: Final = shared_option(
+    "--context", metavar="NAME", shell_complete=complete_contexts, help="A cluster that kcoord context add has named."
+)
+REQUEST_TIMEOUT: Final = shared_option(
+    "--request-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="How long to wait for a broker; 30 if not said.",
+)
+
+connection_options = shared_options(BOOTSTRAP, COMMAND_CONFIG, PAIRS, CONTEXT, REQUEST_TIMEOUT)
+"""For every command that talks to a cluster, and for the groups above it; `connection(ctx)` puts them together."""
+
+
+def given(ctx: click.Context) -> "Given":
+    """What stands on the command line, nothing else read yet."""
+    from kcoord.admin.connecting.connection import Given
+
+    known = Given.__dataclass_fields__
+    return Given(**{name: value for name, value in shared_values(ctx).items() if name in known})
+
+
+def connection(ctx: click.Context, said: "Given | None" = None) -> "Connection":
+    """Which cluster is meant, by the command line or by what is said instead of it.
+
+    Nothing said is a usage error; what the user should know goes to stderr.
+    """
+    from kcoord.admin.connecting.connection import NoCluster, resolve
+
+    try:
+        found = resolve(said or given(ctx), os.environ)
+    except NoCluster as error:
+        raise click.UsageError(str(error), ctx) from None
+    _warn_of_secrets(ctx, (said or given(ctx)).pairs)
+    for warning in found.warnings:
+        talk(f"kcoord: {warning}")
+    if found.ignored and ctx.meta.get(DEBUG):
+        talk(f"kcoord: of no meaning here: {', '.join(found.ignored)}")
+    return found
+
+
+def as_given(ctx: click.Context) -> str:
+    """The options that named the cluster, for a command that is proposed to the user; no setting of -X is repeated."""
+    said = given(ctx)
+    options = [
+        *(("-b", said.bootstrap) if said.bootstrap else ()),
+        *(("--command-config", str(said.command_config)) if said.command_config else ()),
+        *(("--context", said.context) if said.context else ()),
+    ]
+    return "".join(f" {quote(option)}" for option in options) + " -X …" * bool(said.pairs)

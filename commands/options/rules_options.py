@@ -1,0 +1,28 @@
+"""`--rules FILE`, of commands that serve clients."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..output.output import talk
+
+if TYPE_CHECKING:
+    from kcoord.security.listener import Listener
+
+
+def rules_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command gets `rules`: the file, or None."""
+    return click.option(
+        "--rules",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Who may do what, as ACLs say it in Kafka; what no rule allows is denied. Changes are taken up.",
+    )(command)
+
+
+def warn_if_nobody_logs_in(rules: Path | None, listener: "Listener | None") -> None:
+    """Rules by principal say little where nobody has a name."""
+    if rules is not None and (listener is None or not listener.names_clients):
+        talk("kcoord: without --sasl or --tls-client-ca, everybody is User:ANONYMOUS to the rules")

@@ -1,0 +1,135 @@
+"""How commands show what they found: `-o table|wide|json|yaml|csv`. Data goes to stdout, talk to stderr."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from ..options.shared_options import shared_option, shared_options, shared_values
+from .printable import printable
+from .progress import progress
+from .tables import Cell, Column, Screen, Table, render_all
+
+__all__ = ["Cell", "Column", "Output", "Table", "output_of", "output_options", "progress", "show", "talk"]
+
+FORMATS: Final = ("table", "wide", "json", "yaml", "csv")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What was asked for by the options, wherever they stood."""
+
+    format: str = "table"
+    headers: bool = True
+    color: bool = True
+
+    @property
+    def is_for_people(self) -> bool:
+        return self.format in ("table", "wide")
+
+
+output_options = shared_options(
+    shared_option(
+        "-o",
+        "--output",
+        "format",
+        type=click.Choice(FORMATS),
+        help="How it is shown; table if not said. json and yaml are documents, csv has every column.",
+    ),
+    shared_option("--no-headers", is_flag=True, default=None, help="Rows only, in tables and CSV."),
+    shared_option("--no-color", is_flag=True, default=None, help="No colors; NO_COLOR=1 says it too."),
+)
+"""For every command that shows something, and for the groups above it; `output_of(ctx)` has what was asked for."""
+
+
+def output_of(ctx: click.Context) -> Output:
+    given = shared_values(ctx)
+    return Output(
+        format=given.get("format", "table"),
+        headers=not given.get("no_headers", False),
+        color=not given.get("no_color", False),
+    )
+
+
+def show(
+    ctx: click.Context,
+    what: str,
+    document: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
+    tables: Sequence[Table] | Callable[[], Sequence[Table]],
+) -> None:
+    """Write the document or the tables to stdout, as asked for. What takes long to make may be given as functions."""
+    output = output_of(ctx)
+    if output.format in ("json", "yaml"):
+        named = {"kcoord": f"{what}/v1", **(document() if callable(document) else document)}
+        write((_json_text if output.format == "json" else _yaml_text)(named))
+        return
+    made = tables() if callable(tables) else tables
+    if made:
+        write(_csv_text(made[0], output) if output.format == "csv" else tables_text(made, output))
+
+
+def talk(text: str) -> None:
+    """One line for the person at the terminal: to stderr, so that it is in no pipe."""
+    click.echo(printable(text), err=True)
+
+
+def write(text: str) -> None:
+    """To stdout, as it is. What the system refuses is named as such: it may be a file on a disk that is full."""
+    try:
+        click.echo(text, nl=False, color=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "stdout") from None
+
+
+def tables_text(tables: Sequence[Table], output: Output) -> str:
+    """The tables as text for this terminal, or for the pipe that stdout is; a blank line between two."""
+    is_wide = output.format == "wide"
+    screen = Screen(
+        width=_width(),
+        wide=is_wide,
+        tight=not is_wide,  # who asks for all columns can wrap or scroll them
+        headers=output.headers,
+        colored=is_colored(output),
+    )
+    return ("\n" if output.headers else "").join(render_all(tables, screen))
+
+
+def is_colored(output: Output) -> bool:
+    return output.color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and sys.stdout.isatty()
+
+
+def _width() -> int | None:
+    """COLUMNS counts more than the terminal; a pipe has no width."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told) > 0:
+        return int(told)
+    if not sys.stdout.isatty():
+        return None
+    return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+
+
+def _is_ascii_only() -> bool:
+    return "utf" not in (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
+
+
+def _json_text(document: Mapping[str, Any]) -> str:
+    from .json_text import json_text
+
+    return json_text(document, ascii_only=_is_ascii_only())
+
+
+def _yaml_text(document: Mapping[str, Any]) -> str:
+    from .yaml_text import yaml_text
+
+    return yaml_text(document, ascii_only=_is_ascii_only())
+
+
+def _csv_text(table: Table, output: Output) -> str:
+    from .csv_text import csv_text
+
+    return csv_text(table, headers=output.headers)

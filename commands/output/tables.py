@@ -1,0 +1,374 @@
+"""Tables as text: columns as narrow as what is in them, for terminals of any width and for pipes.
+
+Tens of thousands of rows are common, so a column is looked at as a whole: whether it is all ASCII, how wide it is,
+whether anything is to be escaped, whether it says the same in every row. Then each row is one `%` of what differs. Only
+rows that do not fit are folded, cell by cell.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice, repeat, zip_longest
+from typing import Final, Literal, NamedTuple, overload
+
+from .printable import printable, width
+from .wrapping import fill, fill_facts, fold, longest_word
+
+GAP: Final = "  "
+COMFORTABLE: Final = 16
+"""Columns of text are not folded into less, so that states, types and addresses are never broken."""
+TIGHT: Final = (8, 4)
+"""Where that does not fit, they are folded into no less than the first; on small screens, than the second."""
+LONG_WORD: Final = 24
+"""What no column breaks while others can be folded between words: ids of 22 characters, and most names."""
+_HEADER_WORDS: Final = re.compile(r"[^ _-]*[ _-]?")
+
+_STYLES: Final = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+
+
+class Cell(NamedTuple):
+    """A text with a style, such as "bold red". `raw` is what CSV has instead of the text."""
+
+    text: str
+    style: str = ""
+    raw: str | int | float | None = None
+
+
+Value = str | int | float | Cell | None
+
+
+class Column(NamedTuple):
+    """A column's header. Numbers stand on the right without being told to; `wide` ones are for -o wide and for CSV.
+
+    `spare` ones are left out, the last first, where others would be broken to pieces; -o wide has them on every screen.
+    """
+
+    name: str
+    align: Literal["left", "right"] | None = None
+    wide: bool = False
+    spare: bool = False
+
+
+class ByColumn(Sequence[Sequence[Value]]):
+    """Rows that are kept as columns, all of them equally long: who lays out a table wants them so."""
+
+    def __init__(self, *columns: Sequence[Value]) -> None:
+        self.columns = columns
+
+    @overload
+    def __getitem__(self, place: int) -> Sequence[Value]: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Sequence[Value]]: ...
+    def __getitem__(self, place: int | slice) -> Sequence[Value] | Sequence[Sequence[Value]]:
+        return list(self)[place]
+
+    def __iter__(self) -> Iterator[Sequence[Value]]:
+        return zip(*self.columns, strict=True)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Value]]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """What tables are shown on, and how. Without a width nothing is folded.
+
+    Where a table is too wide to be folded comfortably: if `tight`, it is folded into less, without spare columns;
+    otherwise its lines stay as they are, and the terminal wraps them.
+    """
+
+    width: int | None = None
+    wide: bool = False
+    tight: bool = True
+    headers: bool = True
+    colored: bool = False
+
+
+def render(table: Table, screen: Screen) -> str:
+    """The table as lines, each with its line break; no line ends in blanks."""
+    (text,) = render_all([table], screen)
+    return text
+
+
+def render_all(tables: Sequence[Table], screen: Screen) -> list[str]:
+    """Each table as `render` has it; those that have the very same columns stand in line, if that fits the screen."""
+    alike: dict[int, list[int]] = {}
+    for place, table in enumerate(tables):
+        alike.setdefault(id(table.columns), []).append(place)
+    texts = [""] * len(tables)
+    for places in alike.values():
+        for place, text in zip(places, _render_alike([tables[place] for place in places], screen), strict=True):
+            texts[place] = text
+    return texts
+
+
+def _render_alike(tables: Sequence[Table], screen: Screen) -> Iterable[str]:
+    by_column = _by_column([table.rows for table in tables]) or [()] * len(tables[0].columns)
+    columns = [
+        _Laid(column, values, screen)
+        for column, values in zip(tables[0].columns, by_column, strict=True)
+        if screen.wide or not column.wide
+    ]
+    if len(tables) > 1 and not _fits(columns, screen.width):
+        yield from (render(table, screen) for table in tables)
+        return
+    columns = _fitted(columns, screen)
+    header = [paint(line, "bold", screen.colored) for line in _header(columns)] if screen.headers else []
+    lines = iter(_rows(columns, sum(len(table.rows) for table in tables)))
+    for table in tables:
+        title = _title(table.title, screen.width) if screen.headers else ()
+        titles = [paint(line, "bold", screen.colored) for line in title]
+        of_table = (*titles, *header, *islice(lines, len(table.rows)))
+        yield "\n".join((*of_table, "")) if of_table else ""
+
+
+def _by_column(tables: Sequence[Sequence[Sequence[Value]]]) -> list[Sequence[Value]]:
+    """The columns of all their rows, one below the other; none if there are no rows."""
+    kept = [rows.columns for rows in tables if isinstance(rows, ByColumn)]
+    if len(kept) == len(tables):
+        return [list(chain.from_iterable(parts)) for parts in zip(*kept, strict=True)]
+    return list(zip(*chain.from_iterable(tables), strict=True))
+
+
+def paint(text: str, style: str, colored: bool) -> str:
+    if not (colored and style):
+        return text
+    return f"\x1b[{';'.join(_STYLES[word] for word in style.split())}m{text}\x1b[0m"
+
+
+def text_of(value: Value) -> str:
+    """A value as a person reads it; not escaped yet."""
+    match value:
+        case None:
+            return "-"
+        case Cell():
+            return value.text
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.1f}"
+        case _:
+            return str(value)
+
+
+class _Laid:
+    """A column that is laid out: its texts and styles, how wide each text is, and how wide the column is to be."""
+
+    def __init__(self, column: Column, values: Sequence[Value], screen: Screen) -> None:
+        kinds = set(map(type, values))
+        self.is_spare = column.spare
+        self.is_same = _are_same(values, kinds)
+        """Whether every row has the first one's value; then no other is kept."""
+        self._values = values[:1] if self.is_same else values
+        self._is_whole_numbers = kinds == {int}
+        self.is_ascii = self._is_whole_numbers or "".join(self.texts).isascii()
+        self.widest = self._widest()
+        self.styles = _styles(self._values) if screen.colored and Cell in kinds else None
+        is_numeric = bool(kinds & {int, float}) and kinds <= {int, float, type(None)}
+        self.is_right = column.align == "right" or (column.align is None and is_numeric)
+        self.header = [word for word in _HEADER_WORDS.findall(column.name) if word] if screen.headers else []
+        self.width = max(self.widest, width("".join(self.header)))
+
+    @cached_property
+    def texts(self) -> list[str]:
+        return _texts(self._values)
+
+    @cached_property
+    def widths(self) -> list[int]:
+        return list(map(len if self.is_ascii else width, self.texts))
+
+    def narrowest(self, least: int) -> int:
+        """Numbers are never folded: half a number is another number. Headers are, between their words."""
+        values = self.widest if self.is_right else min(self.widest, least)
+        return max([values, *(width(word.rstrip()) for word in self.header)])
+
+    def narrowest_with_whole_words(self, least: int) -> int:
+        """The same, but for words that are broken only in need."""
+        is_never_broken = self.is_right or self.widest <= least
+        return self.narrowest(least if is_never_broken else max(least, longest_word(self.texts, LONG_WORD)))
+
+    @property
+    def tight(self) -> int:
+        """As wide as its values and the lines of its header are, once that is folded into the column's width."""
+        return max([self.widest, *map(width, fill(self.header, self.width))])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether `%` can do the padding: it counts characters, not cells."""
+        return self.is_ascii and self.styles is None
+
+    @property
+    def template(self) -> str:
+        return f"%{'' if self.is_right else '-'}{self.width}s" if self.is_plain else "%s"
+
+    @property
+    def literal(self) -> str:
+        """What every row has here, as a part of a template."""
+        return (self.template % tuple(self.padded())).replace("%", "%%")
+
+    def padded(self) -> Sequence[Value]:
+        """The texts as the template wants them; it makes texts of whole numbers itself."""
+        if self.is_plain:
+            return self._values if self._is_whole_numbers else self.texts
+        texts = list(map(self.pad, self.texts, self.widths))
+        return texts if self.styles is None else list(map(_painted, texts, self.styles))
+
+    def too_wide(self, rows: int) -> Iterable[int]:
+        """The rows whose text does not fit."""
+        if self.widest <= self.width:
+            return ()
+        return range(rows) if self.is_same else [row for row, wide in enumerate(self.widths) if wide > self.width]
+
+    def folded(self, row: int) -> list[str]:
+        """The parts of one text, also as the template wants them."""
+        index = 0 if self.is_same else row
+        text = self.texts[index]
+        parts = [text] if self.widths[index] <= self.width else fold(text, self.width)
+        if self.is_plain:
+            return parts
+        padded = [self.pad(part, width(part)) for part in parts]
+        return padded if self.styles is None else [_painted(part, self.styles[index]) for part in padded]
+
+    def _widest(self) -> int:
+        if self._is_whole_numbers:
+            return max(len(str(number)) for number in (min(self._values), max(self._values)))  # type: ignore[type-var]
+        return max(self.widths, default=0)
+
+    def pad(self, text: str, text_width: int) -> str:
+        blanks = " " * (self.width - text_width)
+        return blanks + text if self.is_right else text + blanks
+
+
+def _are_same(values: Sequence[Value], kinds: set[type]) -> bool:
+    """Of floats, what is equal may be written in two ways."""
+    is_likely = len(kinds) == 1 and float not in kinds and values[0] == values[-1]
+    return is_likely and values.count(values[0]) == len(values)
+
+
+def _texts(values: Sequence[Value]) -> list[str]:
+    """The values as printable texts."""
+    texts = [value if type(value) is str else str(value) if type(value) is int else text_of(value) for value in values]
+    return texts if "".join(texts).isprintable() else list(map(printable, texts))
+
+
+def _styles(values: Sequence[Value]) -> list[str]:
+    return [value.style if isinstance(value, Cell) else "" for value in values]
+
+
+def _painted(text: str, style: str) -> str:
+    return paint(text, style, colored=True)
+
+
+def _fits(columns: Sequence[_Laid], room: int | None) -> bool:
+    return room is None or sum(column.width for column in columns) + len(GAP) * (len(columns) - 1) <= room
+
+
+def _fitted(columns: list[_Laid], screen: Screen) -> list[_Laid]:
+    """The columns that are shown, the widest made narrower until the lines fit; where they cannot, all stay as they
+    are."""
+    if _fits(columns, screen.width) or _fold_into(columns, screen.width, COMFORTABLE) or not screen.tight:
+        return columns
+    kept = list(columns)
+    for spare in [column for column in reversed(columns) if column.is_spare and not screen.wide]:
+        kept.remove(spare)
+        if _fits(kept, screen.width) or _fold_into(kept, screen.width, COMFORTABLE):
+            return kept
+    is_folded = any(_fold_into(kept, screen.width, least) for least in TIGHT)
+    return kept if is_folded else columns  # folded to shreds they would be too wide still
+
+
+def _fold_into(columns: Sequence[_Laid], room: int | None, least: int) -> bool:
+    """Give the columns widths that fit, if they can be had without folding text into less than that; where there is
+    room for it, words stay whole."""
+    assert room is not None, "what has all the room fits"
+    room -= len(GAP) * (len(columns) - 1)
+    narrowest = [column.narrowest_with_whole_words(least) for column in columns]
+    if sum(narrowest) > room:
+        narrowest = [column.narrowest(least) for column in columns]
+    if sum(narrowest) > room:
+        return False
+    bounds = [(least_wide, column.width) for least_wide, column in zip(narrowest, columns, strict=True)]
+    for column, fitted in zip(columns, _leveled(bounds, room), strict=True):
+        column.width = fitted
+    # A header in two lines may leave its numbers more room than they take: text can have it.
+    again = [
+        (column.tight, column.tight) if column.is_right else bound
+        for column, bound in zip(columns, bounds, strict=True)
+    ]
+    for column, fitted in zip(columns, _leveled(again, room), strict=True):
+        column.width = fitted
+    return True
+
+
+def _leveled(bounds: Sequence[tuple[int, int]], room: int) -> Sequence[int]:
+    """A width for each pair of narrowest and widest: what is wider than the others gives way first."""
+
+    def at_most(limit: int) -> list[int]:
+        return [max(narrowest, min(widest, limit)) for narrowest, widest in bounds]
+
+    low, high = 0, max(widest for _, widest in bounds)
+    while low < high:  # the widest that the widest may be
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if sum(at_most(middle)) <= room else (low, middle - 1)
+    widths = at_most(low)
+    spare = room - sum(widths)
+    for place, (_, widest) in enumerate(bounds):
+        if spare > 0 and widths[place] == low < widest:
+            widths[place] += 1
+            spare -= 1
+    return widths
+
+
+def _title(title: str, room: int | None) -> Iterable[str]:
+    text = printable(title)
+    if room is None or width(text) <= room:
+        return [text] if text else []
+    return fill_facts(text, room)
+
+
+def _header(columns: Sequence[_Laid]) -> Iterable[str]:
+    """The lines of the header; shorter ones stand on the lowest."""
+    folded = [fill(column.header, column.width) for column in columns]
+    height = max(map(len, folded), default=0)
+    for level in range(-height, 0):
+        parts = [lines[level] if len(lines) >= -level else "" for lines in folded]
+        yield GAP.join(column.pad(part, width(part)) for column, part in zip(columns, parts, strict=True)).rstrip()
+
+
+def _rows(columns: Sequence[_Laid], rows: int) -> Iterable[str]:
+    """Each row's line; of a row that is folded its lines, with the breaks between them."""
+    differing = [column.padded() for column in columns if not column.is_same]
+    template = GAP.join(column.literal if column.is_same else column.template for column in columns)
+    cells = zip(*differing, strict=True) if differing else repeat((), rows if columns else 0)
+    lines = [(template % row).rstrip() for row in cells]
+    for row in {row for column in columns for row in column.too_wide(rows)}:
+        lines[row] = "\n".join(_folded(columns, row))
+    return lines
+
+
+def _folded(columns: Sequence[_Laid], row: int) -> Iterable[str]:
+    """The lines of one row: what does not fit goes on below, in its own column."""
+    template = GAP.join(column.template for column in columns)
+    cells = [column.folded(row) for column in columns]
+    height = max(map(len, cells))
+    for column, parts in zip(columns, cells, strict=True):
+        if not column.is_plain:
+            parts += [" " * column.width] * (height - len(parts))
+    return [(template % parts).rstrip() for parts in zip_longest(*cells, fillvalue="")]

@@ -1,0 +1,28 @@
+"""How findings of the pipeline are shown: spans of time, moments, documents."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from kcoord.admin.durations import say_duration
+from kcoord.admin.times import utc_text
+
+from ..output.output import Cell, Table
+
+
+def span(milliseconds: int | None) -> Cell | None:
+    """As people read it; CSV has milliseconds."""
+    return None if milliseconds is None else Cell(say_duration(milliseconds / 1000), raw=milliseconds)
+
+
+def at_text(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else utc_text(milliseconds)
+
+
+def or_none(table: Table) -> Table:
+    """For people: of a table without rows nothing but that there are none."""
+    return table if table.rows else Table(columns=(), rows=(), title=f"{table.title}: none")
+
+
+def documents(rows: Sequence[Mapping[str, Any]], times: Collection[str]) -> list[dict[str, Any]]:
+    """The rows with these of their columns as times."""
+    return [{name: at_text(value) if name in times else value for name, value in row.items()} for row in rows]

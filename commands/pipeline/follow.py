@@ -1,0 +1,121 @@
+"""`kcoord pipeline decode --follow`: a live cluster into tables, as it goes on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from ..options.duration_options import interval
+from ..output.output import Column, Table, show
+from .balance import balance_tables, check_balance, not_read_document
+from .inputs import live_cluster
+from .options import SparkOptions, spark_job
+from .progress import clock_time, size_text
+
+if TYPE_CHECKING:
+    from kcoord.pipeline.decoding.row_filter import Wanted
+    from kcoord.pipeline.following import Written
+    from kcoord.pipeline.sources.live_plan import Choice
+    from kcoord.pipeline.tables import TablesFolder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    interval: timedelta
+    ends_at_the_end: bool
+
+
+def follow_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --follow, --interval and --catch-up, and gives the command `following`, None if it does not."""
+
+    @wraps(command)
+    def with_following(*args: Any, follow: bool, interval: timedelta, catch_up: bool, **others: Any) -> Any:
+        if catch_up and not follow:
+            raise click.UsageError("--catch-up says how --follow ends")
+        if not follow and click.get_current_context().get_parameter_source("interval") is not ParameterSource.DEFAULT:
+            raise click.UsageError("--interval says how often --follow writes")
+        following = Following(interval=interval, ends_at_the_end=catch_up) if follow else None
+        return command(*args, following=following, **others)
+
+    for option in (
+        click.option("--catch-up", is_flag=True, help="With --follow: end when all is read that is there; for cron."),
+        click.option(
+            "--interval",
+            default="10s",
+            metavar="SPAN",
+            callback=interval,
+            help="With --follow: how often rows are written.",
+        ),
+        click.option("--follow", is_flag=True, help="Go on reading a live cluster until Ctrl-C, and after a restart."),
+    ):
+        option(with_following)
+    return with_following
+
+
+def follow_cluster(
+    ctx: click.Context,
+    folder: "TablesFolder",
+    following: Following,
+    *,
+    replaces: bool,
+    wanted: "Wanted",
+    choice: "Choice",
+    connector: str,
+    options: SparkOptions,
+) -> None:
+    """Until it is told to end; what came of it is shown then."""
+    from kcoord.pipeline.follow_folder import alone, check_asked_before, check_path
+    from kcoord.pipeline.following import Pace, check_cluster, follow_alone
+    from kcoord.pipeline.sources.connectors import CONNECTORS
+
+    if not replaces:
+        check_path(folder)
+        check_asked_before(folder, wanted, CONNECTORS[connector].asked_of(choice))
+    cluster = live_cluster(ctx, connector)
+    pace = Pace(interval=following.interval.total_seconds(), ends_at_the_end=following.ends_at_the_end)
+    # Before Spark starts, which takes as long as it takes to start another job by mistake.
+    with alone(folder):
+        check_cluster(cluster)
+        with spark_job(options) as (spark, stages):
+            stages.begin("following")
+            written = follow_alone(
+                spark,
+                cluster,
+                folder,
+                replaces=replaces,
+                wanted=wanted,
+                choice=choice,
+                pace=pace,
+                say=lambda brought: stages.say(f"{clock_time()} {_line(brought)}") if brought.records else None,
+                warn=lambda unread: stages.say(f"{clock_time()} kcoord: not read: {unread}"),
+                connector=CONNECTORS[connector],
+            )
+    show(ctx, "pipeline-follow", _document(written, folder.place), [_table(written), *balance_tables(written.summary)])
+    check_balance(written.summary, folder.place)
+
+
+def _line(brought: "Written") -> str:
+    rows = ", ".join(f"{count:,} {table}" for table, count in brought.rows.items() if count and table != "scanned")
+    return f"{brought.records:,} records, {size_text(brought.size)}: {rows or 'no rows'}"
+
+
+def _document(written: "Written", out: str) -> dict[str, Any]:
+    return {
+        "out": out,
+        "batches": written.batches,
+        "records": written.records,
+        "bytes": written.size,
+        "rows": dict(written.rows),
+        "rejected": written.summary.rejected,
+        "aside": dict(written.summary.aside),
+        "not_read": not_read_document(written.summary),
+        "balanced": written.summary.is_balanced,
+    }
+
+
+def _table(written: "Written") -> Table:
+    return Table(columns=[Column("TABLE"), Column("NEW ROWS")], rows=list(written.rows.items()))

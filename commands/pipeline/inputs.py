@@ -1,0 +1,256 @@
+"""What a job of the pipeline is about: tables that were made before, segments, or a live cluster."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from ..completing import complete_topics
+from ..options.connection_options import connection, given
+from ..output.output import talk
+from .balance import not_read_line
+from .progress import Stages, size_text
+
+if TYPE_CHECKING:
+    from kcoord.admin.connecting.connection import Connection
+    from kcoord.pipeline.decode_job import Input
+    from kcoord.pipeline.decoding.row_filter import Wanted
+    from kcoord.pipeline.session import SparkSession
+    from kcoord.pipeline.sources.live_plan import Choice
+    from kcoord.pipeline.tables import TablesFolder
+
+place_argument = click.argument("place", required=False, metavar="[TABLES|SEGMENTS]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnds:
+    """Which topics of a live cluster are read for the ends of their logs; as `live_plan.Choice` has it."""
+
+    topics: tuple[str, ...]
+    are_read: bool
+    is_said: bool = False
+    """Whether an option said so."""
+
+    def choice(self) -> "Choice":
+        from kcoord.pipeline.sources.live_plan import Choice
+
+        return Choice(log_ends=self.are_read, topics=self.topics)
+
+
+def log_ends_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --topic and --no-log-ends, and gives the command `log_ends`."""
+
+    @wraps(command)
+    def with_log_ends(*args: Any, topics: tuple[str, ...], no_log_ends: bool, **others: Any) -> Any:
+        if topics and no_log_ends:
+            raise click.UsageError("--topic names topics whose log ends are read, --no-log-ends says that none is")
+        is_said = bool(topics) or no_log_ends
+        log_ends = LogEnds(topics=topics, are_read=not no_log_ends, is_said=is_said)
+        return command(*args, log_ends=log_ends, **others)
+
+    for option in (
+        click.option(
+            "--no-log-ends",
+            is_flag=True,
+            help="Of a live cluster, read nothing but __consumer_offsets; lag is not known then.",
+        ),
+        click.option(
+            "--topic",
+            "topics",
+            multiple=True,
+            metavar="TOPIC",
+            shell_complete=complete_topics,
+            help="Of a live cluster, read the log ends of this topic, not of all that groups read. May be repeated.",
+        ),
+    ):
+        option(with_log_ends)
+    return with_log_ends
+
+
+def connector_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --connector, and gives the command `connector`, its name."""
+    option = click.option(
+        "--connector",
+        type=click.Choice(["python", "spark-sql-kafka"]),
+        default="python",
+        show_default=True,
+        help="What reads a live cluster: kcoord's own source, or Spark's Kafka connector, whose jars Spark must have.",
+    )
+    return option(command)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A folder or a log."""
+
+    name: str
+    """For people: as it was given, or the cluster's addresses."""
+    folder: "TablesFolder | None" = None
+    log: "Input | None" = None
+
+    @property
+    def log_bytes(self) -> int | None:
+        """About how many bytes of log there are, or have become the tables."""
+        if self.folder is not None:
+            return self.folder.log_bytes
+        assert self.log is not None
+        return self.log.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablesTarget:
+    """Where the tables stay that are made of a log on the way to something else."""
+
+    folder: "TablesFolder"
+    replaces: bool
+    """Whether tables that are there may go."""
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """What is wrong with the folder is raised before anything begins: BadFolder, OSError."""
+        from kcoord.pipeline.follow_folder import check_alone
+
+        if self.replaces:
+            check_alone(self.folder)
+        with self.folder.kept_if_used():
+            self.folder.check(replaces=self.replaces)
+            yield
+
+
+def tables_target(ctx: click.Context, place: Place, text: str | None, *, replaces: bool) -> TablesTarget | None:
+    """The folder that --tables names; nothing is made for a place that has tables."""
+    from kcoord.pipeline.tables import TablesFolder
+
+    if text is None:
+        return None
+    if place.folder is not None:
+        raise click.UsageError(f"--tables is for segments or a live cluster: {place.name} has tables already", ctx)
+    return TablesTarget(folder=TablesFolder(text), replaces=replaces)
+
+
+def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: LogEnds, connector: str) -> "Input":
+    """The segments at the path; without one, the cluster that the options name."""
+    if path is None:
+        return _live_log(live_cluster(ctx, connector), wanted, log_ends, connector)
+    _check_folder_alone(ctx, log_ends)
+    from kcoord.pipeline.decode_job import SegmentInput
+    from kcoord.pipeline.decoding.segments import find_segments, plan_ranges
+
+    log = SegmentInput(ranges=plan_ranges(find_segments(path)))
+    talk(f"reading {size_text(log.size)} of segments in {_many(len(log.ranges), 'range')}")
+    return log
+
+
+def place_of(ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: LogEnds, connector: str) -> Place:
+    """What is meant, as far as can be seen without Spark. Raises what is wrong with it."""
+    from kcoord.pipeline.decoding.segments import NoSegments
+    from kcoord.pipeline.tables import TablesFolder
+
+    if text is None:
+        cluster = live_cluster(ctx, connector)
+        return Place(name=_name(cluster), log=_live_log(cluster, wanted, log_ends, connector))
+    _check_folder_alone(ctx, log_ends)
+    folder = TablesFolder(text)
+    if folder.is_whole:
+        return Place(name=text, folder=folder)
+    try:
+        return Place(name=text, log=log_of(ctx, Path(text), wanted, log_ends, connector))
+    except NoSegments:
+        folder.check_whole()
+        raise
+
+
+@contextmanager
+def tables_of(
+    place: Place, spark: "SparkSession", stages: Stages, wanted: "Wanted", *, target: TablesTarget | None = None
+) -> "Iterator[TablesFolder]":
+    """A folder of tables. Those of a log are made now: in the target, or in a folder that is gone at the end."""
+    from kcoord.pipeline.decode_job import decode
+
+    if place.folder is not None:
+        yield place.folder
+        return
+    assert place.log is not None
+    place.log.check(spark)
+    if target is not None:
+        target.folder.prepare(replaces=target.replaces)
+    folder = _temporary_tables(spark, stages) if target is None else target.folder
+    summary = decode(spark, place.log, folder, wanted, stages.begin)
+    if summary.not_read.is_damage:
+        stages.say(f"kcoord: {not_read_line(summary.not_read)}: kcoord pipeline decode tells where and why")
+    yield folder
+
+
+def _temporary_tables(spark: "SparkSession", stages: Stages) -> "TablesFolder":
+    from kcoord.pipeline.tables import TablesFolder
+
+    if not (spark.conf.get("spark.master", "local") or "local").startswith("local"):
+        raise click.ClickException(
+            "a cluster's workers do not see temporary tables: run decode first, and name its --out; report has --tables"
+        )
+    # Until Spark has ended: a job that is interrupted goes on writing, and would make the folder anew.
+    temporary = stages.hold(tempfile.TemporaryDirectory(prefix="kcoord-tables-", ignore_cleanup_errors=True))
+    folder = TablesFolder(f"{temporary}/tables")
+    folder.prepare()
+    return folder
+
+
+def check_groups(spark: "SparkSession", tables: "TablesFolder", wanted: "Wanted", stages: Stages) -> None:
+    """Groups that were named and are not there are said. Raises if none of them is."""
+    from kcoord.pipeline.derive_job import groups_missing
+
+    missing = groups_missing(spark, tables, wanted)
+    if not missing:
+        return
+    line = f"no group {', '.join(missing)} in these tables"
+    if len(missing) == len(wanted.groups):
+        raise click.ClickException(line)
+    stages.say(f"kcoord: {line}")
+
+
+def live_cluster(ctx: click.Context, connector: str) -> "Connection":
+    """The cluster that is read. Where -b does not name it, it is said which it is. Raises NotForConnector."""
+    from kcoord.pipeline.sources.connectors import CONNECTORS
+
+    cluster = connection(ctx)
+    CONNECTORS[connector].check_connection(cluster)
+    if cluster.source != "-b":
+        talk(f"reading the cluster {_name(cluster)}")
+    return cluster
+
+
+def _name(cluster: "Connection") -> str:
+    source = "" if cluster.source == "-b" else f" ({cluster.source})"
+    return f"{', '.join(cluster.bootstrap)}{source}"
+
+
+def _check_folder_alone(ctx: click.Context, log_ends: LogEnds) -> None:
+    """What is said of a cluster cannot be meant of a folder."""
+    if given(ctx).bootstrap:
+        raise click.UsageError("a folder, or a cluster (-b): not both", ctx)
+    if log_ends.is_said:
+        raise click.UsageError("--topic and --no-log-ends are for a live cluster (-b): a folder is read as it is", ctx)
+    if ctx.get_parameter_source("connector") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--connector is for a live cluster (-b): a folder is read as it is", ctx)
+
+
+def _live_log(cluster: "Connection", wanted: "Wanted", log_ends: LogEnds, connector: str) -> "Input":
+    from kcoord.pipeline.sources.connectors import CONNECTORS
+    from kcoord.pipeline.sources.live_input import LiveInput
+    from kcoord.pipeline.sources.live_plan import plan_logs
+
+    plan = plan_logs(cluster, wanted, log_ends.choice())
+    for refusal in plan.refused:
+        talk(f"kcoord: not read: {refusal}")
+    talk(f"reading up to {_many(plan.offsets, 'record')} of {_many(len(plan.ranges), 'range')}")
+    return LiveInput(cluster, plan, CONNECTORS[connector])
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' if count != 1 else ''}"

@@ -1,0 +1,130 @@
+"""`kcoord pipeline report`: all of it as one HTML page."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..options.connection_options import connection_options
+from ..output.output import Cell, Column, Table, output_options, show
+from .inputs import (
+    LogEnds,
+    check_groups,
+    connector_option,
+    log_ends_options,
+    place_argument,
+    place_of,
+    tables_of,
+    tables_target,
+)
+from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted_options
+from .progress import size_text
+
+if TYPE_CHECKING:
+    from kcoord.pipeline.decoding.row_filter import Wanted
+
+
+@click.command()
+@place_argument
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where the page goes: a new file, such as report.html.",
+)
+@click.option(
+    "--tables",
+    "keep_in",
+    metavar="FOLDER",
+    help="Keep the tables that are made of SEGMENTS or a cluster: a new folder, or hdfs://…, s3a://….",
+)
+@click.option("--overwrite", is_flag=True, help="Replace the file if it exists, and the tables in --tables.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1, max=1000),
+    default=50,
+    show_default=True,
+    metavar="GROUPS",
+    help="How many groups have a page of their own.",
+)
+@wanted_options
+@log_ends_options
+@connector_option
+@spark_options
+@connection_options
+@output_options
+@click.pass_context
+def report(
+    ctx: click.Context,
+    place: str | None,
+    out: Path,
+    keep_in: str | None,
+    overwrite: bool,
+    top: int,
+    wanted: Callable[[], "Wanted"],
+    log_ends: LogEnds,
+    connector: str,
+    options: SparkOptions,
+) -> None:
+    """All of it as one HTML page with pictures: an overview, and a page for each group.
+
+    SEGMENTS is what kcoord pipeline decode takes, a broker's log.dirs or a copy of it, and so is -b: they are decoded,
+    the other tables are made, and the page is written, all in one session of Spark. The tables are temporary, unless
+    --tables says where they stay. TABLES is a folder that decode has made: the tables `ownership`, `rebalances` and
+    `lag` are written into it, unless it is about some groups only. A folder with a table `scanned` is TABLES.
+
+    The file needs nothing else: no network, no script. It can be mailed, archived and printed. Groups with the most
+    rebalances have their pages first, then those with the largest lag; the page tells what is left out.
+
+    \b
+    kcoord pipeline report /copies/kafka-logs --out report.html
+    kcoord pipeline report /copies/kafka-logs --out report.html --tables tables
+    kcoord pipeline report tables --out payments.html --group payments --since @-1d
+    kcoord pipeline report -b broker:9092 --out report.html --overwrite
+    """
+    needs_spark(options)
+    from kcoord.pipeline.report.model import Limits
+    from kcoord.pipeline.report.page import render
+    from kcoord.pipeline.report.page_file import PageFile
+    from kcoord.pipeline.report_job import report_facts
+
+    file = PageFile(out)
+    file.prepare(replaces=overwrite)
+    chosen = wanted()
+    # What was before a rebalance tells its cause: the log is read from its beginning.
+    to_read = replace(chosen, since_ms=None, until_ms=None)
+    found_place = place_of(ctx, place, to_read, log_ends, connector)
+    target = tables_target(ctx, found_place, keep_in, replaces=overwrite)
+    with (
+        target.checked() if target is not None else nullcontext(),
+        spark_job(options, log_bytes=found_place.log_bytes) as (spark, stages),
+        tables_of(found_place, spark, stages, to_read, target=target) as tables,
+    ):
+        check_groups(spark, tables, chosen, stages)
+        facts = report_facts(
+            spark,
+            tables,
+            chosen,
+            stages.begin,
+            place=found_place.name,
+            made_at=datetime.now(UTC),
+            limits=Limits(groups=top),
+        )
+    size = file.write(render(facts))
+    pages, groups = len(facts.groups.rows), facts.groups.total
+    show(
+        ctx,
+        "pipeline-report",
+        {"out": str(out), "bytes": size, "groups": groups, "pages": pages},
+        [
+            Table(
+                columns=[Column("OUT"), Column("GROUPS"), Column("PAGES"), Column("SIZE", align="right")],
+                rows=[(str(out), groups, pages, Cell(size_text(size), raw=size))],
+            )
+        ],
+    )

@@ -1,0 +1,45 @@
+"""What every command does that looks at groups: choose, read with a progress bar, tell what was refused."""
+
+import sys
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.groups.group_snapshot import Look, Sums
+from kcoord.admin.groups.selection import choose
+from kcoord.admin.groups.snapshot_reader import MOST_GROUPS_WITH_TIMES, look, sums
+from kcoord.admin.model import Refusal
+
+from .groups.choice import Choice
+from .output.output import progress, talk
+
+
+def see(cluster: LiveCluster, choice: Choice, *, with_times: bool | None) -> Look:
+    """A look at the groups that are meant. `with_times` None: unless there are many."""
+    names, unlisted = choose(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
+    if with_times is None:
+        with_times = len(names) <= MOST_GROUPS_WITH_TIMES
+        if not with_times:
+            talk(f"{len(names):,} groups: the times of their records are not read; --time reads them")
+    seen = see_named(cluster, names, with_times=with_times)
+    return replace(seen, refused=(*unlisted, *seen.refused))
+
+
+def see_named(cluster: LiveCluster, names: Collection[str], *, with_times: bool) -> Look:
+    with progress("reading groups", len(names)) as bar:
+        return look(cluster, names, at=time.time(), with_times=with_times, advance=bar.advance)
+
+
+def sum_named(cluster: LiveCluster, names: Collection[str]) -> Sums:
+    with progress("reading groups", len(names)) as bar:
+        return sums(cluster, names, advance=bar.advance)
+
+
+def end_with(refused: Iterable[Refusal]) -> None:
+    """Name what was refused; the exit code is 1 if anything was."""
+    told = list(refused)
+    for refusal in told:
+        talk(f"kcoord: {refusal}")
+    if told:
+        sys.exit(1)

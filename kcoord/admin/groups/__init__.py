@@ -1,0 +1,1 @@
+"""Groups of live clusters: snapshots of them, lag, rates and forecasts, and what changes groups."""

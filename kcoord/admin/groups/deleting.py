@@ -1,0 +1,268 @@
+"""Deleting groups: which may be deleted, what is lost with them, and how to bring their offsets back."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.formatting import say_count
+from kcoord.admin.interruption import NEVER, Stop
+from kcoord.admin.model import Committed, Group, GroupType, Refusal, TopicPartition
+from kcoord.admin.offsets.files.undo_files import Undo, UndoPlace, UndoStep, write_undo
+from kcoord.errors import ErrorCode
+
+GROUPS_AT_ONCE: Final = 100  # are deleted together; after each such batch it may be stopped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """A group that is to be deleted, with what it has committed."""
+
+    group: Group
+    committed: Mapping[TopicPartition, Committed]
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(sorted({tp.topic for tp in self.committed}))
+
+    @property
+    def why_not(self) -> str | None:
+        members = len(self.group.members)
+        return f"it has {say_count(members, 'member')}: stop its members first" if members else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionPlan:
+    deletions: tuple[Deletion, ...]
+    refused: tuple[Refusal, ...]
+
+
+class Fate(StrEnum):
+    """What became of a group, judged by whether it is there now."""
+
+    DELETED = "deleted"
+    KEPT = "kept"
+    UNKNOWN = "unknown"  # it could not be read again, or is there still and may be deleted yet
+    NOT_TRIED = "not-tried"  # someone asked for an end before its turn came
+
+
+class Outcome(NamedTuple):
+    """`why` it is not deleted, or not known to be; empty if it is."""
+
+    fate: Fate
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """What became of each group. `undo_path` is None if there is nothing that an undo could bring back.
+
+    That may turn out only after the file was written; it is removed then.
+    """
+
+    outcomes: Mapping[str, Outcome]
+    undo_path: Path | None
+    has_removed_undo: bool = False
+    was_stopped: bool = False
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        return tuple(name for name, outcome in self.outcomes.items() if outcome.fate is not Fate.DELETED)
+
+
+def plan_deletion(cluster: LiveCluster, names: Collection[str]) -> DeletionPlan:
+    """Groups that have members are in the plan too, with what speaks against them."""
+    described = cluster.describe_groups(names)
+    committed = cluster.committed(list(described.found))
+    return DeletionPlan(
+        deletions=tuple(
+            Deletion(group=group, committed=committed.found[name])
+            for name, group in sorted(described.found.items())
+            if name in committed.found
+        ),
+        refused=(*described.refused, *committed.refused),
+    )
+
+
+def delete(
+    cluster: LiveCluster,
+    plan: DeletionPlan,
+    *,
+    undo: UndoPlace,
+    now: datetime,
+    wrote: Callable[[Path], None] = lambda _: None,
+    stop: Stop = NEVER,
+) -> Deleted:
+    """Look again, write the undo file, delete, and look what is there now.
+
+    The broker itself refuses to delete a group that has got a member since the look. `wrote` is told where the undo
+    file is before anything is deleted; from then on no failure is raised, but is an outcome. No further groups are
+    begun after `stop` was asked for, and after a KeyboardInterrupt the broker's word counts, where there is one.
+    """
+    wanted = [deletion.group.name for deletion in plan.deletions]
+    again = {deletion.group.name: deletion for deletion in plan_deletion(cluster, wanted).deletions}
+    against = {name: _why_not(again.get(name)) for name in wanted}
+    outcomes = {name: Outcome(Fate.KEPT, why_not) for name, why_not in against.items() if why_not is not None}
+    free = {name: again[name] for name, why_not in against.items() if why_not is None}
+    if not free:
+        return Deleted(outcomes=outcomes, undo_path=None)
+    taken_back = _undo_of(free.values(), cluster, now)
+    stop.begin()
+    undo_path = write_undo(taken_back, undo) if taken_back.groups else None
+    if undo_path is not None:
+        wrote(undo_path)
+    ended = _delete_all(cluster, free, stop)
+    outcomes |= ended.outcomes
+    is_untouched = undo_path is not None and all(
+        _is_untouched(outcomes[name], free[name], ended.there.found.get(name)) for name in free
+    )
+    if undo_path is not None and is_untouched:
+        undo_path.unlink(missing_ok=True)
+    return Deleted(
+        outcomes={name: outcomes[name] for name in wanted},
+        undo_path=None if is_untouched else undo_path,
+        has_removed_undo=is_untouched,
+        was_stopped=ended.was_stopped,
+    )
+
+
+def _why_not(deletion: Deletion | None) -> str | None:
+    return "it is gone already, or cannot be seen any more" if deletion is None else deletion.why_not
+
+
+def _undo_of(deletions: Collection[Deletion], cluster: LiveCluster, now: datetime) -> Undo:
+    """Only of groups that have offsets, and no share groups: where those stand is nothing that could be committed."""
+    kept = [each for each in deletions if each.committed and each.group.type is not GroupType.SHARE]
+    topics = cluster.topics({tp.topic for deletion in kept for tp in deletion.committed}).found if kept else {}
+    return Undo(
+        of="groups delete",
+        cluster_id=cluster.cluster_id(),
+        made_at=now,
+        groups=tuple(
+            (
+                deletion.group.name,
+                tuple(
+                    UndoStep(
+                        tp=tp,
+                        topic_id=topics[tp.topic].id if tp.topic in topics else None,
+                        before=offset._replace(told_lag=None),
+                        after=None,
+                    )
+                    for tp, offset in sorted(deletion.committed.items())
+                ),
+            )
+            for deletion in kept
+        ),
+    )
+
+
+class _Ended(NamedTuple):
+    """What became of groups, and what is there now."""
+
+    outcomes: Mapping[str, Outcome]
+    there: "_There"
+    was_stopped: bool
+
+
+def _delete_all(cluster: LiveCluster, names: Collection[str], stop: Stop) -> _Ended:
+    steps = _Steps()
+    there = _There({}, ())
+    is_cut_off = False
+    try:
+        _delete(cluster, list(names), steps, stop)
+        there = _look_again(cluster, steps.begun)
+    except KeyboardInterrupt:
+        is_cut_off = True
+    outcomes = {
+        name: _outcome(name, steps, there) if name in steps.begun else Outcome(Fate.NOT_TRIED, "interrupted before")
+        for name in names
+    }
+    return _Ended(outcomes, there, was_stopped=is_cut_off or stop.is_asked())
+
+
+@dataclass(slots=True)
+class _Steps:
+    """The groups that a broker was asked to delete, and what it said of them: right at any moment of an interrupt."""
+
+    begun: list[str] = field(default_factory=list)
+    errors: dict[str, ErrorCode] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def _delete(cluster: LiveCluster, names: list[str], steps: _Steps, stop: Stop) -> None:
+    for first in range(0, len(names), GROUPS_AT_ONCE):
+        if stop.is_asked():
+            return
+        batch = names[first : first + GROUPS_AT_ONCE]
+        steps.begun += batch
+        try:
+            steps.errors |= cluster.delete_groups(batch).found
+        except Exception as error:  # whatever it is: some groups may be gone, and that must be told
+            steps.failures |= dict.fromkeys(batch, f"it failed: {error}")
+
+
+class _There(NamedTuple):
+    """What could be read again: groups that are there, and the names of those that are not."""
+
+    found: Mapping[str, Deletion]
+    gone: Collection[str]
+
+
+def _look_again(cluster: LiveCluster, names: list[str]) -> _There:
+    try:
+        plan = plan_deletion(cluster, names)
+    except Exception:  # then nothing is known, which the outcomes tell
+        return _There({}, ())
+    absent = {refusal.what for refusal in plan.refused if refusal.error is ErrorCode.group_id_not_found}
+    return _There(
+        {deletion.group.name: deletion for deletion in plan.deletions},
+        {name for name in names if f"group {name}" in absent},
+    )
+
+
+def _outcome(name: str, steps: _Steps, there: _There) -> Outcome:
+    """By what is there now. The broker's word counts only where that cannot be read."""
+    error = steps.errors.get(name)
+    said = steps.failures.get(name) or _say(error)
+    if name in there.gone:
+        return Outcome(Fate.DELETED)
+    if name not in there.found:
+        if error is ErrorCode.none:
+            return Outcome(Fate.DELETED)
+        return Outcome(Fate.UNKNOWN, f"{said}; it could not be read again: look with `kcoord groups list`")
+    if error is ErrorCode.none:
+        return Outcome(Fate.KEPT, "the broker deleted it, and it is there again")
+    if error in _MAY_BE_DONE:
+        return Outcome(Fate.UNKNOWN, f"{said}; it is there still, and may be deleted yet")
+    return Outcome(Fate.KEPT, said)
+
+
+def _is_untouched(outcome: Outcome, before: Deletion, now: Deletion | None) -> bool:
+    if outcome.fate is Fate.NOT_TRIED:
+        return True
+    return outcome.fate is Fate.KEPT and now is not None and now.committed == before.committed
+
+
+# A coordinator answers so, too, if what it wrote was not replicated in time; it may be all the same.
+_MAY_BE_DONE: Final = (
+    None,
+    ErrorCode.network_exception,
+    ErrorCode.request_timed_out,
+    ErrorCode.coordinator_not_available,
+    ErrorCode.not_coordinator,
+    ErrorCode.unknown_server_error,
+)
+_WHY: Final = {
+    ErrorCode.non_empty_group: "a member has joined it meanwhile (NON_EMPTY_GROUP)",
+    ErrorCode.group_authorization_failed: "not allowed: DELETE on the group is needed (GROUP_AUTHORIZATION_FAILED)",
+    ErrorCode.network_exception: "the connection broke (NETWORK_EXCEPTION)",
+}
+
+
+def _say(error: ErrorCode | None) -> str:
+    if error is None:
+        return "the broker said nothing of it"
+    return _WHY.get(error, error.name.upper())

@@ -1,0 +1,76 @@
+"""How fast groups consume, and how fast their topics are written."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from kcoord.admin.groups.group_snapshot import Look
+from kcoord.admin.model import TopicPartition
+
+COMMIT_INTERVAL: Final = 5.0
+"""Seconds from commit to commit, unless a consumer is told otherwise: auto.commit.interval.ms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Records per second. `consumed` is what was committed; None where too little is known."""
+
+    consumed: float | None
+    produced: float | None
+
+    @property
+    def closing(self) -> float | None:
+        """By how much the lag shrinks each second; negative where it grows."""
+        return None if self.consumed is None or self.produced is None else self.consumed - self.produced
+
+
+UNKNOWN_PACE: Final = Pace(consumed=None, produced=None)
+
+
+def paces(looks: Iterable[Look], group: str) -> dict[TopicPartition, Pace]:
+    """How fast each partition was consumed and written over these looks, the oldest first."""
+    sums: dict[TopicPartition, _Progress] = {}
+    for before, after in pairwise(look for look in looks if group in look.groups):
+        earlier = {seen.tp: seen for seen in before.groups[group].partitions}
+        for seen in after.groups[group].partitions:
+            if old := earlier.get(seen.tp):
+                progress = sums.setdefault(seen.tp, _Progress())
+                seconds = after.at - before.at
+                if old.committed and seen.committed:
+                    progress.consumed(seen.committed.offset - old.committed.offset, seconds)
+                if old.bounds and seen.bounds:
+                    progress.produced(seen.bounds.end - old.bounds.end, seconds)
+    return {tp: progress.pace() for tp, progress in sums.items()}
+
+
+def total_pace(parts: Iterable[Pace]) -> Pace:
+    """Of all partitions together: what is known of them."""
+    parts = list(parts)
+    consumed = [pace.consumed for pace in parts if pace.consumed is not None]
+    produced = [pace.produced for pace in parts if pace.produced is not None]
+    return Pace(consumed=sum(consumed) if consumed else None, produced=sum(produced) if produced else None)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Of one partition: how far, in how long. What moved back is a reset, not consumption, and counts as nothing."""
+
+    _consumed: int = 0
+    _consumed_in: float = 0.0
+    _produced: int = 0
+    _produced_in: float = 0.0
+
+    def consumed(self, records: int, seconds: float) -> None:
+        self._consumed += max(0, records)
+        self._consumed_in += seconds
+
+    def produced(self, records: int, seconds: float) -> None:
+        self._produced += max(0, records)
+        self._produced_in += seconds
+
+    def pace(self) -> Pace:
+        return Pace(
+            consumed=self._consumed / self._consumed_in if self._consumed_in > 0 else None,
+            produced=self._produced / self._produced_in if self._produced_in > 0 else None,
+        )

@@ -1,0 +1,38 @@
+"""Which groups are meant: names as they are, a pattern, or all of them."""
+
+import re
+from collections.abc import Collection, Sequence
+
+from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.model import Refusal
+from kcoord.admin.name_patterns import compile_name_pattern
+
+
+class NoneChosen(RuntimeError):
+    """No group was named, or none of those that there are matches."""
+
+
+def choose(
+    cluster: LiveCluster, *, names: Sequence[str] = (), pattern: str | None = None, everything: bool = False
+) -> tuple[list[str], tuple[Refusal, ...]]:
+    """The names of the groups that are meant, and what could not be listed. Names are taken as they are."""
+    if not pattern and not everything:
+        return list(dict.fromkeys(names)), ()
+    listed = cluster.list_groups()
+    wanted = matching(listed.found, pattern) if pattern else sorted(listed.found)
+    if not wanted and not names and not listed.refused:
+        raise NoneChosen(
+            f"no group matches {pattern!r}: there are {len(listed.found)}, see `kcoord groups list`"
+            if pattern
+            else "the cluster has no groups"
+        )
+    return list(dict.fromkeys((*names, *wanted))), listed.refused
+
+
+def matching(names: Collection[str], pattern: str) -> list[str]:
+    """The names in which the pattern is found, in order. Raises ValueError if it is no regular expression."""
+    try:
+        found = compile_name_pattern(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+    return sorted(name for name in names if found.search(name))

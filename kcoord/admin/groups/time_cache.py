@@ -1,0 +1,62 @@
+"""The times of the records that groups read next, remembered from look to look: who watches looks every two seconds.
+
+Each time is read from the log, so that a look reads only those that it does not know yet, and at most some hundred. The
+rest comes with the next looks. Groups that stand still cost nothing, however many they are.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.groups.group_snapshot import Look, SeenGroup, SeenPartition
+from kcoord.admin.model import Position
+
+READ_AT_ONCE: Final = 200
+
+
+class TimeCache:
+    """Knows the times of the positions of the last look only: groups that move on need the old ones no more."""
+
+    def __init__(self, *, read_at_once: int = READ_AT_ONCE) -> None:
+        self._times: dict[Position, int] = {}
+        self._asked: set[Position] = set()  # without an answer: they are asked again when all others were
+        self._read_at_once = read_at_once
+
+    def fill(self, cluster: LiveCluster, look: Look) -> Look:
+        """The look with the time of the next record of each partition that has one, as far as known."""
+        lags = _lags(look)
+        self._times = {position: time for position, time in self._times.items() if position in lags}
+        self._asked &= lags.keys()
+        unknown = sorted(lags.keys() - self._times.keys(), key=lambda each: (each in self._asked, -lags[each]))
+        if unknown:
+            asked = unknown[: self._read_at_once]
+            self._times |= cluster.timestamps(asked).found
+            self._asked.update(asked)
+        return replace(look, groups={name: self._filled(seen) for name, seen in look.groups.items()})
+
+    def _filled(self, seen: SeenGroup) -> SeenGroup:
+        if not seen.total_lag:
+            return seen
+        return replace(seen, partitions=tuple(map(self._with_time, seen.partitions)))
+
+    def _with_time(self, seen: SeenPartition) -> SeenPartition:
+        position = _next_position(seen)
+        return seen if position is None else seen._replace(next_record_at=self._times.get(position))
+
+
+def _lags(look: Look) -> dict[Position, int]:
+    """The largest lag of each position that some group reads next."""
+    lags: dict[Position, int] = {}
+    for group in look.groups.values():
+        for seen in group.partitions if group.total_lag else ():
+            if position := _next_position(seen):
+                lags[position] = max(seen.lag or 0, lags.get(position, 0))
+    return lags
+
+
+def _next_position(seen: SeenPartition) -> Position | None:
+    """None if nothing is left to read, also as all of it was deleted, or that is not known."""
+    if seen.committed is None or seen.bounds is None or seen.lag is None or seen.lag <= 0:
+        return None
+    offset = max(seen.committed.offset, seen.bounds.start)
+    return (seen.tp, offset) if offset < seen.bounds.end else None

@@ -1,0 +1,80 @@
+"""How groups, topics and logs are at one moment, as far as a change of offsets depends on it."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.formatting import say_count
+from kcoord.admin.model import Bounds, Committed, Group, GroupType, Refusal, Topic, TopicPartition
+from kcoord.errors import ErrorCode
+
+WITHOUT_MEMBERS = ("Empty", "Dead")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupNow:
+    """A group, None if it does not exist, and all that it has committed."""
+
+    name: str
+    group: Group | None
+    committed: Mapping[TopicPartition, Committed]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    found: Mapping[str, GroupNow]
+    refused: tuple[Refusal, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logs:
+    """Topics that exist, and where the logs of the partitions begin and end that were asked for."""
+
+    topics: Mapping[str, Topic]
+    bounds: Mapping[TopicPartition, Bounds]
+    refused: tuple[Refusal, ...] = ()
+
+    def topic_id(self, topic: str) -> str | None:
+        return self.topics[topic].id if topic in self.topics else None
+
+
+def read_groups(cluster: LiveCluster, names: Collection[str]) -> Groups:
+    """Groups as they are now. One that does not exist is found, with nothing in it: a commit would create it."""
+    described = cluster.describe_groups(names)
+    committed = cluster.committed(names)
+    unknown = {refusal.what for refusal in described.refused if refusal.error is ErrorCode.group_id_not_found}
+    refused = {refusal: None for refusal in (*described.refused, *committed.refused) if refusal.what not in unknown}
+    found = {
+        name: GroupNow(name=name, group=described.found.get(name), committed=_plain(committed.found.get(name, {})))
+        for name in dict.fromkeys(names)
+        if (name in described.found and name in committed.found) or f"group {name}" in unknown
+    }
+    return Groups(found=found, refused=tuple(refused))
+
+
+def _plain(committed: Mapping[TopicPartition, Committed]) -> dict[TopicPartition, Committed]:
+    return {tp: each._replace(told_lag=None) for tp, each in committed.items()}
+
+
+def read_logs(cluster: LiveCluster, partitions: Iterable[TopicPartition]) -> Logs:
+    wanted = sorted(set(partitions))
+    topics = cluster.topics(sorted({tp.topic for tp in wanted}))
+    existing = [tp for tp in wanted if tp.topic in topics.found and tp.partition in topics.found[tp.topic].leaders]
+    bounds = cluster.bounds(existing)
+    return Logs(topics=topics.found, bounds=bounds.found, refused=(*topics.refused, *bounds.refused))
+
+
+def why_unchangeable(now: GroupNow) -> str | None:
+    """Why the offsets of a group must not be changed from outside now; None if they may."""
+    group = now.group
+    if group is None:
+        return None
+    match group.type:
+        case GroupType.SHARE:
+            return "it is a share group, which commits no offsets: kafka-share-groups resets where it starts"
+        case GroupType.STREAMS:
+            return "it is a streams group, whose offsets belong to its state: kafka-streams-groups resets both"
+    if group.state in WITHOUT_MEMBERS:
+        return None
+    members = say_count(len(group.members), "member")
+    return f"it is {group.state} and has {members}: stop its members first, or they overwrite what is committed"

@@ -1,0 +1,1 @@
+"""The files of offset changes: exports, plans and undo files, each with a versioned format."""

@@ -1,0 +1,154 @@
+"""Settings changed over the wire: IncrementalAlterConfigs, of topics."""
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import IntEnum
+
+from kcoord.broker.cluster import Asked, Cluster
+from kcoord.broker.describe_configs import ResourceType
+from kcoord.broker.names import why_invalid
+from kcoord.broker.offsets_topic import why_offsets_are_lost
+from kcoord.broker.topic_settings import TOPIC_SETTINGS, BadConfig, ConfigType, effective, refuse_unless_valid
+from kcoord.errors import ErrorCode
+from kcoord.settings import Settings
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alteration:
+    name: str
+    operation: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlteredResource:
+    resource_type: int
+    resource_name: str
+    alterations: tuple[Alteration, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfigs:
+    resources: tuple[AlteredResource, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterLine:
+    resource_type: int
+    resource_name: str
+    error_code: ErrorCode
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfigsReply:
+    responses: tuple[AlterLine, ...]
+    throttle_time: float = 0.0
+
+
+Verdict = tuple[ErrorCode, str | None]
+
+
+def alter_configs(cluster: Cluster, request: AlterConfigs, asked: Asked) -> AlterConfigsReply:
+    """Alter each resource as a whole or not at all; the order of the checks is ConfigAdminManager's."""
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    lines = []
+    for resource in request.resources:
+        if times[resource.resource_type, resource.resource_name] > 1:
+            verdict: Verdict = (ErrorCode.invalid_request, "Each resource must appear at most once.")
+        else:
+            verdict = _alter(cluster, resource, request.validate_only)
+        lines.append(
+            AlterLine(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                error_code=verdict[0],
+                error_message=verdict[1],
+            )
+        )
+    return AlterConfigsReply(responses=tuple(lines))
+
+
+def _alter(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> Verdict:
+    if refused := refusal(resource):
+        return refused
+    if resource.resource_type == ResourceType.BROKER:
+        names = ", ".join(alteration.name for alteration in resource.alterations)
+        return ErrorCode.invalid_request, f"brokers cannot be changed while they run: [{names}]"
+    if resource.resource_type != ResourceType.TOPIC:
+        return ErrorCode.invalid_request, f"Unknown resource type {resource.resource_type}"
+    return _alter_topic(cluster, resource, validate_only)
+
+
+def refusal(resource: AlteredResource) -> Verdict | None:
+    """Why what is asked cannot be meant: said before it is seen whether the resource may be altered, or is there."""
+    names = Counter(alteration.name for alteration in resource.alterations)
+    if any(times > 1 for times in names.values()):
+        return ErrorCode.invalid_request, "a setting is named more than once"
+    nulls = [one.name for one in resource.alterations if one.value is None and one.operation != Operation.DELETE]
+    if nulls:
+        return ErrorCode.invalid_request, f"Null value not supported for : {', '.join(nulls)}"
+    return None
+
+
+def _alter_topic(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> Verdict:
+    name = resource.resource_name
+    topic = cluster.topics.get(name)
+    overrides = dict(topic.overrides) if topic else {}
+    for alteration in resource.alterations:
+        error, message = _apply(alteration, overrides, cluster.settings)
+        if error:
+            return error, message
+    if not name:
+        return ErrorCode.invalid_request, "Default topic resources are not allowed."
+    if reason := why_invalid(name):
+        return ErrorCode.invalid_topic_exception, reason
+    try:
+        refuse_unless_valid(overrides)
+    except BadConfig as bad:
+        return ErrorCode.invalid_config, str(bad)
+    if topic is None:
+        return ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist."
+    if reason := why_offsets_are_lost(name, overrides, cluster.settings):
+        return ErrorCode.invalid_config, reason
+    try:
+        if not validate_only:
+            cluster.configure(topic, overrides)
+    except OSError as failed:
+        return ErrorCode.kafka_storage_error, f"The change cannot be kept: {failed.strerror or failed}"
+    return ErrorCode.none, None
+
+
+def _apply(alteration: Alteration, overrides: dict[str, str], settings: Settings) -> Verdict:
+    """Change the overrides by one alteration, or say why it has no meaning; whether they are valid is seen later."""
+    name, value = alteration.name, alteration.value or ""
+    match alteration.operation:
+        case Operation.SET:
+            overrides[name] = value
+        case Operation.DELETE:
+            overrides.pop(name, None)
+        case Operation.APPEND | Operation.SUBTRACT:
+            if name not in TOPIC_SETTINGS or TOPIC_SETTINGS[name].kind is not ConfigType.LIST:
+                return ErrorCode.invalid_config, f"{name} is not a list, so nothing can be added to it or taken away"
+            overrides[name] = _changed_list(alteration.operation, effective(name, overrides, settings), value)
+        case _:
+            return ErrorCode.unknown_server_error, None
+    return ErrorCode.none, None
+
+
+def _changed_list(operation: int, present: str, change: str) -> str:
+    items, changes = [item for item in present.split(",") if item], change.split(",")
+    for item in changes:
+        if operation == Operation.APPEND and item not in items:
+            items.append(item)
+        elif operation == Operation.SUBTRACT and item in items:
+            items.remove(item)
+    return ",".join(items)

@@ -1,0 +1,220 @@
+"""What a log asks of a client's batch before it takes it: Kafka's checks in Kafka's order.
+
+| check                                              | Kafka's class                        | answer                 |
+|----------------------------------------------------|--------------------------------------|------------------------|
+| its base offset is 0                               | UnifiedLog.analyzeAndValidateRecords | INVALID_RECORD         |
+| it is no longer than max.message.bytes             | UnifiedLog.analyzeAndValidateRecords | MESSAGE_TOO_LARGE      |
+| its checksum is right                              | UnifiedLog.analyzeAndValidateRecords | CORRUPT_MESSAGE        |
+| there is such a codec                              | CompressionType.forId                | UNKNOWN_SERVER_ERROR   |
+| its counts agree, it is no control batch           | LogValidator.validateBatch           | INVALID_RECORD         |
+| a producer id comes with a sequence                | LogValidator.validateBatch           | INVALID_RECORD         |
+| it decompresses                                    | DefaultRecordBatch.iterator          | UNKNOWN_SERVER_ERROR   |
+| it keeps within the request's allowance            | none: Kafka has no such limit        | MESSAGE_TOO_LARGE      |
+| its records are sound                              | DefaultRecord.readFrom               | INVALID_RECORD         |
+| each has a key, if the topic is compacted          | LogValidator.validateKey             | INVALID_RECORD         |
+| each is of a time near now                         | LogValidator.validateTimestamp       | INVALID_TIMESTAMP      |
+| it fits a segment                                  | UnifiedLog.append                    | RECORD_LIST_TOO_LARGE  |
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kcoord.broker.log.slices import Effort, Slices, decompress
+from kcoord.errors import ErrorCode
+from kcoord.protocol.records.batch import NO_TIMESTAMP, BadBatch, Batch, BatchHeader, has_valid_crc
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import DECOMPRESSED_LIMIT, SMALLEST_RECORD
+from kcoord.protocol.records.record_scan import RecordSurvey, Rises, Surveyor, key_and_time_steps
+
+_SMALLEST_LONG, _LARGEST_LONG = -(2**63), 2**63 - 1
+_LAST_CODEC = max(Codec)
+_KIBIBYTE: Final = 1024
+_BATCH: Final = 20  # units of work, beside those of its records
+MOST_RECORD_ERRORS: Final = 1000
+"""Records of a batch of which it is told what is wrong with them; a batch may have half a million."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """The topic settings that a log goes by, under Kafka's names and with its defaults."""
+
+    segment_bytes: int = 1024**3
+    segment_ms: int = 7 * 86_400_000
+    retention_bytes: int = -1
+    retention_ms: int = 7 * 86_400_000
+    max_message_bytes: int = 1_048_588
+    uses_append_time: bool = False  # message.timestamp.type=LogAppendTime
+    timestamp_before_max_ms: int = 2**63 - 1
+    timestamp_after_max_ms: int = 3_600_000
+    is_compacted: bool = False  # "compact" in cleanup.policy
+    is_deletable: bool = True  # "delete" in cleanup.policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordError:
+    """What is wrong with the record at this place in its batch."""
+
+    index: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    error: ErrorCode
+    message: str
+    record_errors: tuple[RecordError, ...] = ()
+    start_offset: int = -1  # of the log, where Kafka tells it along with a refused batch
+
+
+class Admitted(NamedTuple):
+    """The largest timestamp that a batch is to bear, and which of its records are newer than all before them."""
+
+    max_timestamp: int
+    rises: Rises
+
+
+@dataclass(slots=True, kw_only=True)
+class Allowance:
+    """What the batches of one request may cost together. What was spent on a batch that is refused is spent."""
+
+    records: int = 500_000
+    headers: int = 500_000
+    decompressed_bytes: int = DECOMPRESSED_LIMIT
+    effort: Effort = field(default_factory=Effort)
+
+    def decompress(self, batch: Batch) -> Slices[bytes]:
+        """The batch's plain records, if they can be afforded. Raises BadBatch."""
+        try:
+            plain = yield from decompress(batch, limit=self.decompressed_bytes)
+        except BadBatch as bad:
+            self.decompressed_bytes -= min(bad.effort, self.decompressed_bytes)
+            raise
+        if batch.header.codec:
+            self.decompressed_bytes -= len(plain)
+        self.records -= min(batch.header.record_count, len(plain) // SMALLEST_RECORD)
+        if self.records < 0:
+            raise BadBatch(ErrorCode.message_too_large, "More records than one request may bring")
+        return plain
+
+    def survey(self, batch: Batch) -> Slices[tuple[bytes, RecordSurvey, Rises]]:
+        """The batch's plain records and what they are like, if both can be afforded. Raises BadBatch."""
+        plain, effort = (yield from self.decompress(batch)), self.effort
+        yield from effort.spend(_BATCH + len(plain) // _KIBIBYTE)
+        surveyor = Surveyor(plain, batch.header.record_count, max_headers=self.headers)
+        try:
+            while not surveyor.is_done:
+                yield from effort.spend(surveyor.advance(effort.left))
+        finally:
+            self.headers -= surveyor.header_count
+        return plain, surveyor.survey(), surveyor.rises
+
+
+def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance) -> Slices[Admitted | Refused]:
+    """Whether the log may take the batch, and as what, or why it must not."""
+    if refused := _check_batch(batch, settings):
+        return refused
+    try:
+        plain, survey, rises = yield from allowance.survey(batch)
+    except BadBatch as bad:
+        return Refused(error=bad.error, message=bad.message)
+    if batch.header.codec and not survey.is_consecutive:
+        # LogValidator would write such a batch anew, and fails at it; in an uncompressed one it does not look.
+        return Refused(error=ErrorCode.unknown_server_error, message="The records' offsets are not consecutive")
+    if _may_be_faulty(batch.header, survey, settings, now_ms):
+        refused = yield from _check_records(batch.header, plain, settings, now_ms, allowance.effort)
+        if refused:
+            return refused
+    if batch.header.size > settings.segment_bytes:
+        return Refused(
+            error=ErrorCode.record_list_too_large,
+            message=f"A batch of {batch.header.size} bytes does not fit a segment of {settings.segment_bytes}",
+        )
+    newest = max(NO_TIMESTAMP, _timestamp(batch.header, survey.newest_delta))
+    return Admitted(now_ms if settings.uses_append_time else newest, rises)
+
+
+def _check_batch(batch: Batch, settings: LogSettings) -> Refused | None:
+    header = batch.header
+    if header.base_offset != 0:
+        return _refuse_batch(f"A client's batch has base offset 0, not {header.base_offset}")
+    if header.size > settings.max_message_bytes:
+        return Refused(
+            error=ErrorCode.message_too_large,
+            message=f"A batch of {header.size} bytes is larger than max.message.bytes={settings.max_message_bytes}",
+        )
+    if not has_valid_crc(batch):
+        return Refused(error=ErrorCode.corrupt_message, message=f"The checksum is not {header.crc:#010x}")
+    if header.codec > _LAST_CODEC:
+        return Refused(error=ErrorCode.unknown_server_error, message=f"No codec has the number {header.codec}")
+    if header.record_count <= 0:
+        return _refuse_batch(f"A batch claims {header.record_count} records")
+    if header.record_count != header.last_offset_delta + 1:
+        return _refuse_batch(
+            f"A batch of {header.record_count} records ends at offset delta {header.last_offset_delta}"
+        )
+    if header.is_control:
+        return _refuse_batch("Clients write no control batches")
+    if header.has_producer_id and header.base_sequence < 0:
+        return _refuse_batch(f"Producer {header.producer_id} sends sequence {header.base_sequence}")
+    return None
+
+
+def _refuse_batch(message: str) -> Refused:
+    return Refused(error=ErrorCode.invalid_record, message=message)
+
+
+def _may_be_faulty(header: BatchHeader, survey: RecordSurvey, settings: LogSettings, now_ms: int) -> bool:
+    """Whether some record may have to be refused; only then are they looked at one by one."""
+    if header.uses_append_time or (settings.is_compacted and survey.has_null_key):
+        return True
+    if settings.uses_append_time:
+        return False
+    oldest, newest = header.base_timestamp + survey.oldest_delta, header.base_timestamp + survey.newest_delta
+    return not (_is_in_range(oldest, settings, now_ms) and _is_in_range(newest, settings, now_ms))
+
+
+def _check_records(
+    header: BatchHeader, plain: bytes, settings: LogSettings, now_ms: int, effort: Effort
+) -> Slices[Refused | None]:
+    faults, first, is_untimely = 0, "", False
+    told: list[RecordError] = []
+    for index, (delta, has_key) in enumerate(key_and_time_steps(plain, header.record_count)):
+        if fault := _find_fault(header, delta, has_key, settings, now_ms):
+            error, message = fault
+            faults += 1
+            first = first or message
+            is_untimely = is_untimely or error is ErrorCode.invalid_timestamp
+            if faults <= MOST_RECORD_ERRORS:
+                told.append(RecordError(index=index, message=message))
+        yield from effort.spend(1)
+    if not faults:
+        return None
+    return Refused(
+        error=ErrorCode.invalid_timestamp if is_untimely else ErrorCode.invalid_record,
+        message=f"{faults} of {header.record_count} records are refused; the first: {first}",
+        record_errors=tuple(told),
+    )
+
+
+def _find_fault(
+    header: BatchHeader, timestamp_delta: int, has_key: bool, settings: LogSettings, now_ms: int
+) -> tuple[ErrorCode, str] | None:
+    if settings.is_compacted and not has_key:
+        return ErrorCode.invalid_record, "A compacted topic takes no record without a key"
+    timestamp = _timestamp(header, timestamp_delta)
+    if not settings.uses_append_time and timestamp != NO_TIMESTAMP:
+        if not _is_in_range(timestamp, settings, now_ms):
+            return ErrorCode.invalid_timestamp, f"The timestamp {timestamp} is too far from now, {now_ms}"
+    elif header.uses_append_time:
+        return ErrorCode.invalid_timestamp, "Only a broker sets the time of append"
+    return None
+
+
+def _is_in_range(timestamp: int, settings: LogSettings, now_ms: int) -> bool:
+    is_recent = now_ms - timestamp <= settings.timestamp_before_max_ms
+    is_past = timestamp - now_ms <= settings.timestamp_after_max_ms
+    return is_recent and is_past and _SMALLEST_LONG <= timestamp <= _LARGEST_LONG
+
+
+def _timestamp(header: BatchHeader, delta: int) -> int:
+    return header.max_timestamp if header.uses_append_time else header.base_timestamp + delta

@@ -1,0 +1,46 @@
+"""A log that cannot be used because of what was found on disk: nothing is read from it, and nothing is changed."""
+
+from collections.abc import Sequence
+
+from kcoord.broker.log.batch_validation import Admitted, Allowance
+from kcoord.broker.log.partition_log import Appended, LogSettings, PartitionLog, Refused, TimestampOffset
+from kcoord.broker.log.slices import Effort, Slices
+from kcoord.broker.log.storage import LogStorage
+from kcoord.errors import ErrorCode
+from kcoord.protocol.records.batch import Batch
+
+
+class FailedLog(PartitionLog):
+    """Whoever asks gets KAFKA_STORAGE_ERROR; deleting its topic is all that can be done with it."""
+
+    is_failed = True
+
+    def __init__(self, name: str, settings: LogSettings, *, storage: LogStorage, reason: str) -> None:
+        super().__init__(name, settings, now_ms=0)
+        self._refused = Refused(error=ErrorCode.kafka_storage_error, message=f"The log has failed: {reason}")
+        self._storage = storage
+
+    def admit(self, batch: Batch, now_ms: int, allowance: Allowance) -> Slices[Admitted | Refused]:
+        yield from ()
+        return self._refused
+
+    def append(self, batch: Batch, admitted: Admitted, now_ms: int) -> Appended | Refused:
+        return self._refused
+
+    def append_own(self, batches: Sequence[Batch], now_ms: int) -> int | Refused:
+        return self._refused
+
+    def read(self, offset: int, *, max_bytes: int, min_one_batch: bool = False) -> bytes | Refused:
+        return self._refused
+
+    def offset_for_timestamp(self, timestamp: int, effort: Effort) -> Slices[TimestampOffset | None]:
+        raise OSError(self._refused.message)
+
+    def offset_of_max_timestamp(self, effort: Effort) -> Slices[TimestampOffset | None]:
+        raise OSError(self._refused.message)
+
+    def delete_records(self, before_offset: int, now_ms: int) -> int | Refused:
+        return self._refused
+
+    def enforce_retention(self, now_ms: int) -> int:
+        return 0

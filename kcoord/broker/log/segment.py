@@ -1,0 +1,289 @@
+"""A segment: batches as Kafka has them in `<base offset>.log`, and an index of them.
+
+The bytes live in a store, which may be a file. The index is in memory and, as Kafka's, sparse: it has an entry for the
+first batch and for each that begins 4 KiB or more after the last that has one. From there the headers of the batches
+are walked, for which one read is enough: all of them begin within 4 KiB. So 4 KiB of records take 32 bytes of memory,
+however small the batches are.
+
+| of each entry       |                                                                                      |
+|---------------------|--------------------------------------------------------------------------------------|
+| base offset         | of the batch                                                                         |
+| position            | of the batch                                                                         |
+| timestamp           | the largest of the batches from here to the next entry                               |
+| timestamp, so far   | the largest of all batches up to the next entry: it only grows, so it can be halved  |
+
+A segment that was there before the process needs no index until somebody looks something up in it: then all of its
+headers are walked. Batches may leave out offsets, as those of a compacted log do.
+"""
+
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+from kcoord.broker.log.storage import Store
+from kcoord.protocol.records.batch import (
+    HEADER_SIZE,
+    LENGTH_COUNTS_FROM,
+    NO_TIMESTAMP,
+    Batch,
+    BatchHeader,
+    read_header,
+    stamp_offsets,
+    stamp_timestamp,
+)
+from kcoord.protocol.records.record_scan import Rises
+
+INDEX_INTERVAL = 4096  # index.interval.bytes
+MANY_RECORDS = 4096  # of a batch: what it was found to rise by is remembered, which takes less than the batch does
+_READ_AHEAD = 1 << 18
+_STEP = struct.Struct(">qi11xi8xq")  # of a header: base offset, length, last offset delta, max timestamp
+
+
+class Damaged(OSError):
+    """The bytes of a segment are not what was appended."""
+
+
+class Segment:
+    def __init__(self, base_offset: int, *, log_position: int, created_ms: int, store: Store) -> None:
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.log_position = log_position  # the bytes that the log ever held before this segment
+        self.first_timestamp = NO_TIMESTAMP
+        self.created_ms = self.modified_ms = created_ms
+        self.store = store
+        self._is_indexed = True
+        self._base_offsets = array("q")
+        self._positions = array("q")
+        self._timestamps = array("q")
+        self._timestamps_so_far = array("q")
+        self._rises: dict[int, Rises] = {}  # of large batches that were appended by this process, by their positions
+
+    @classmethod
+    def closed(cls, base_offset: int, *, next_offset: int, log_position: int, modified_ms: int, store: Store) -> Self:
+        """One that was there before, and takes no more batches; it has all from its base offset up to the next."""
+        segment = cls(base_offset, log_position=log_position, created_ms=modified_ms, store=store)
+        segment.next_offset = next_offset
+        segment._is_indexed = False
+        return segment
+
+    @classmethod
+    def active(cls, base_offset: int, *, log_position: int, created_ms: int, modified_ms: int, store: Store) -> Self:
+        """One that was there before, and takes more batches. Raises Damaged, OSError."""
+        segment = cls(base_offset, log_position=log_position, created_ms=created_ms, store=store)
+        segment.modified_ms = modified_ms
+        segment.next_offset = segment._make_index()
+        return segment
+
+    @property
+    def size(self) -> int:
+        return self.store.size
+
+    @property
+    def max_timestamp(self) -> int:
+        if not self._is_indexed:
+            self._need_index()
+        return self._timestamps_so_far[-1] if self._timestamps_so_far else NO_TIMESTAMP
+
+    def append(
+        self,
+        batch: Batch,
+        *,
+        leader_epoch: int,
+        max_timestamp: int,
+        uses_append_time: bool,
+        now_ms: int,
+        rises: Rises | None = None,
+    ) -> None:
+        """Take the batch in at the next offset, stamped; if the store raises OSError, nothing has changed."""
+        header, position = batch.header, self.store.size
+        stamped = bytearray(batch.data)
+        stamp_offsets(stamped, 0, base_offset=self.next_offset, leader_epoch=leader_epoch)
+        if header.max_timestamp != max_timestamp or header.uses_append_time != uses_append_time:
+            stamp_timestamp(stamped, 0, header.size, max_timestamp=max_timestamp, uses_append_time=uses_append_time)
+        self.store.append(stamped)
+        self._index(position, self.next_offset, max_timestamp)
+        if rises is not None and header.record_count >= MANY_RECORDS and not uses_append_time:
+            self._rises[position] = rises
+        self.next_offset += header.last_offset_delta + 1
+        self.modified_ms = now_ms
+
+    def append_all(self, batches: Sequence[Batch], *, leader_epoch: int, now_ms: int) -> None:
+        """The same with batches that are as they are to be but for their offsets, in one write."""
+        content = bytearray().join([batch.data for batch in batches])
+        position, next_offset = 0, self.next_offset
+        for batch in batches:
+            stamp_offsets(content, position, base_offset=next_offset, leader_epoch=leader_epoch)
+            position += batch.header.size
+            next_offset += batch.header.last_offset_delta + 1
+        position = self.store.size
+        self.store.append(content)
+        for batch in batches:
+            self._index(position, self.next_offset, batch.header.max_timestamp)
+            position += batch.header.size
+            self.next_offset += batch.header.last_offset_delta + 1
+        self.modified_ms = now_ms
+
+    def close(self) -> None:
+        """Give back what was taken from the system; the segment is not used again."""
+        self.store.close()
+
+    def delete(self) -> None:
+        """Let go of the bytes."""
+        self.store.delete()
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch begins that ends at this offset or later; the segment's end if none does."""
+        found = self._find(offset)
+        return found[0] if found else self.size
+
+    def batch_size(self, position: int) -> int:
+        """The size of the batch that begins here."""
+        return read_header(self.store.read(position, HEADER_SIZE)).size
+
+    def whole_batches(self, position: int, max_bytes: int) -> bytes:
+        """The batches from this position on that fit."""
+        end = position + max_bytes
+        if end < self.size:
+            end = self._last_end(end)
+        return self.store.read(position, end - position)
+
+    def batch_holding(self, offset: int) -> Batch | None:
+        """The first batch that ends at this offset or later."""
+        found = self._find(offset)
+        return self._read_batch(*found) if found else None
+
+    def batches_reaching(self, timestamp: int, *, from_offset: int) -> Iterator[tuple[Batch, Rises | None]]:
+        """Yields the batches, from the one that holds this offset on, with a record not older than this; and of large
+        ones the records that are newer than all before them, where they are known."""
+        first = max(self._entry_of(from_offset), bisect_left(self._timestamps_so_far, timestamp))
+        for entry in range(first, len(self._positions)):
+            if self._timestamps[entry] < timestamp:
+                continue
+            for position, header in self._walk(entry):
+                if header.max_timestamp >= timestamp and header.last_offset >= from_offset:
+                    yield self._read_batch(position, header), self._rises.get(position)
+
+    def max_timestamp_from(self, offset: int) -> int:
+        """The largest timestamp of the batches that begin at this offset or later."""
+        entry = self._entry_of(offset)
+        if not self._positions:
+            return NO_TIMESTAMP
+        within = [header.max_timestamp for _, header in self._walk(entry) if header.base_offset >= offset]
+        return max([*within, *self._timestamps[entry + 1 :]], default=NO_TIMESTAMP)
+
+    def headers(self) -> Iterator[tuple[int, BatchHeader]]:
+        """Where each batch begins, and its header, read from the store. Raises Damaged, OSError."""
+        for position, ahead, at in self._steps():
+            yield position, read_header(ahead, at)
+
+    def _steps(self) -> Iterator[tuple[int, bytes, int]]:
+        """Where each batch begins: in the store, and in what was read of it."""
+        position, size, next_offset = 0, self.size, self.base_offset
+        start, ahead = 0, b""
+        while position < size:
+            at = position - start
+            if at + HEADER_SIZE > len(ahead):
+                start, at, ahead = position, 0, self.store.read(position, _READ_AHEAD)
+                if len(ahead) < HEADER_SIZE:
+                    raise self._damaged("there is no whole batch", position)
+            base_offset, length, last_delta, _ = _STEP.unpack_from(ahead, at)
+            following = position + length + LENGTH_COUNTS_FROM
+            if following - position < HEADER_SIZE or following > size:
+                raise self._damaged("there is no whole batch", position)
+            if base_offset < next_offset or last_delta < 0:
+                raise self._damaged("there is a batch of other offsets", position)
+            yield position, ahead, at
+            position, next_offset = following, base_offset + last_delta + 1
+
+    def _make_index(self) -> int:
+        """Walk all batches; the offset behind the last of them."""
+        self._clear_index()
+        next_offset = self.base_offset
+        entry_position, entry_newest, newest = -INDEX_INTERVAL, NO_TIMESTAMP, NO_TIMESTAMP
+        try:
+            for position, ahead, at in self._steps():
+                base_offset, _, last_delta, timestamp = _STEP.unpack_from(ahead, at)
+                next_offset = base_offset + last_delta + 1
+                if position - entry_position >= INDEX_INTERVAL:
+                    self._base_offsets.append(base_offset)
+                    self._positions.append(position)
+                    self._timestamps.append(timestamp)
+                    newest = max(newest, timestamp)
+                    self._timestamps_so_far.append(newest)
+                    entry_position, entry_newest = position, timestamp
+                elif timestamp > entry_newest:
+                    entry_newest = self._timestamps[-1] = timestamp
+                    if timestamp > newest:
+                        newest = self._timestamps_so_far[-1] = timestamp
+        except OSError:
+            self._clear_index()
+            raise
+        if self.size:
+            self.first_timestamp = _STEP.unpack_from(self.store.read(0, HEADER_SIZE))[3]
+        self._is_indexed = True
+        return next_offset
+
+    def _need_index(self) -> None:
+        """Of a closed segment, the first time that something is looked up in it."""
+        if self._make_index() > self.next_offset:
+            self._clear_index()
+            raise Damaged(f"the segment {self.base_offset} goes beyond {self.next_offset}, where the next one begins")
+
+    def _clear_index(self) -> None:
+        self._is_indexed = False
+        for part in (self._base_offsets, self._positions, self._timestamps, self._timestamps_so_far):
+            del part[:]
+
+    def _damaged(self, what: str, position: int) -> Damaged:
+        return Damaged(f"{what} at {position} of the segment {self.base_offset}")
+
+    def _index(self, position: int, base_offset: int, timestamp: int) -> None:
+        if not position:
+            self.first_timestamp = timestamp
+        so_far = max(timestamp, self.max_timestamp)
+        if self._positions and position - self._positions[-1] < INDEX_INTERVAL:
+            self._timestamps[-1] = max(timestamp, self._timestamps[-1])
+            self._timestamps_so_far[-1] = so_far
+            return
+        self._base_offsets.append(base_offset)
+        self._positions.append(position)
+        self._timestamps.append(timestamp)
+        self._timestamps_so_far.append(so_far)
+
+    def _entry_of(self, offset: int) -> int:
+        if not self._is_indexed:
+            self._need_index()
+        return max(bisect_right(self._base_offsets, offset) - 1, 0)
+
+    def _walk(self, entry: int) -> Iterator[tuple[int, BatchHeader]]:
+        """The batches from this entry to the next: where each begins, and its header."""
+        start, following = self._positions[entry], entry + 1
+        end = self._positions[following] if following < len(self._positions) else self.size
+        headers = self.store.read(start, min(end - start, INDEX_INTERVAL + HEADER_SIZE))
+        position = start
+        while position < end:
+            header = read_header(headers, position - start)
+            if header.size < HEADER_SIZE:
+                raise self._damaged("there is no more batch", position)
+            yield position, header
+            position += header.size
+
+    def _find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """The first batch that ends at this offset or later. If not by its own entry, it is found by the next."""
+        for entry in range(self._entry_of(offset), len(self._positions)):
+            for found in self._walk(entry):
+                if found[1].last_offset >= offset:
+                    return found
+        return None
+
+    def _last_end(self, limit: int) -> int:
+        """Where the last batch ends that ends by this position, which is before the segment's end."""
+        if not self._is_indexed:
+            self._need_index()
+        walk = self._walk(bisect_right(self._positions, limit) - 1)
+        return next(position for position, header in walk if position + header.size > limit)
+
+    def _read_batch(self, position: int, header: BatchHeader) -> Batch:
+        return Batch(header=header, data=memoryview(self.store.read(position, header.size)))

@@ -1,0 +1,117 @@
+"""Records by their time: which is the first that is not older, and how old the newest is.
+
+Timestamps are the producers' and need not grow with the offsets. What DeleteRecords has cut off does not count, though
+it may still be there. Whatever cannot be read is an OSError.
+
+What a look-up costs: of a large batch that this process was given, the records that are newer than all before them are
+remembered, and only the first record not older than a time can be asked for, which is one of these. If all of them are
+known, nothing is read; else it is looked for behind the last one known. Other batches are walked up to that record, in
+slices. Of each record only its size and its deltas are read, so that neither its headers nor its value cost anything.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kcoord.broker.log.segment import Damaged, Segment
+from kcoord.broker.log.slices import Effort, Slices, decompress
+from kcoord.protocol.records.batch import NO_TIMESTAMP, BadBatch, Batch
+from kcoord.protocol.records.record import DECOMPRESSED_LIMIT, read_deltas
+from kcoord.protocol.records.record_scan import Rises
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestampOffset:
+    """What ListOffsets answers to a time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def first_not_older(
+    segments: Sequence[Segment], timestamp: int, start_offset: int, effort: Effort
+) -> Slices[TimestampOffset | None]:
+    for segment in tuple(segments):
+        _ensure_there(segment, segments)
+        if segment.max_timestamp < timestamp:
+            continue
+        for batch, rises in segment.batches_reaching(timestamp, from_offset=start_offset):
+            found = yield from _find_record(batch, rises, timestamp, start_offset, effort)
+            if found is not None:
+                return found
+            _ensure_there(segment, segments)
+    return None
+
+
+def newest_time(segments: Sequence[Segment], start_offset: int, effort: Effort) -> Slices[int]:
+    """The largest timestamp there is."""
+    newest = NO_TIMESTAMP
+    for segment in tuple(segments):
+        _ensure_there(segment, segments)
+        newest = max(newest, (yield from _newest_of(segment, start_offset, segments, effort)))
+    return newest
+
+
+def _ensure_there(segment: Segment, segments: Sequence[Segment]) -> None:
+    """Ensure that the segment was not deleted while others had their turn. Raises OSError."""
+    if segment not in segments:
+        raise OSError("the segment was deleted meanwhile")
+
+
+def _find_record(
+    batch: Batch, rises: Rises | None, timestamp: int, start_offset: int, effort: Effort
+) -> Slices[TimestampOffset | None]:
+    header, position = batch.header, 0
+    if rises is not None and header.base_offset >= start_offset:
+        delta = timestamp - header.base_timestamp
+        known = rises.last_before(delta) if rises.is_thinned else rises.first_reaching(delta)
+        if known is not None and not rises.is_thinned:
+            found, offset = header.base_timestamp + known.timestamp_delta, header.base_offset + known.offset_delta
+            return TimestampOffset(timestamp=found, offset=offset, leader_epoch=header.leader_epoch)
+        position = known.position if known is not None else 0
+    plain = yield from _plain(batch)
+    for offset, found in _times_of(batch, plain, position):
+        if found >= timestamp and offset >= start_offset:
+            return TimestampOffset(timestamp=found, offset=offset, leader_epoch=header.leader_epoch)
+        yield from effort.spend(1)
+    return None
+
+
+def _newest_of(segment: Segment, start_offset: int, segments: Sequence[Segment], effort: Effort) -> Slices[int]:
+    if segment.base_offset >= start_offset:
+        return segment.max_timestamp
+    cut = segment.batch_holding(start_offset)
+    if cut is None:
+        return NO_TIMESTAMP
+    plain = yield from _plain(cut)
+    newest = NO_TIMESTAMP
+    for offset, timestamp in _times_of(cut, plain, 0):
+        if offset >= start_offset:
+            newest = max(newest, timestamp)
+        yield from effort.spend(1)
+    _ensure_there(segment, segments)
+    return max(newest, segment.max_timestamp_from(cut.header.last_offset + 1))
+
+
+def _plain(batch: Batch) -> Slices[bytes]:
+    try:
+        return (yield from decompress(batch, limit=DECOMPRESSED_LIMIT))
+    except BadBatch as bad:
+        raise _damaged(batch, bad) from bad
+
+
+def _times_of(batch: Batch, plain: bytes, position: int) -> Iterator[tuple[int, int]]:
+    """Yields the offset and the timestamp of each record from this position on. What was taken from a client was
+    checked then, what was found on a disk was not: Damaged is raised where it breaks off."""
+    header = batch.header
+    try:
+        while position < len(plain):
+            offset_delta, timestamp_delta, position = read_deltas(plain, position)
+            timestamp = header.max_timestamp if header.uses_append_time else header.base_timestamp + timestamp_delta
+            yield header.base_offset + offset_delta, timestamp
+    except BadBatch as bad:
+        raise _damaged(batch, bad) from bad
+
+
+def _damaged(batch: Batch, bad: BadBatch) -> Damaged:
+    return Damaged(f"the batch of offset {batch.header.base_offset} cannot be read: {bad.message}")

@@ -1,0 +1,1 @@
+"""kcoord's own connections to Kafka brokers: blocking, with TLS and logins."""

@@ -1,0 +1,280 @@
+"""A client connection: one request out, its response back. Blocking, for tools and tests."""
+
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
+
+from kcoord.client.client_codec import AskingOf, by_kio
+from kcoord.client.connect_errors import (
+    CannotConnect,
+    Disconnected,
+    NoAnswer,
+    NotTls,
+    Unreachable,
+    address,
+    in_one_line,
+)
+from kcoord.client.security import Security
+from kcoord.protocol.frames import BadBody, BadFrame, FrameSplitter
+from kcoord.protocol.headers import RequestHeader
+
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["Client", "Disconnected"]
+
+Read = TypeVar("Read")
+
+_PRODUCE, _API_VERSIONS = 0, 18
+_TLS_ALERT: Final = b"\x15\x03"
+"""As the length of a frame it would be 350 MB: no first answer is so long."""
+_MOST_BYTES: Final = 256 * 1024 * 1024
+"""Of one response: no answer to what is asked here is so long, and nobody may fill the memory."""
+_MOST_TO_PLACE: Final = 16 * 1024 * 1024
+"""Of a frame: its memory is taken at once, on the word of a length."""
+_AT_ONCE: Final = 1 << 15
+"""Bytes. For more, each call would be given fresh memory by the system, which takes longer than more calls do."""
+
+
+class Client:
+    """`Client("127.0.0.1", 9092).ask(3, 12, topics=None)` asks for Metadata version 12.
+
+    `asking` says how requests are written and responses read; a response is kio's entity if nothing else is said.
+
+    With security it is connected when TLS stands and the login is done. What goes wrong is one of connect_errors; a
+    server that closes the connection before it has answered is asked why, where security says what was meant.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        security: Security | None = None,
+        client_id: str | None = "kcoord",
+        timeout: float = 30.0,
+        asking: AskingOf = by_kio,
+    ) -> None:
+        self.where = address(host, port)
+        self._place = (host, port)
+        self._security = security
+        self._client_id = client_id
+        self._timeout = timeout
+        self._asking = asking
+        self._is_accepted = False
+        self._splitter = FrameSplitter(_MOST_BYTES)
+        self._frames: list[bytes] = []
+        self._correlation_id = 0
+        self._awaited: deque[int | None] = deque()  # correlation ids; None of bytes that say theirs themselves
+        self._socket: socket.socket | ssl.SSLSocket = _connected(host, port, timeout)
+        if security:
+            try:
+                self._secure(security)
+            except BaseException:
+                self.close()
+                raise
+
+    def ask(self, api_key: int, api_version: int, **values: Any) -> Any:
+        """The response to a request of these field values; nested ones are dicts, those of other versions are left
+        out, and what is missing takes its default."""
+        self.send(api_key, api_version, **values)
+        return self.receive(api_key, api_version)
+
+    def send(self, api_key: int, api_version: int, **values: Any) -> None:
+        self._correlation_id += 1
+        header = RequestHeader(
+            api_key=api_key,
+            api_version=api_version,
+            correlation_id=self._correlation_id,
+            client_id=self._client_id,
+        )
+        content = self._asking(api_key, api_version).request(header, values)
+        if api_key != _PRODUCE or values.get("acks") != 0:  # that alone is never answered
+            self._awaited.append(self._correlation_id)
+        self._send(content)
+
+    def receive(self, api_key: int, api_version: int) -> Any:
+        """The next response. Raises BadBody where it is none, or none to what was asked."""
+        awaited = self._awaited[0] if self._awaited else None
+        read = self._asking(api_key, api_version).response  # before the wait, which goes on meanwhile
+        correlation_id, response = read(self.receive_frame())
+        if awaited is not None and correlation_id != awaited:
+            raise BadBody(f"an answer to request {correlation_id}, where that to {awaited} was due")
+        # ApiVersions is answered to everyone, also by a listener that then wants a login.
+        self._is_accepted = self._is_accepted or api_key != _API_VERSIONS
+        return response
+
+    def send_bytes(self, content: bytes) -> None:
+        self._awaited.append(None)
+        self._send(content)
+
+    def receive_frame(self) -> bytes:
+        """The next frame, without its length. Raises Disconnected where the server hung up."""
+        deadline = time.monotonic() + self._timeout
+        while not self._frames:
+            chunk = self._wait(partial(self._socket.recv, _AT_ONCE), deadline)
+            if not chunk or (not self._is_accepted and chunk.startswith(_TLS_ALERT)):
+                self._closed()
+            self._frames = self._splitter.feed(chunk)
+            if self._splitter.broken:
+                raise self._splitter.broken
+            if not self._frames and _AT_ONCE < self._splitter.missing_bytes <= _MOST_TO_PLACE:
+                self._frames = [self._receive_rest(deadline)]
+        if self._awaited:
+            self._awaited.popleft()
+        return self._frames.pop(0)
+
+    def _receive_rest(self, deadline: float) -> bytes:
+        """Of a large frame, all of it: read to its place, as all memory that it passes on the way takes time to get."""
+        missing = self._splitter.missing_bytes
+        begun = self._splitter.hand_over()
+        frame = bytearray(len(begun) + missing)
+        frame[: len(begun)] = begun
+        whole = memoryview(frame)
+        try:
+            while missing:
+                read = self._wait(partial(self._socket.recv_into, whole[-missing:]), deadline)
+                if not read:
+                    self._closed()
+                missing -= read
+        except BaseException:
+            self.close()  # what came of it is gone
+            raise
+        return bytes(frame)
+
+    def wait_for_answers(self, timeout: float) -> None:
+        """Wait so many seconds for each answer from now on; the time to connect is over."""
+        self._timeout = timeout
+        self._socket.settimeout(timeout)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _wait(self, read: Callable[[], Read], deadline: float) -> Read:
+        try:
+            if time.monotonic() > deadline:  # it sends a little now and then, so that reading does not time out
+                raise TimeoutError
+            return read()
+        except OSError as error:
+            self._fail(error)
+
+    def _send(self, content: bytes) -> None:
+        try:
+            self._socket.sendall(content)
+        except OSError as error:
+            if not isinstance(error, TimeoutError):
+                self._hear_last_words()
+            self._fail(error)
+
+    def _secure(self, security: Security) -> None:
+        if security.tls:
+            from kcoord.client.tls import start_tls  # here: ssl is not imported for nothing
+
+            try:
+                self._socket = start_tls(self._socket, self._place[0], security.tls, where=self.where)
+            except NotTls:
+                self._explain()
+                raise
+            except OSError as error:
+                self._fail(error)
+        if security.sasl:
+            from kcoord.client.sasl import log_in
+
+            try:
+                log_in(self.ask, security, where=self.where)
+            except (BadBody, BadFrame) as error:
+                raise CannotConnect(f"{self.where} does not answer as a Kafka broker does: {error}") from None
+
+    def _hear_last_words(self) -> None:
+        """Who hung up while we wrote may have said why: of TLS 1.3, that it wants a certificate comes only now."""
+        if self._is_accepted or not self._security or not self._security.tls:
+            return
+        import ssl
+
+        try:
+            self._socket.recv(1)
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            return
+        except ssl.SSLError as error:
+            self._fail(error)
+        except OSError:
+            return
+
+    def _fail(self, error: OSError) -> NoReturn:
+        """What broke the connection, in words. What is in words already stays as it is."""
+        if isinstance(error, CannotConnect):
+            raise error
+        if isinstance(error, TimeoutError):
+            self._explain_silence()
+            raise NoAnswer(f"{self.where} did not answer within {self._timeout:g} s") from None
+        if isinstance(error, ConnectionError):
+            self._closed()
+        tls = self._security.tls if self._security else None
+        if tls:
+            import ssl
+
+            from kcoord.client.tls import tls_failure
+
+            if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+                self._closed()
+            if isinstance(error, ssl.SSLError):
+                raise tls_failure(error, tls, where=self.where) from None
+        raise error
+
+    def _closed(self) -> NoReturn:
+        if self._is_accepted or self._security is None:
+            raise Disconnected(f"{self.where} closed the connection")
+        self._explain()
+        raise Disconnected(f"{self.where} closed the connection without an answer; is it a Kafka broker?")
+
+    def _explain(self) -> None:
+        """Raise CannotConnect with the reason, if the server can be brought to tell it."""
+        assert self._security, "what was not meant to be secure is not explained"
+        from kcoord.client.listener_probe import listener_advice
+
+        self.close()
+        if advice := listener_advice(*self._place, self._security):
+            raise CannotConnect(f"{self.where} closed the connection: {advice}") from None
+
+    def _explain_silence(self) -> None:
+        """Raise CannotConnect if it is an HTTP server: some wait for the end of a line that never comes."""
+        if self._is_accepted or self._security is None:
+            return
+        from kcoord.client.listener_probe import speaks_http
+
+        self.close()  # first: it may serve one after the other
+        if speaks_http(*self._place, self._security):
+            raise CannotConnect(f"{self.where} speaks HTTP, not Kafka's protocol: is it another port?") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _connected(host: str, port: int, timeout: float) -> socket.socket:
+    where = in_one_line(address(host, port))
+    try:
+        connection = socket.create_connection((_encoded(host), port), timeout=timeout)
+    except TimeoutError:
+        raise NoAnswer(f"cannot connect to {where}: no answer within {timeout:g} s") from None
+    except (socket.gaierror, UnicodeError):
+        raise Unreachable(f"cannot connect to {where}: the host {host!r} is not known") from None
+    except (ValueError, OverflowError) as error:  # as when a broker advertises what no socket takes
+        raise Unreachable(f"cannot connect to {where}: no such address can be: {error}") from None
+    except ConnectionRefusedError:
+        raise Unreachable(f"cannot connect to {where}: connection refused; is a broker running there?") from None
+    except OSError as error:
+        raise Unreachable(f"cannot connect to {where}: {error.strerror or error}") from None
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _encoded(host: str) -> Any:
+    """Bytes are resolved as they are. For text Python would import what names beyond ASCII are encoded by."""
+    return host.encode() if host.isascii() else host

@@ -1,0 +1,45 @@
+"""A client's requests from plain values, by kio's classes; its responses as kio's entities."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from kcoord.protocol.codec import decode_response, encode_request, request_type
+from kcoord.protocol.entity_fields import Field, shape_of
+from kcoord.protocol.headers import RequestHeader
+
+_shape_of = cache(shape_of)
+
+
+class KioAsking:
+    """As `asking.Asking`, of every API that kio knows."""
+
+    def __init__(self, api_key: int, api_version: int) -> None:
+        self._api = (api_key, api_version)
+        self._request_type = request_type(api_key, api_version)
+
+    def request(self, header: RequestHeader, values: Mapping[str, Any]) -> bytes:
+        return encode_request(header, build(self._request_type, values))
+
+    def response(self, frame: bytes) -> tuple[int, Any]:
+        return decode_response(frame, *self._api)
+
+
+def build(entity_type: Any, values: Mapping[str, Any]) -> Any:
+    """An entity from plain values: dicts for nested entities; what is missing takes its default.
+
+    Values that the version does not have are left out, so that one call serves every version.
+    """
+    shape = _shape_of(entity_type)
+    described = (*shape.plain, *shape.tagged)
+    return entity_type(**{field.name: _built(field, values.get(field.name, field.default)) for field in described})
+
+
+def _built(field: Field, value: Any) -> Any:
+    if field.is_array and value is not None:
+        return tuple(_built_element(field, element) for element in value)
+    return _built_element(field, value)
+
+
+def _built_element(field: Field, value: Any) -> Any:
+    return build(field.entity, value) if field.entity is not None and isinstance(value, dict) else value

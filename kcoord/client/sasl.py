@@ -1,0 +1,180 @@
+"""The login of a client: SaslHandshake names the mechanism, SaslAuthenticate carries its messages (KIP-152).
+
+No I/O here: a login is a generator of questions that is sent the responses, whoever asks them and however. Between two
+questions it may compute for a while (SCRAM) or fetch a token (OAUTHBEARER): who may not be held up sends from a thread.
+"""
+
+import hmac
+import json
+import secrets
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, assert_never
+
+from kcoord.client import scram
+from kcoord.client.connect_errors import LoginFailed, in_one_line
+from kcoord.client.security import OAuthBearer, Plain, Sasl, Scram, Security
+from kcoord.errors import ErrorCode
+
+SASL_HANDSHAKE: Final = (17, 1)
+SASL_AUTHENTICATE: Final = 36
+NEWEST_AUTHENTICATE: Final = 2
+API_VERSIONS: Final = (18, 0)  # every broker answers it, before a login too
+
+
+class Ask(NamedTuple):
+    """A question of a login: one request, as `Client.ask` takes it. Whoever asks it sends back the response."""
+
+    api_key: int
+    api_version: int
+    values: Mapping[str, Any]
+
+
+Steps = Generator[Ask, Any, None]
+
+
+def login_steps(security: Security, *, where: str) -> Steps:
+    """The whole login on a fresh connection, question by question; over when it returns. Raises LoginFailed.
+
+    `question = steps.send(None)` begins it; then `question = steps.send(response)` until StopIteration. A response is
+    kio's entity, or what has the fields of its version. `where` names the server in errors.
+    """
+    sasl = security.sasl
+    assert sasl, "there is no login without one"
+    version = yield from _common_version()
+    yield from _agree_on_mechanism(sasl.mechanism, where, without_login=replace(security, sasl=None).protocol)
+    if version is None:
+        raise LoginFailed(
+            f"{where} does not speak SaslAuthenticate, as Kafka does since 1.0: there is no way to log in"
+        )
+    talk = _Talk(sasl, version, where)
+    match sasl:
+        case Plain():
+            yield from talk.say(_plain_message(sasl))
+        case Scram():
+            yield from _scram(talk, sasl)
+        case OAuthBearer():
+            yield from _bearer(talk, sasl)
+        case _:
+            assert_never(sasl)
+
+
+def log_in(ask: Callable[..., Any], security: Security, *, where: str) -> None:
+    """Go through the whole login by `Client.ask`, or one like it. Raises LoginFailed."""
+    steps = login_steps(security, where=where)
+    response = None
+    while (question := _next(steps, response)) is not None:
+        response = ask(question.api_key, question.api_version, **question.values)
+
+
+def _next(steps: Steps, response: Any) -> Ask | None:
+    try:
+        return steps.send(response)
+    except StopIteration:
+        return None
+
+
+def offered_mechanisms(response: Any) -> str:
+    return ", ".join(sorted(map(in_one_line, response.mechanisms))) or "none"
+
+
+def _common_version() -> Generator[Ask, Any, int | None]:
+    """In which SaslAuthenticate is spoken: Kafka knows version 2 since 2.5. To be asked before the login begins."""
+    response = yield Ask(*API_VERSIONS, {})
+    for each in response.api_keys:
+        if each.api_key == SASL_AUTHENTICATE and each.min_version <= NEWEST_AUTHENTICATE:
+            return int(min(each.max_version, NEWEST_AUTHENTICATE))
+    return None
+
+
+def _agree_on_mechanism(mechanism: str, where: str, *, without_login: str) -> Steps:
+    response = yield Ask(*SASL_HANDSHAKE, {"mechanism": mechanism})
+    match response.error_code:
+        case ErrorCode.none:
+            return
+        case ErrorCode.unsupported_sasl_mechanism:
+            raise LoginFailed(
+                f"{where} does not offer {mechanism} (sasl.mechanism); it offers {offered_mechanisms(response)}"
+            )
+        case ErrorCode.illegal_sasl_state:
+            raise LoginFailed(f"{where} wants no login: use security.protocol={without_login}")
+        case code:
+            raise LoginFailed(f"{where} refused the login by {mechanism}: {code.name}")
+
+
+class _Talk:
+    """Messages of a mechanism by SaslAuthenticate, in the version that both sides speak."""
+
+    def __init__(self, sasl: Sasl, version: int, where: str) -> None:
+        self.where = where
+        self.failed = f"authentication failed for {_user(sasl)} with {sasl.mechanism} at {where}"
+        self._sasl = sasl
+        self._version = version
+
+    def say(self, message: bytes) -> Generator[Ask, Any, bytes]:
+        """What the server answers. Raises LoginFailed."""
+        response = yield self._carried(message)
+        if response.error_code is ErrorCode.none:
+            return bytes(response.auth_bytes)
+        more = _more(self._sasl, response.error_message)
+        if response.error_code is ErrorCode.sasl_authentication_failed:
+            raise LoginFailed(f"{self.failed}{more}")
+        raise LoginFailed(f"{self.failed}: {response.error_code.name}{more}")
+
+    def acknowledge(self, message: bytes) -> Steps:
+        """Say this, whatever the server makes of it."""
+        yield self._carried(message)
+
+    def _carried(self, message: bytes) -> Ask:
+        return Ask(SASL_AUTHENTICATE, self._version, {"auth_bytes": message})
+
+
+def _plain_message(sasl: Plain) -> bytes:
+    return f"\0{sasl.username}\0{sasl.password.reveal()}".encode()  # RFC 4616
+
+
+def _scram(talk: _Talk, sasl: Scram) -> Steps:
+    extensions = "tokenauth=true" if sasl.is_delegation_token else ""
+    first = scram.ClientFirst(username=sasl.username, nonce=secrets.token_urlsafe(24), extensions=extensions)
+    challenge = yield from talk.say(first.text().encode())
+    try:
+        final, expected = scram.answer(
+            sasl.mechanism, first, sasl.password.reveal(), challenge.decode(errors="replace")
+        )
+        closing = yield from talk.say(final.text().encode())
+        server = scram.ServerFinal.parse(closing.decode(errors="replace"))
+    except scram.BadScram as error:
+        raise LoginFailed(f"the login by {sasl.mechanism} at {talk.where} broke off: {error}") from None
+    if server.signature is None:
+        raise LoginFailed(f"{talk.failed}: {in_one_line(server.error)}")
+    if not hmac.compare_digest(server.signature, expected):
+        raise LoginFailed(
+            f"{talk.where} could not prove that it knows the password of {_user(sasl)}: it may be an impostor"
+        )
+
+
+def _bearer(talk: _Talk, sasl: OAuthBearer) -> Steps:
+    pairs = {"auth": f"Bearer {sasl.token().reveal()}", **sasl.extensions}
+    message = "n,,\1" + "".join(f"{name}={value}\1" for name, value in pairs.items()) + "\1"  # RFC 7628
+    refusal = yield from talk.say(message.encode())
+    if not refusal:
+        return
+    yield from talk.acknowledge(b"\1")  # the server says why, and fails the login only when that is acknowledged
+    raise LoginFailed(f"{talk.failed}: {_bearer_status(refusal)}")
+
+
+def _bearer_status(refusal: bytes) -> str:
+    try:
+        return in_one_line(json.loads(refusal)["status"])
+    except (ValueError, KeyError, TypeError):
+        return in_one_line(refusal.decode(errors="replace"))
+
+
+def _user(sasl: Sasl) -> str:
+    return "the token's user" if isinstance(sasl, OAuthBearer) else f"user {in_one_line(sasl.username)}"
+
+
+def _more(sasl: Sasl, message: str | None) -> str:
+    """The server's own words, where they say more than that the password is wrong."""
+    is_said_already = message is None or ("nvalid" in message and not isinstance(sasl, OAuthBearer))
+    return "" if is_said_already else f": {in_one_line(message)}"

@@ -1,0 +1,254 @@
+"""JoinGroup: who asks to be a member, and what becomes of it (GroupMetadataManager.classicGroupJoin).
+
+| member id | instance id | is                                                                             |
+|-----------|-------------|--------------------------------------------------------------------------------|
+| none      | none        | a new member; if it knows of KIP-394 it is given an id first and is to ask again |
+| none      | new         | a new static member, let in at once                                            |
+| none      | known       | a static member that came back: the same member under a new id (KIP-345)       |
+| given     | none        | a member, or an id that was given out                                          |
+| given     | any         | a static member; fenced if another has taken its place                         |
+"""
+
+from typing import Final
+
+from kcoord.errors import ErrorCode
+from kcoord.groups.classic.fencing import fence_identity
+from kcoord.groups.classic.group import Group
+from kcoord.groups.classic.member import Member
+from kcoord.groups.classic.rebalancing import (
+    complete_if_all_joined,
+    joined,
+    prepare,
+    rebalance,
+    subscriptions,
+    take_join_ticket,
+    take_sync_ticket,
+)
+from kcoord.groups.classic.state import State
+from kcoord.groups.deadlines import Deadline, Purpose
+from kcoord.groups.effects import NOTHING, Cause, Effects, Event, Happening, Reason, answer, told
+from kcoord.groups.instant import Instant
+from kcoord.groups.replies import JoinReply, SyncReply
+from kcoord.groups.requests import Join
+from kcoord.settings import Settings
+from kcoord.tickets import Ticket
+
+NEW_MEMBER_TIMEOUT: Final = 300.0
+"""How long a new member may wait in a join: it cannot send heartbeats yet, and may long have hung up."""
+_LONGEST_TEXT: Final = 32_767  # in bytes: a record has two for the length
+_SHORT_TEXT: Final = _LONGEST_TEXT // 4  # in characters, which fit whatever they are
+_END_OF_ID: Final = 37
+"""Of a new member's id, what stands behind the name that it begins with: a dash and a UUID."""
+
+
+def refuse(ticket: Ticket, error: ErrorCode, member_id: str) -> Effects:
+    return answer(ticket, JoinReply(member_id=member_id, error_code=error))
+
+
+def refusal(request: Join, settings: Settings) -> ErrorCode | None:
+    """What is wrong with the request, whatever the group."""
+    if not request.group_id:
+        return ErrorCode.invalid_group_id
+    shortest, longest = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+    if not shortest / 1000 <= request.session_timeout <= longest / 1000:
+        return ErrorCode.invalid_session_timeout
+    if not _fits_into_a_record(request):
+        return ErrorCode.unknown_server_error  # as Kafka, which cannot write its answer either
+    return ErrorCode.policy_violation if _size(request) > settings.kcoord_member_max_bytes else None
+
+
+def join(group: Group, request: Join, ticket: Ticket, at: Instant, settings: Settings, fresh_id: str) -> Effects:
+    """Let a member in, or refuse. `fresh_id` is used if it needs an id."""
+    if not _has_room(group, request.member_id, settings.group_max_size):
+        return _turn_away(group, request, ticket)
+    is_new = not request.member_id
+    if group.state is State.DEAD:
+        return refuse(ticket, ErrorCode.coordinator_not_available, request.member_id)
+    if not group.supports(request.protocol_type, request.protocols):
+        return refuse(ticket, ErrorCode.inconsistent_group_protocol, request.member_id)
+    if is_new:
+        return _join_without_id(group, request, ticket, at, settings, fresh_id)
+    delay = settings.group_initial_rebalance_delay_ms / 1000
+    if request.member_id in group.pending:
+        return _join_with_given_id(group, request, ticket, at, delay)
+    if error := fence_identity(group, request.member_id, request.instance_id):
+        return refuse(ticket, error, request.member_id)
+    return _join_again(group, group.members[request.member_id], request, ticket, at, delay)
+
+
+def _size(request: Join) -> int:
+    """How much of the request is kept, roughly."""
+    size = len(request.client_id) + len(request.instance_id or "") + len(request.protocol_type)
+    for name, subscription in request.protocols:
+        size += len(name) + len(subscription)
+    return size
+
+
+def _fits_into_a_record(request: Join) -> bool:
+    """Whether a record has room for the client id, and for the member id that is made if there is none yet."""
+    if request.member_id and len(request.client_id) <= _SHORT_TEXT:
+        return True
+    client_id = len(request.client_id.encode())  # longer than it came where it was no UTF-8
+    name = client_id if request.instance_id is None else len(request.instance_id.encode())
+    member_id = 0 if request.member_id else name + _END_OF_ID
+    return max(client_id, member_id) <= _LONGEST_TEXT
+
+
+def _has_room(group: Group, member_id: str, max_size: int) -> bool:
+    match group.state:
+        case State.PREPARING_REBALANCE:
+            # Those who wait are counted, so that a group that is larger than allowed shrinks to those first to return.
+            if group.parked_joins < max_size:
+                return True
+            known = group.members.get(member_id)
+            return known is not None and known.join_ticket is not None
+        case State.EMPTY | State.DEAD:
+            return True
+        case State.COMPLETING_REBALANCE | State.STABLE:
+            return member_id in group.members or len(group.members) < max_size
+
+
+def _turn_away(group: Group, request: Join, ticket: Ticket) -> Effects:
+    """There is no room, so the id that was used is none any more. A group that is too large shrinks by that."""
+    refused = refuse(ticket, ErrorCode.group_max_size_reached, "")
+    group.forget_pending(request.member_id)
+    member = group.members.get(request.member_id)
+    if member is None:
+        return refused
+    group.remove(member)
+    return refused + told(_event(group, Happening.DROPPED, member.member_id, "group.max.size is reached"))
+
+
+def _join_without_id(
+    group: Group, request: Join, ticket: Ticket, at: Instant, settings: Settings, fresh_id: str
+) -> Effects:
+    delay = settings.group_initial_rebalance_delay_ms / 1000
+    if request.instance_id is not None:
+        member_id = f"{request.instance_id}-{fresh_id}"
+        known = group.member_ids_by_instance.get(request.instance_id)
+        if known is not None:
+            return _come_back(group, group.members[known], member_id, request, ticket, at, settings)
+        return _let_in(group, member_id, request, ticket, at, delay)
+    member_id = f"{request.client_id}-{fresh_id}"
+    if not request.needs_known_id:
+        return _let_in(group, member_id, request, ticket, at, delay)
+    group.await_use_of(member_id, request.holder, at.now + request.session_timeout)
+    given = _event(group, Happening.ID_GIVEN, member_id)
+    return refuse(ticket, ErrorCode.member_id_required, member_id) + told(given)
+
+
+def _join_with_given_id(group: Group, request: Join, ticket: Ticket, at: Instant, delay: float) -> Effects:
+    if request.instance_id is not None:
+        # Ids are given out to dynamic members only; Kafka's broker fails here, and answers so.
+        return refuse(ticket, ErrorCode.unknown_server_error, "")
+    return _let_in(group, request.member_id, request, ticket, at, delay)
+
+
+def _let_in(group: Group, member_id: str, request: Join, ticket: Ticket, at: Instant, delay: float) -> Effects:
+    member = Member(
+        member_id=member_id,
+        instance_id=request.instance_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        session_timeout=request.session_timeout,
+        rebalance_timeout=request.rebalance_timeout,
+        protocols=request.protocols,
+        session=Deadline(Purpose.SESSION, group.group_id, member_id),
+        is_new=True,
+        join_ticket=ticket,
+        principal=request.principal,
+    )
+    if group.initial_delay is not None:
+        group.initial_delay.has_newcomers = True
+    group.add(member, request.protocol_type)
+    group.limit_session(member, at.now + NEW_MEMBER_TIMEOUT)
+    why = _because(Cause.JOINED, f"{member_id} joined", request)
+    return told(_event(group, Happening.JOINED, member_id, request.reason)) + rebalance(group, why, at, delay)
+
+
+def _join_again(group: Group, member: Member, request: Join, ticket: Ticket, at: Instant, delay: float) -> Effects:
+    if group.state is State.PREPARING_REBALANCE:
+        return _wait_again(group, member, request, ticket) + complete_if_all_joined(group, at)
+    has_news = member.protocols != request.protocols
+    is_leader = group.is_leader(member.member_id)
+    match group.state:
+        case State.COMPLETING_REBALANCE if not has_news:
+            # Its answer may have been lost.
+            return answer(ticket, joined(group, member, subscriptions(group) if is_leader else ()))
+        case State.STABLE if not has_news and not is_leader:
+            return answer(ticket, joined(group, member, ()))
+        case State.COMPLETING_REBALANCE | State.STABLE:
+            # A leader that joins again has seen topics change, of which its subscription says nothing.
+            cause = Cause.NEW_SUBSCRIPTION if has_news else Cause.LEADER_REJOINED
+            news = "has a new subscription" if has_news else "is the leader and joined again"
+            why = _because(cause, f"{member.member_id} {news}", request)
+            return _wait_again(group, member, request, ticket) + rebalance(group, why, at, delay)
+        case State.EMPTY | State.DEAD:
+            raise AssertionError(f"a group with members is {group.state}")
+
+
+def _wait_again(group: Group, member: Member, request: Join, ticket: Ticket) -> Effects:
+    """The member's newest request takes the place of what it asked before."""
+    effects = NOTHING
+    if member.join_ticket is not None:
+        superseded = JoinReply(member_id=member.member_id, error_code=ErrorCode.rebalance_in_progress)
+        effects = take_join_ticket(group, member, superseded)
+    group.offer(member, request.protocols)
+    member.session_timeout = request.session_timeout
+    member.rebalance_timeout = request.rebalance_timeout
+    group.park_join(member, ticket)
+    return effects
+
+
+def _come_back(
+    group: Group, old: Member, member_id: str, request: Join, ticket: Ticket, at: Instant, settings: Settings
+) -> Effects:
+    """A static member returns without knowing its id: whoever still uses the old one is fenced."""
+    delay = settings.group_initial_rebalance_delay_ms / 1000
+    old_leader = group.leader_id or ""
+    fenced = ErrorCode.fenced_instance_id
+    effects = take_join_ticket(group, old, JoinReply(member_id=old.member_id, error_code=fenced))
+    effects += take_sync_ticket(old, SyncReply(error_code=fenced))
+    member = group.replace(old, member_id)
+    effects += told(_event(group, Happening.REPLACED, member_id, f"{old.member_id} came back as {member_id}"))
+    group.renew_session(member, at.now)
+    effects += _wait_again(group, member, request, ticket)
+    why = _because(Cause.STATIC_RETURNED, f"{request.instance_id} came back", request)
+    match group.state:
+        case State.STABLE if group.protocol == group.favourite_protocol() and _can_be_kept(group, settings):
+            return effects + _go_on_without_rebalance(group, member, request, old_leader)
+        case State.STABLE:
+            return effects + rebalance(group, why, at, delay)
+        case State.COMPLETING_REBALANCE:
+            # The leader may be planning for the old id, and the new one would get nothing.
+            return effects + prepare(group, why, at, delay)
+        case State.PREPARING_REBALANCE:
+            return effects + complete_if_all_joined(group, at)
+        case State.EMPTY | State.DEAD:
+            raise AssertionError(f"a group with members is {group.state}")
+
+
+def _can_be_kept(group: Group, settings: Settings) -> bool:
+    """Whether a record has room for the group as it is: the one that came back may have brought a lot."""
+    assigned = {member.member_id: member.assignment for member in group.members.values()}
+    return group.record_size(assigned) <= settings.message_max_bytes
+
+
+def _go_on_without_rebalance(group: Group, member: Member, request: Join, old_leader: str) -> Effects:
+    """The assignment that the member left behind is still its own; only the id is to be remembered."""
+    reply = joined(group, member, ())
+    if not request.can_skip_assignment:
+        # Told of itself as the leader it would plan anew; so it is told of the leader that it was.
+        reply = reply._replace(leader=old_leader)
+    elif group.is_leader(member.member_id):
+        reply = reply._replace(members=subscriptions(group), skip_assignment=True)
+    return Effects((), (group.stored(),)) + take_join_ticket(group, member, reply)
+
+
+def _event(group: Group, what: Happening, member_id: str, why: str | None = None) -> Event:
+    return Event(what=what, group_id=group.group_id, generation=group.generation, member_id=member_id, why=why or "")
+
+
+def _because(cause: Cause, words: str, request: Join) -> Reason:
+    """The reason that a client gives is told along (KIP-800)."""
+    return Reason(cause, f"{words}: {request.reason}" if request.reason else words)

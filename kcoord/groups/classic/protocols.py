@@ -1,0 +1,83 @@
+"""Which protocol a group goes by, and which topics its members subscribe to.
+
+A subscription is opaque to the coordinator, with one exception: of protocol type "consumer" the topics are read, to
+keep offsets of topics in use from being deleted (as ClassicGroup.computeSubscribedTopics). Bytes that cannot be read
+are no error: the topics are then unknown, and all count as in use.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from operator import itemgetter
+from struct import Struct, error
+from typing import Final
+
+from kcoord.groups.classic.member import Member, Protocols
+
+CONSUMER: Final = "consumer"
+
+_NAME: Final = itemgetter(0)
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+
+
+def names(protocols: Protocols) -> list[str]:
+    return list(map(_NAME, protocols))
+
+
+def are_named_alike(some: Protocols, others: Protocols) -> bool:
+    """Whether they have the same names in the same order. A loop: all joins of a rebalance pass here."""
+    if len(some) != len(others):
+        return False
+    for (name, _), (other, _) in zip(some, others, strict=True):  # noqa: SIM110
+        if name != other:
+            return False
+    return True
+
+
+def chosen(members: Collection[Member], supporters: Mapping[str, int]) -> str:
+    """Of the protocols that all support the one with most votes, each member voting for its first."""
+    candidates = {name for name, count in supporters.items() if count == len(members)}
+    assert candidates, "a member that shares no protocol with the others is never let in"
+    votes: dict[str, int] = {}
+    for member in members:
+        for name, _ in member.protocols:
+            if name in candidates:
+                votes[name] = votes.get(name, 0) + 1
+                break
+    return max(votes, key=votes.__getitem__)
+
+
+def subscribed_topics(subscriptions: Iterable[bytes]) -> set[str] | None:
+    """The topics of all of them together; None if that is not known."""
+    topics: set[str] = set()
+    for subscription in subscriptions:
+        of_member = topics_of(subscription)
+        if of_member is None:
+            return None
+        topics |= of_member
+    return topics
+
+
+def topics_of(subscription: bytes) -> set[str] | None:
+    """The topics of a consumer's subscription, read as version 0, which every version begins with."""
+    try:
+        return _topics_of(subscription)
+    except (error, ValueError):
+        return None
+
+
+def _topics_of(subscription: bytes) -> set[str]:
+    position = 2  # the version says nothing of what comes next
+    count, position = _INT32.unpack_from(subscription, position)[0], position + 4
+    if count < 0:
+        raise ValueError("a count that cannot be")
+    topics = set()
+    for _ in range(count):
+        length, position = _INT16.unpack_from(subscription, position)[0], position + 2
+        if length < 0 or position + length > len(subscription):
+            raise ValueError("a length that cannot be")
+        topics.add(subscription[position : position + length].decode(errors="replace"))
+        position += length
+    user_data, position = _INT32.unpack_from(subscription, position)[0], position + 4
+    if position + max(user_data, 0) > len(subscription):
+        raise ValueError("user data that is cut off")
+    return topics

@@ -1,0 +1,196 @@
+"""The join phase: what begins it, what it waits for, what ends it.
+
+    Stable or CompletingRebalance ── prepare ──► PreparingRebalance ── all have joined, or time is up ──► complete
+    Empty ── prepare ──► PreparingRebalance ── the initial delay is over ──────────────────────────────► complete
+
+`complete` gives every member that waits the new generation, and the leader the subscriptions of all. Dynamic members
+that did not come back are dropped; static ones are kept, since their sessions decide (KIP-345). A group that was empty
+waits for `group.initial.rebalance.delay.ms` although all it knows of have joined, and longer if more join meanwhile
+(KIP-134); with a delay of 0 the first member does not wait at all.
+"""
+
+from typing import Final
+
+from kcoord.errors import ErrorCode
+from kcoord.groups.classic.group import Group, InitialDelay
+from kcoord.groups.classic.member import Member
+from kcoord.groups.classic.state import State
+from kcoord.groups.effects import NOTHING, Effects, Event, Happening, Reason, answer, told
+from kcoord.groups.instant import Instant
+from kcoord.groups.replies import JoinedMember, JoinReply, SyncReply, to_each
+
+_SHORTEST_WAIT: Final = 0.1
+"""Members may ask for a rebalance time-out of 0; to wait that long again and again is to do nothing else."""
+
+
+def rebalance(group: Group, why: Reason, at: Instant, initial_delay: float) -> Effects:
+    """Something changed: have all members join again, or go on with the join phase that is under way."""
+    if group.state is State.PREPARING_REBALANCE:
+        return complete_if_all_joined(group, at)
+    return prepare(group, why, at, initial_delay)
+
+
+def prepare(group: Group, why: Reason, at: Instant, initial_delay: float) -> Effects:
+    """Begin a join phase."""
+    effects = _send_back_to_join(group, at) if group.state is State.COMPLETING_REBALANCE else NOTHING
+    group.end_sync_phase()
+    was_empty = group.is_empty
+    group.move_to(State.PREPARING_REBALANCE, at.wall_ms)
+    effects += told(_begun(group, why))
+    if not was_empty:
+        return effects + _complete_or_wait(group, at)
+    if not initial_delay:
+        return effects + complete(group, at)
+    remaining = max(group.rebalance_timeout - initial_delay, 0.0)
+    group.initial_delay = InitialDelay(delay=initial_delay, remaining=remaining)
+    group.limit_join_phase(at.now + initial_delay)
+    return effects
+
+
+def complete_if_all_joined(group: Group, at: Instant) -> Effects:
+    """An initial delay is waited for whoever has joined."""
+    if group.state is State.PREPARING_REBALANCE and group.initial_delay is None and group.have_all_joined:
+        return complete(group, at)
+    return NOTHING
+
+
+def time_is_up(group: Group, at: Instant, initial_delay: float) -> Effects:
+    """The deadline of the join phase has come."""
+    assert group.state is State.PREPARING_REBALANCE
+    waited = group.initial_delay
+    if waited is None or not waited.has_newcomers or not waited.remaining:
+        return complete(group, at)
+    delay = min(initial_delay, waited.remaining)
+    group.initial_delay = InitialDelay(delay=delay, remaining=max(waited.remaining - waited.delay, 0.0))
+    group.limit_join_phase(at.now + delay)
+    return NOTHING
+
+
+def complete(group: Group, at: Instant) -> Effects:
+    """End the join phase with those who came."""
+    group.end_join_phase()
+    effects = _drop_absent(group)
+    if not _elect_joined_leader(group) and group.members:
+        # Only static members, and none of them came back: wait until one does or their sessions end.
+        group.limit_join_phase(at.now + max(group.rebalance_timeout, _SHORTEST_WAIT))
+        return effects
+    group.begin_generation(at.wall_ms)
+    if group.is_empty:
+        emptied = Event(what=Happening.EMPTY, group_id=group.group_id, generation=group.generation)
+        return effects + Effects((), (group.stored(),), (emptied,))
+    return effects + _hand_out_generation(group, at)
+
+
+def take_join_ticket(group: Group, member: Member, reply: JoinReply) -> Effects:
+    """Answer the join that waits, if one does."""
+    ticket = group.take_join(member)
+    return NOTHING if ticket is None else answer(ticket, reply)
+
+
+def take_sync_ticket(member: Member, reply: SyncReply) -> Effects:
+    """Answer the sync that waits, if one does."""
+    if member.sync_ticket is None:
+        return NOTHING
+    ticket, member.sync_ticket = member.sync_ticket, None
+    return answer(ticket, reply)
+
+
+def joined(group: Group, member: Member, members: tuple[JoinedMember, ...]) -> JoinReply:
+    return JoinReply(
+        member_id=member.member_id,
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=group.leader_id or "",
+        members=members,
+    )
+
+
+def subscriptions(group: Group) -> tuple[JoinedMember, ...]:
+    """What a leader plans with."""
+    protocol = group.protocol
+    members = group.members.values()
+    return tuple([JoinedMember(each.member_id, each.instance_id, each.subscription(protocol)) for each in members])
+
+
+def _begun(group: Group, why: Reason) -> Event:
+    return Event(
+        what=Happening.REBALANCING,
+        group_id=group.group_id,
+        generation=group.generation,
+        why=why.words,
+        cause=why.cause,
+    )
+
+
+def _complete_or_wait(group: Group, at: Instant) -> Effects:
+    if group.have_all_joined:
+        return complete(group, at)
+    group.limit_join_phase(at.now + group.rebalance_timeout)
+    return NOTHING
+
+
+def _send_back_to_join(group: Group, at: Instant) -> Effects:
+    """The plan that members wait for will not come any more."""
+    replies = []
+    for member in group.members.values():
+        member.assignment = b""
+        if member.sync_ticket is not None:
+            replies.append((member.sync_ticket, SyncReply(error_code=ErrorCode.rebalance_in_progress)))
+            member.sync_ticket = None
+            group.renew_session(member, at.now)
+    group.count_plan(0)
+    return Effects(tuple(replies))
+
+
+def _drop_absent(group: Group) -> Effects:
+    absent = [m for m in group.members.values() if m.join_ticket is None and not m.is_static]
+    for member in absent:
+        group.remove(member)
+    return told(
+        *(
+            Event(
+                what=Happening.DROPPED,
+                group_id=group.group_id,
+                generation=group.generation,
+                member_id=member.member_id,
+                why="did not join again in time",
+            )
+            for member in absent
+        )
+    )
+
+
+def _elect_joined_leader(group: Group) -> bool:
+    """Keep the leader if it came back; otherwise the first that did takes its place."""
+    if group.leader_id is None:
+        return False
+    if group.members[group.leader_id].join_ticket is not None:
+        return True
+    present = [member.member_id for member in group.members.values() if member.join_ticket is not None]
+    if present:
+        group.elect(present[0])
+    return bool(present)
+
+
+def _hand_out_generation(group: Group, at: Instant) -> Effects:
+    assert group.leader_id is not None
+    renew_session, now = group.renew_session, at.now
+    waiting = group.take_joins()
+    to_leader = joined(group, group.members[group.leader_id], subscriptions(group))
+    to_others = to_each(to_leader._replace(members=()), waiting)
+    replies = dict(zip(waiting.values(), to_others, strict=True))
+    replies[waiting[group.leader_id]] = to_leader
+    for member in group.members.values():
+        member.is_new = False
+        renew_session(member, now)
+    group.awaiting_sync.update(group.members)
+    group.limit_sync_phase(at.now + group.rebalance_timeout)
+    begun = Event(
+        what=Happening.GENERATION,
+        group_id=group.group_id,
+        generation=group.generation,
+        member_id=group.leader_id,
+        why=f"{len(group.members)} members, protocol {group.protocol}",
+    )
+    return Effects(tuple(replies.items()), (), (begun,))

@@ -1,0 +1,57 @@
+"""Heartbeats, and what happens when they stay out."""
+
+from typing import Final
+
+from kcoord.errors import ErrorCode
+from kcoord.groups.classic.fencing import fence
+from kcoord.groups.classic.group import Group
+from kcoord.groups.classic.leaving import remove
+from kcoord.groups.classic.rebalancing import complete, rebalance
+from kcoord.groups.classic.state import State
+from kcoord.groups.effects import NOTHING, Cause, Effects, Event, Happening, Reason, told
+from kcoord.groups.instant import Instant
+from kcoord.groups.requests import Heartbeat
+
+
+def heartbeat(group: Group, request: Heartbeat, at: Instant) -> ErrorCode:
+    """What the member is to know: that all is well, that it is to join again, or that it is none."""
+    if error := fence(group, request.member_id, request.instance_id, request.generation):
+        return error
+    group.renew_session(group.members[request.member_id], at.now)
+    return ANSWERS[group.state]
+
+
+ANSWERS: Final = {
+    State.EMPTY: ErrorCode.unknown_member_id,
+    State.PREPARING_REBALANCE: ErrorCode.rebalance_in_progress,
+    State.COMPLETING_REBALANCE: ErrorCode.none,  # clients send heartbeats as soon as they have joined
+    State.STABLE: ErrorCode.none,
+    State.DEAD: ErrorCode.coordinator_not_available,
+}
+
+
+def expire(group: Group, member_id: str, at: Instant, initial_delay: float) -> Effects:
+    """The session of a member, or the time to use an id, is over."""
+    if member_id in group.pending:
+        return _forget_id(group, member_id, at)
+    member = group.members.get(member_id)
+    if member is None or member.may_be_silent:
+        return NOTHING
+    expired = Event(what=Happening.EXPIRED, group_id=group.group_id, generation=group.generation, member_id=member_id)
+    effects = remove(group, member) + told(expired)
+    if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+        why = Reason(Cause.SESSION_EXPIRED, f"the session of {member_id} expired")
+        return effects + rebalance(group, why, at, initial_delay)
+    return effects + _complete_if_last(group, at)
+
+
+def _forget_id(group: Group, member_id: str, at: Instant) -> Effects:
+    group.forget_pending(member_id)
+    return _complete_if_last(group, at)
+
+
+def _complete_if_last(group: Group, at: Instant) -> Effects:
+    """If the others waited only for the one that is gone. That ends an initial delay too, as it does in Kafka."""
+    if group.state is State.PREPARING_REBALANCE and group.have_all_joined:
+        return complete(group, at)
+    return NOTHING

@@ -1,0 +1,1 @@
+"""The offsets of a group, of any kind: commit, fetch, delete, expire."""

@@ -1,0 +1,45 @@
+"""When offsets are too old to keep: `offsets.retention.minutes` after the last that kept them alive.
+
+| group                           | counted from                                                        |
+|---------------------------------|---------------------------------------------------------------------|
+| simple (nobody ever joined)     | the commit                                                          |
+| Empty                           | when it became empty                                                |
+| Stable, protocol type consumer  | the commit, for topics that no member subscribes to; others stay    |
+| anything else                   | nothing expires                                                     |
+
+An offset that was committed with a time of its own (OffsetCommit up to version 4) goes by that instead.
+"""
+
+from kcoord.groups.classic.group import Group
+from kcoord.groups.classic.protocols import CONSUMER
+from kcoord.groups.classic.state import State
+from kcoord.groups.records import OffsetDeleted, Stamp
+
+
+def expired(group: Group, wall_ms: int, retention_ms: int) -> list[OffsetDeleted]:
+    """The records that take away what is too old."""
+    if not _may_expire(group):
+        return []
+    return [
+        OffsetDeleted(group_id=group.group_id, topic=topic, partition=partition)
+        for topic, partitions in group.offsets.items()
+        if not group.subscribes_to(topic)
+        for partition, (*_, stamp) in partitions.items()
+        if _is_expired(group, stamp, wall_ms, retention_ms)
+    ]
+
+
+def _may_expire(group: Group) -> bool:
+    if group.protocol_type is None or group.is_empty:
+        return True
+    is_known = group.protocol_type == CONSUMER and group.subscribed_topics is not None
+    return is_known and group.state is State.STABLE
+
+
+def _is_expired(group: Group, stamp: Stamp, wall_ms: int, retention_ms: int) -> bool:
+    if stamp.expires_at_ms is not None:
+        return wall_ms >= stamp.expires_at_ms
+    since_ms = stamp.committed_at_ms
+    if group.protocol_type is not None and group.is_empty and group.since_ms is not None:
+        since_ms = group.since_ms
+    return wall_ms - since_ms >= retention_ms

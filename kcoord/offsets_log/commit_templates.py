@@ -1,0 +1,125 @@
+"""Commits that come again and again, each written by one call of struct.
+
+A member commits to the same partitions each time (groups/records: UsualPlaces). Of a commit of one offset, all but that
+and its place in the batch is kept. The batch that a commit of many becomes differs from the last one in the offsets and
+the times only, if nothing else is in it. So a batch is made of it alone, and what stays the same in it is kept:
+
+    … partition, value start | offset | epoch, "" | time | topic id, next record … | offset | epoch, "" | time | …
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from itertools import chain
+from struct import Struct
+from typing import Any, Final
+
+from kcoord.groups.records import OffsetsStored, StoredAgain, UsualPlaces
+from kcoord.offsets_log.pending_batches import (
+    MOST_RECORDS,
+    OneOffset,
+    Pending,
+    PendingBatch,
+    SealedBatch,
+    add_fact,
+    last,
+    offset_parts,
+)
+from kcoord.storage.superseded import Trail
+
+_LEAST_OFFSETS: Final = 8  # fewer share a batch with others
+_MOST_WAYS: Final = 500
+_FIELDS: Final = 4  # of each record: what is before its offset, the offset, what is between, the time
+_OFFSET, _TIME = 1, 3
+
+
+class Way(Trail, ABC):
+    """How the commits to some places are written."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
+        """Put such a commit behind those that wait, as `add_fact` would."""
+
+
+class UsualCommits:
+    """Remembers how the commits to usual places are written."""
+
+    def __init__(self) -> None:
+        self._ways: dict[UsualPlaces, Way] = {}
+
+    def way(self, places: UsualPlaces) -> Way:
+        way = self._ways.get(places)
+        if way is None:
+            if len(self._ways) >= _MOST_WAYS:
+                self._ways.clear()
+            way = self._ways[places] = _way(places)
+        return way
+
+
+def _way(places: UsualPlaces) -> Way:
+    if places.has_texts or places.count > MOST_RECORDS:
+        return _Plain(places.count)
+    if places.count == 1:
+        return _Line(places.stored[0])
+    return _Template(places.stored) if places.count >= _LEAST_OFFSETS else _Plain(places.count)
+
+
+class _Plain(Way):
+    """As any fact: of a few offsets, of more than a batch may have, or with texts."""
+
+    __slots__ = ()
+
+    def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
+        before = batches[-1] if batches else None
+        count_before = before.count if before else 0
+        add_fact(batches, fact, now_ms)
+        newest = batches[-1]
+        added = newest.count - (count_before if newest is before else 0)
+        if isinstance(newest, PendingBatch) and added == self.count:
+            newest.follow(self)
+
+
+class _Line(OneOffset, Way):
+    """Of one offset: they share a batch with others."""
+
+    __slots__ = ()
+
+    def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
+        if not batches or not batches[-1].add_again(self, fact, now_ms):
+            last(batches, now_ms).add_again(self, fact, now_ms)
+
+
+class _Template(Way):
+    """Of commits that are a batch each."""
+
+    __slots__ = ("_pack", "_parts")
+
+    def __init__(self, stored: Sequence[OffsetsStored]) -> None:
+        pending = PendingBatch(0)
+        for each in stored:
+            start = 0
+            while start < len(each.partitions):
+                start = pending.add_offsets(each, start, 0)
+        super().__init__(pending.count)
+        self._parts, self._pack = _taken_apart(pending.plain(), stored)
+
+    def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
+        parts = self._parts.copy()
+        parts[_OFFSET::_FIELDS] = fact.offsets
+        parts[_TIME::_FIELDS] = (fact.committed_at_ms,) * self.count
+        batches.append(SealedBatch(self._pack(*parts), self, now_ms))
+
+
+def _taken_apart(plain: Sequence[bytes], facts: Sequence[OffsetsStored]) -> tuple[list[Any], Callable[..., bytes]]:
+    """What stays the same in the records, with gaps for what does not, and how to put it together."""
+    topic_ids = chain.from_iterable([[fact.topic_id] * len(fact.partitions) for fact in facts])
+    parts: list[Any] = []
+    same: dict[bytes, bytes] = {}  # most records have the same between, and one object is enough
+    forms, before = [">"], b""
+    for record, topic_id in zip(plain, topic_ids, strict=True):
+        start, between, end = offset_parts(record, topic_id)
+        parts += [before + start, 0, same.setdefault(between, between), 0]
+        forms.append(f"{len(before) + len(start)}sq{len(between)}sq")
+        before = end
+    return [*parts, before], Struct("".join([*forms, f"{len(before)}s"])).pack

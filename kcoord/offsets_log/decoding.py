@@ -1,0 +1,242 @@
+"""Records of `__consumer_offsets` as facts of groups: what `encoding` wrote, and what any Kafka since 2.0 did.
+
+| a record                                 | becomes                                                                |
+|------------------------------------------|------------------------------------------------------------------------|
+| an offset, of any version                | OffsetsStored; those of one commit, which stand together, become one   |
+| a group, of any version                  | GroupStored                                                            |
+| of a consumer, share or streams group    | OtherStored                                                            |
+| without a value                          | the deletion of what its key names                                     |
+| of a transaction                         | the same, once the transaction is committed; nothing if it is aborted  |
+| a value that cannot be read              | Unreadable: its group is not to be touched                             |
+| of an unknown type, or with a bad key    | nothing; it is counted                                                 |
+
+The usual offsets take a way of their own: `offset_runs`.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import compress
+from struct import Struct
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from kcoord.groups.records import (
+    GroupDeleted,
+    GroupStored,
+    Kind,
+    OffsetDeleted,
+    OffsetsStored,
+    OtherDeleted,
+    OtherStored,
+    Part,
+    Record,
+    StoredMember,
+)
+from kcoord.offsets_log import record_schemas
+from kcoord.offsets_log.offset_runs import OffsetRuns
+from kcoord.offsets_log.record_codec import BadRecord, Values, read_key, read_value
+from kcoord.protocol.records.batch import Batch
+from kcoord.protocol.records.record import ensure_filled, plain_records, read_key_value
+
+_ABORT: Final = 0
+_COMMIT: Final = 1
+_NO_ID: Final = UUID(int=0)
+_SETTLED: Final = 0  # MemberState.STABLE
+
+_MARKER: Final = Struct(">hh")  # version and type
+
+_OTHERS: Final = {
+    **dict.fromkeys((4, 7, 16), (Kind.CONSUMER, Part.ELSE)),
+    **dict.fromkeys((13, 15), (Kind.SHARE, Part.ELSE)),
+    **dict.fromkeys((21, 23), (Kind.STREAMS, Part.ELSE)),
+    3: (Kind.CONSUMER, Part.GROUP),
+    5: (Kind.CONSUMER, Part.MEMBER),
+    6: (Kind.CONSUMER, Part.TARGET),
+    8: (Kind.CONSUMER, Part.CURRENT),
+    10: (Kind.SHARE, Part.MEMBER),
+    11: (Kind.SHARE, Part.GROUP),
+    12: (Kind.SHARE, Part.TARGET),
+    14: (Kind.SHARE, Part.CURRENT),
+    17: (Kind.STREAMS, Part.GROUP),
+    19: (Kind.STREAMS, Part.MEMBER),
+    20: (Kind.STREAMS, Part.TARGET),
+    22: (Kind.STREAMS, Part.CURRENT),
+}
+_EPOCHS: Final = {Part.GROUP: "epoch", Part.TARGET: "assignmentEpoch", Part.CURRENT: "memberEpoch"}
+
+
+class Unreadable(NamedTuple):
+    """A value that cannot be read: of a version that is not known, or none."""
+
+    group_id: str
+    why: str
+
+
+Fact = Record | Unreadable
+
+
+class FactReader:
+    """Reads one partition, batch by batch, from its beginning."""
+
+    def __init__(self) -> None:
+        self.skipped = 0  # records of no use: of unknown types, or with a bad key
+        self._runs = OffsetRuns()
+        self._pending: dict[int, list[Fact]] = {}  # by producer, what its open transaction holds
+
+    @property
+    def open_transactions(self) -> int:
+        return len(self._pending)
+
+    def read(self, batch: Batch) -> Iterator[Fact]:
+        """The facts that the batch brings. Raises BadBatch if it is none."""
+        header = batch.header
+        if header.is_control:
+            yield from self._end(batch)
+        elif header.is_transactional:
+            self._pending.setdefault(header.producer_id, []).extend(self._facts(batch))
+        else:
+            for fact in self._facts(batch):
+                if self._pending:
+                    self._supersede(fact)
+                yield fact
+
+    def _supersede(self, fact: Fact) -> None:
+        """What stands behind a transaction's offset in the log wins, also if the transaction is committed later."""
+        if isinstance(fact, OffsetsStored | OffsetDeleted):
+            newer = _places(fact)
+            self._pending = {
+                producer: [part for each in facts for part in _without(each, newer)]
+                for producer, facts in self._pending.items()
+            }
+
+    def _end(self, batch: Batch) -> Iterator[Fact]:
+        plain, position = plain_records(batch), 0
+        for _ in range(batch.header.record_count):
+            key, _, position = read_key_value(plain, position)
+            if key is None or len(key) < _MARKER.size:
+                continue
+            _, outcome = _MARKER.unpack_from(key)
+            if outcome in (_ABORT, _COMMIT):
+                facts = self._pending.pop(batch.header.producer_id, [])
+                yield from facts if outcome == _COMMIT else []
+
+    def _facts(self, batch: Batch) -> Iterator[Fact]:
+        plain, position, left = plain_records(batch), 0, batch.header.record_count
+        while left:
+            if run := self._runs.read(plain, position, left):
+                yield run.fact
+                position, left = run.end, left - run.records
+                continue
+            key, value, position = read_key_value(plain, position)
+            left -= 1
+            fact = None if key is None else _fact(key, value)
+            if fact is None:
+                self.skipped += 1
+            else:
+                yield fact
+        ensure_filled(plain, position)
+
+
+Place = tuple[str, str, int]
+
+
+def _places(fact: Fact) -> set[Place]:
+    """The partitions whose offsets a fact is about."""
+    if isinstance(fact, OffsetsStored):
+        return {(fact.group_id, fact.topic, partition) for partition in fact.partitions}
+    return {(fact.group_id, fact.topic, fact.partition)} if isinstance(fact, OffsetDeleted) else set()
+
+
+def _without(fact: Fact, places: set[Place]) -> list[Fact]:
+    """What is left of a fact of a transaction, which may be nothing."""
+    if not _places(fact) & places:
+        return [fact]
+    if not isinstance(fact, OffsetsStored):
+        return []
+    wanted = [(fact.group_id, fact.topic, partition) not in places for partition in fact.partitions]
+    if not any(wanted):
+        return []
+    return [
+        fact._replace(
+            partitions=tuple(compress(fact.partitions, wanted)),
+            offsets=tuple(compress(fact.offsets, wanted)),
+            leader_epochs=tuple(compress(fact.leader_epochs, wanted)),
+            metadata=tuple(compress(fact.metadata, wanted)),
+        )
+    ]
+
+
+def _fact(key: bytes, value: bytes | None) -> Fact | None:
+    try:
+        number, names = read_key(key)
+    except BadRecord:
+        return None
+    read = _READERS.get(number, _other)
+    try:
+        return read(number, key, names, None if value is None else read_value(number, value)[1])
+    except BadRecord as error:
+        return Unreadable(names.get("group") or names["groupId"], str(error))
+
+
+def _offset(number: int, key: bytes, names: Values, value: Values | None) -> Fact:
+    group_id, topic, partition = names["group"], names["topic"], names["partition"]
+    if value is None:
+        return OffsetDeleted(group_id=group_id, topic=topic, partition=partition)
+    expires_at_ms, topic_id = value.get("expireTimestamp", -1), value.get("topicId", _NO_ID)
+    return OffsetsStored(
+        group_id,
+        topic,
+        (partition,),
+        (value["offset"],),
+        (value.get("leaderEpoch", -1),),
+        (value["metadata"],),
+        value["commitTimestamp"],
+        None if expires_at_ms == -1 else expires_at_ms,
+        None if topic_id == _NO_ID else topic_id,
+    )
+
+
+def _group(number: int, key: bytes, names: Values, value: Values | None) -> Fact:
+    if value is None:
+        return GroupDeleted(group_id=names["group"])
+    since_ms = value["currentStateTimestamp"]
+    return GroupStored(
+        group_id=names["group"],
+        generation=value["generation"],
+        protocol_type=value["protocolType"] or None,
+        protocol=value["protocol"],
+        leader_id=value["leader"],
+        since_ms=None if since_ms == -1 else since_ms,
+        members=tuple(map(_member, value["members"])),
+    )
+
+
+def _member(value: Values) -> StoredMember:
+    session_timeout_ms, rebalance_timeout_ms = value["sessionTimeout"], value["rebalanceTimeout"]
+    return StoredMember(
+        member_id=value["memberId"],
+        instance_id=value["groupInstanceId"],
+        client_id=value["clientId"],
+        client_host=value["clientHost"],
+        session_timeout=session_timeout_ms / 1000,
+        # Version 0 has none of its own (GroupMetadataManager.replay).
+        rebalance_timeout=(session_timeout_ms if rebalance_timeout_ms == -1 else rebalance_timeout_ms) / 1000,
+        subscription=value["subscription"],
+        assignment=value["assignment"],
+    )
+
+
+def _other(number: int, key: bytes, names: Values, value: Values | None) -> Fact:
+    kind, part = _OTHERS[number]
+    group_id, member_id = names["groupId"], names.get("memberId", "")
+    if value is None:
+        return OtherDeleted(group_id, kind, key, part, member_id)
+    epoch = value[_EPOCHS[part]] if part in _EPOCHS else 0
+    is_settled = value.get("state", _SETTLED) == _SETTLED
+    return OtherStored(group_id, kind, key, part, member_id, epoch, is_settled)
+
+
+_READERS: Final[dict[int, Callable[[int, bytes, Values, Values | None], Fact]]] = {
+    record_schemas.LEGACY_OFFSET_COMMIT.number: _offset,
+    record_schemas.OFFSET_COMMIT.number: _offset,
+    record_schemas.GROUP_METADATA.number: _group,
+}

@@ -1,0 +1,268 @@
+"""What is in a segment, told batch by batch and record by record: any segment, a broker's or ours.
+
+A segment is read from its start to its end with no more in memory than one batch. What is wrong with it is told where
+it is, and what can still be read behind that is read: a batch's length stands outside its checksum, so that a batch
+whose checksum is wrong hides nothing but itself. Where no next batch can be found, the rest is one problem.
+
+The JSON of a batch and of a record holds what kafka-dump-log prints of them, by its names.
+"""
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from os import SEEK_END
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from kcoord.offsets_log.record_codec import Malformed, UnknownType, UnknownVersion, read_key, read_value
+from kcoord.offsets_log.record_json import Json, base64_of, key_json, value_json
+from kcoord.offsets_log.record_schemas import RECORD_TYPES
+from kcoord.protocol.records.batch import (
+    HEADER_SIZE,
+    NO_SEQUENCE,
+    BadBatch,
+    Batch,
+    BatchHeader,
+    frame_at,
+    has_valid_crc,
+    read_header,
+    step_sequence,
+)
+from kcoord.protocol.records.compression import Codec
+from kcoord.protocol.records.record import Record, read_records
+
+_MARKER_KEY: Final = struct.Struct(">hh")
+_MARKER_VALUE: Final = struct.Struct(">hi")
+_MARKERS: Final = (  # ControlRecordType
+    *("ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS"),
+)
+_OFFSETS_FOLDER: Final = re.compile(r"__consumer_offsets-\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What of a segment is told: these offsets, both included; records or only their batches; what records mean."""
+
+    first: int | None = None
+    last: int | None = None
+    records: bool = True
+    as_offsets: bool | None = None
+    """Whether records are read as those of __consumer_offsets; if it is not said, the name of the folder decides."""
+
+    def has(self, first: int, last: int) -> bool:
+        """Whether any of these offsets is wanted."""
+        return (self.first is None or last >= self.first) and not self.is_behind(first)
+
+    def is_behind(self, offset: int) -> bool:
+        return self.last is not None and offset > self.last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpedRecord:
+    record: Record
+    sequence: int
+    key: Json
+    value: Json
+    marker: Json = None
+    """Of a control record: what it says. It then has neither key nor value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpedBatch:
+    position: int
+    header: BatchHeader
+    is_valid: bool
+    records: list[DumpedRecord] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something that should not be so, and where: the position of the batch in the file."""
+
+    position: int
+    message: str
+
+
+Dumped = DumpedBatch | Problem
+
+
+def segments_in(path: Path) -> list[Path]:
+    """The file itself, the segments of a partition's folder, or those of all partitions in a folder of folders."""
+    if not path.is_dir():
+        return [path]
+    own = sorted(path.glob("*.log"))
+    return own or sorted(file for file in path.glob("*/*.log") if not file.parent.name.endswith("-delete"))
+
+
+def holds_offsets(segment: Path) -> bool:
+    """Whether the segment is one of __consumer_offsets, by the name of its folder."""
+    return _OFFSETS_FOLDER.match(segment.resolve().parent.name) is not None
+
+
+def dump_segment(segment: Path, wanted: Wanted) -> Iterator[Dumped]:
+    """What is in the file, in its order."""
+    if wanted.as_offsets is None:
+        wanted = replace(wanted, as_offsets=holds_offsets(segment))
+    with segment.open("rb") as file:
+        yield from _dump(file, wanted)
+
+
+def batch_json(dumped: DumpedBatch) -> dict[str, Json]:
+    header = dumped.header
+    return {
+        "baseOffset": header.base_offset,
+        "lastOffset": header.last_offset,
+        "count": header.record_count,
+        "baseSequence": header.base_sequence,
+        "lastSequence": header.last_sequence,
+        "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch,
+        "partitionLeaderEpoch": header.leader_epoch,
+        "isTransactional": header.is_transactional,
+        "isControl": header.is_control,
+        "deleteHorizonMs": header.delete_horizon,
+        "position": dumped.position,
+        "timestampType": "LogAppendTime" if header.uses_append_time else "CreateTime",
+        "maxTimestamp": header.max_timestamp,
+        "size": header.size,
+        "magic": header.magic,
+        "compresscodec": codec_name(header),
+        "crc": header.crc,
+        "isvalid": dumped.is_valid,
+        "records": [_record_json(record) for record in dumped.records],
+    }
+
+
+def codec_name(header: BatchHeader) -> str:
+    try:
+        return Codec(header.codec).name.lower()
+    except ValueError:
+        return f"unknown ({header.codec})"
+
+
+def _record_json(dumped: DumpedRecord) -> dict[str, Json]:
+    record = dumped.record
+    facts = {
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "keySize": -1 if record.key is None else len(record.key),
+        "valueSize": -1 if record.value is None else len(record.value),
+        "sequence": dumped.sequence,
+        "headers": [{"key": key, "value": plain_json(value)} for key, value in record.headers],
+    }
+    if dumped.marker is not None:
+        return facts | {"marker": dumped.marker}
+    return facts | {"key": dumped.key, "value": dumped.value}
+
+
+def plain_json(content: bytes | None) -> Json:
+    """Text where the bytes are text."""
+    if content is None:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64_of(content)}
+
+
+def _dump(file: BinaryIO, wanted: Wanted) -> Iterator[Dumped]:
+    end = file.seek(0, SEEK_END)
+    position = next_offset = 0
+    while position < end:
+        head = _read(file, position, HEADER_SIZE)
+        size, problem = frame_at(head, end - position)
+        if problem:
+            yield Problem(position=position, message=problem)
+        else:
+            header = read_header(head)
+            if wanted.is_behind(header.base_offset):
+                return
+            if header.base_offset < next_offset or header.last_offset < header.base_offset:
+                found = f"offsets {header.base_offset} to {header.last_offset}"
+                yield Problem(position=position, message=f"{found} where {next_offset} or more is expected")
+            if wanted.has(header.base_offset, header.last_offset):
+                yield from _dump_batch(_read(file, position, size), position, wanted)
+            next_offset = max(next_offset, header.last_offset + 1)
+        if not size:
+            return
+        position += size
+
+
+def _read(file: BinaryIO, position: int, size: int) -> bytes:
+    file.seek(position)
+    return file.read(size)
+
+
+def _dump_batch(content: bytes, position: int, wanted: Wanted) -> Iterator[Dumped]:
+    batch = Batch(header=read_header(content), data=memoryview(content))
+    is_valid = has_valid_crc(batch)
+    dumped = DumpedBatch(position=position, header=batch.header, is_valid=is_valid)
+    problems = [] if is_valid else ["the checksum is wrong: its records are not read"]
+    if is_valid and wanted.records:
+        problems = _add_records(dumped, batch, wanted)
+    yield dumped
+    yield from (Problem(position=position, message=problem) for problem in problems)
+
+
+def _add_records(dumped: DumpedBatch, batch: Batch, wanted: Wanted) -> list[str]:
+    """Put in all that can be read; what cannot is told."""
+    problems: list[str] = []
+    try:
+        for record in read_records(batch):
+            if wanted.has(record.offset, record.offset):
+                dumped.records.append(_dumped_record(batch.header, record, wanted, problems))
+    except BadBatch as error:
+        problems.append(error.message)
+    return problems
+
+
+def _dumped_record(header: BatchHeader, record: Record, wanted: Wanted, problems: list[str]) -> DumpedRecord:
+    sequence = header.base_sequence
+    if sequence != NO_SEQUENCE:
+        sequence = step_sequence(sequence, record.offset - header.base_offset)
+    if header.is_control:
+        return DumpedRecord(record=record, sequence=sequence, key=None, value=None, marker=_marker(record))
+    if not wanted.as_offsets:
+        key, value = plain_json(record.key), plain_json(record.value)
+        return DumpedRecord(record=record, sequence=sequence, key=key, value=value)
+    try:
+        key, value = _meaning(record)
+    except Malformed as error:
+        problems.append(f"offset {record.offset}: {error}")
+        key, value = _raw(record.key), _raw(record.value)
+    return DumpedRecord(record=record, sequence=sequence, key=key, value=value)
+
+
+def _meaning(record: Record) -> tuple[Json, Json]:
+    """Key and value as records of __consumer_offsets; what a newer Kafka wrote stays bytes. Raises Malformed."""
+    if record.key is None:
+        raise Malformed("a record without a key")
+    try:
+        number, key = read_key(record.key)
+    except UnknownType as error:
+        return {"type": error.number, **_raw(record.key)}, _raw(record.value)
+    shown = {"type": number, "name": RECORD_TYPES[number].name, "data": key_json(number, key)}
+    if record.value is None:
+        return shown, None
+    try:
+        version, value = read_value(number, record.value)
+    except UnknownVersion as error:
+        return shown, {"version": error.version, **_raw(record.value)}
+    return shown, {"version": version, "data": value_json(number, version, value)}
+
+
+def _marker(record: Record) -> Json:
+    """What a control record says: how a transaction ended, and who told."""
+    key, value = record.key or b"", record.value or b""
+    if len(key) < _MARKER_KEY.size:
+        return {"type": "none", **_raw(key)}
+    number = _MARKER_KEY.unpack_from(key)[1]
+    name = _MARKERS[number] if 0 <= number < len(_MARKERS) else f"UNKNOWN ({number})"
+    if name in ("ABORT", "COMMIT") and len(value) >= _MARKER_VALUE.size:
+        return {"type": name, "coordinatorEpoch": _MARKER_VALUE.unpack_from(value)[1]}
+    return {"type": name, **_raw(value)}
+
+
+def _raw(content: bytes | None) -> Json:
+    return None if content is None else {"base64": base64_of(content)}

@@ -1,0 +1,141 @@
+"""Facts of groups as records of `__consumer_offsets`, in the versions that Kafka 4.3 writes.
+
+`layouts` has these layouts as data, for whoever reads any record; here are the few that a coordinator writes, by hand.
+A test holds every record that is written here against `layouts`.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from struct import Struct
+from typing import Final, assert_never
+from uuid import UUID
+
+from kcoord.groups.records import (
+    GroupDeleted,
+    GroupStored,
+    OffsetDeleted,
+    OffsetsStored,
+    OtherDeleted,
+    OtherStored,
+    Record,
+    StoredAgain,
+)
+from kcoord.protocol.varint import uvarint
+
+OFFSET_KEY: Final = 1
+GROUP_KEY: Final = 2
+OFFSET_VALUE_VERSION: Final = 4
+OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1  # the last that has a place for it
+GROUP_VALUE_VERSION: Final = 3
+
+_MOST_WHO: Final = 10_000
+_NO_TIME: Final = -1
+
+_short = Struct(">h").pack
+_int = Struct(">i").pack
+_long = Struct(">q").pack
+_offset_start = Struct(">hqi").pack
+
+
+def key_values(fact: Record) -> Iterable[tuple[bytes, bytes | None]]:
+    """The records that tell of a fact."""
+    match fact:
+        case GroupStored():
+            return [(group_key(fact.group_id), _group_value(fact))]
+        case GroupDeleted():
+            return [(group_key(fact.group_id), None)]
+        case OffsetsStored():
+            lines = zip(fact.partitions, fact.offsets, fact.leader_epochs, fact.metadata, strict=True)
+            return [
+                (
+                    offset_key(fact.group_id, fact.topic, partition),
+                    _offset_value(fact, offset, epoch, text.encode()),
+                )
+                for partition, offset, epoch, text in lines
+            ]
+        case StoredAgain():
+            return [each for stored in fact.spread() for each in key_values(stored)]
+        case OffsetDeleted():
+            return [(offset_key(fact.group_id, fact.topic, fact.partition), None)]
+        case OtherDeleted():
+            return [(fact.key, None)]
+        case OtherStored():
+            raise AssertionError("groups of other kinds are only read")
+        case _:
+            assert_never(fact)
+
+
+def group_key(group_id: str) -> bytes:
+    return _short(GROUP_KEY) + _string(group_id)
+
+
+def offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    return offset_names(group_id, topic) + _int(partition)
+
+
+def offset_names(group_id: str, topic: str) -> bytes:
+    return _short(OFFSET_KEY) + _string(group_id) + _string(topic)
+
+
+def _offset_value(fact: OffsetsStored, offset: int, epoch: int, text: bytes) -> bytes:
+    if fact.expires_at_ms is not None:
+        times = _long(fact.committed_at_ms) + _long(fact.expires_at_ms)
+        return _short(OFFSET_VALUE_VERSION_WITH_EXPIRY) + _long(offset) + _short(len(text)) + text + times
+    start = _offset_start(OFFSET_VALUE_VERSION, offset, epoch) + uvarint(len(text) + 1) + text
+    return start + _long(fact.committed_at_ms) + topic_tag(fact.topic_id)
+
+
+def topic_tag(topic_id: UUID | None) -> bytes:
+    """The tagged fields of an offset: the id of its topic, if that is known."""
+    return b"\0" if topic_id is None else b"\x01\x00\x10" + topic_id.bytes
+
+
+def _group_value(fact: GroupStored) -> bytes:
+    parts = [
+        _short(GROUP_VALUE_VERSION),
+        _string(fact.protocol_type or ""),
+        _int(fact.generation),
+        _nullable(fact.protocol),
+        _nullable(fact.leader_id),
+        _long(_NO_TIME if fact.since_ms is None else fact.since_ms),
+        _int(len(fact.members)),
+    ]
+    for member in fact.members:
+        *who, subscription, assignment = member
+        parts += (_who(*who), _int(len(subscription)), subscription, _int(len(assignment)), assignment)
+    return b"".join(parts)
+
+
+@lru_cache(_MOST_WHO)
+def _who(
+    member_id: str,
+    instance_id: str | None,
+    client_id: str,
+    client_host: str,
+    session_timeout: float,
+    rebalance_timeout: float,
+) -> bytes:
+    """What a record says of a member that is the same in each generation."""
+    return b"".join(
+        (
+            _string(member_id),
+            _nullable(instance_id),
+            _string(client_id),
+            _string(client_host),
+            _int(round(rebalance_timeout * 1000)),
+            _int(round(session_timeout * 1000)),
+        )
+    )
+
+
+def _string(text: str) -> bytes:
+    encoded = text.encode()
+    return _short(len(encoded)) + encoded
+
+
+def _nullable(text: str | None) -> bytes:
+    return b"\xff\xff" if text is None else _string(text)
+
+
+def _varint(size: int) -> bytes:
+    return uvarint(2 * size)

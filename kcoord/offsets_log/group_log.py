@@ -1,0 +1,160 @@
+"""The journal: facts of groups in the partitions of `__consumer_offsets`, as Kafka keeps them.
+
+    append ─► records of each partition wait, in batches ─► flush ─► one write per partition, then the answers leave
+    read   ◄─ facts, from the log's beginning on
+
+All that is decided in one round of the loop waits for the same flush, so that a write is shared by as many requests as
+there are. Which partition a group is in is Kafka's rule; it holds for as long as the topic has its partitions.
+"""
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId, Partition
+from kcoord.broker.describe_cluster import offsets_partition
+from kcoord.broker.log.partition_log import Refused
+from kcoord.broker.log.segment import Damaged
+from kcoord.groups.records import Record, StoredAgain, UsualPlaces
+from kcoord.offsets_log.commit_templates import UsualCommits, Way
+from kcoord.offsets_log.decoding import Fact, FactReader
+from kcoord.offsets_log.pending_batches import Pending, add_fact
+from kcoord.protocol.records.batch import BadBatch, Batch, has_valid_crc, split
+from kcoord.storage.superseded import Overtaken
+
+_BATCHES_AT_ONCE: Final = 64
+_READ_BYTES: Final = 1 << 18
+"""Read at once: an event loop that reads its groups is to have time for others in between."""
+
+
+log = logging.getLogger("kcoord.storage")
+
+
+class Unsound(OSError):
+    """A partition that is damaged: it cannot be read to its end, however often that is tried."""
+
+
+class GroupLog:
+    """`cluster` has the topic, with as many partitions as it is to have."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._partitions: Sequence[Partition] = cluster.topics[OFFSETS_TOPIC].partitions
+        self._count = len(self._partitions)
+        self._pending: dict[int, Pending] = {}
+        self._usual = UsualCommits()
+        self._overtaken = [Overtaken() for _ in self._partitions]
+        self.flushed: Collection[int] = ()  # the partitions that the last flush wrote to
+
+    @property
+    def partitions(self) -> Sequence[Partition]:
+        return self._partitions
+
+    @property
+    def leaders(self) -> Sequence[NodeId]:
+        """By partition, the node that coordinates its groups."""
+        return [partition.leader for partition in self._partitions]
+
+    @property
+    def is_ready(self) -> bool:
+        """It can be read at any time."""
+        return True
+
+    def unread(self) -> Collection[int]:
+        """The partitions that hold something, or cannot say what."""
+        return [each.index for each in self._partitions if each.log.size or each.log.is_failed]
+
+    def partition_of(self, group_id: str) -> int:
+        return offsets_partition(group_id, self._count)
+
+    def append(self, records: Sequence[Record], now_ms: int) -> None:
+        """Have these kept with the next flush, in their order."""
+        for record in records:
+            pending = self._pending_of(record.group_id)
+            if isinstance(record, StoredAgain):
+                self._usual.way(record.places).add(pending, record, now_ms)
+            else:
+                add_fact(pending, record, now_ms)
+
+    def appending(self, places: UsualPlaces) -> "Appending":
+        """How to append commits to these places, as `append` does, in fewer steps."""
+        return Appending(self._pending, offsets_partition(places.group_id, self._count), self._usual.way(places))
+
+    def _pending_of(self, group_id: str) -> Pending:
+        return self._pending.setdefault(offsets_partition(group_id, self._count), [])
+
+    def flush(self, now_ms: int) -> dict[int, str]:
+        """Keep all that waits, and say why not of the partitions of which something is not kept."""
+        if not self._pending:
+            self.flushed = ()
+            return {}
+        pending = self._pending.copy()
+        self._pending.clear()
+        self.flushed = pending.keys()
+        failed = {}
+        for index, batches in pending.items():
+            try:
+                if refused := self._write(self._partitions[index], batches, now_ms):
+                    failed[index] = refused.message or refused.error.name
+            except Exception as bug:  # one partition is not to stop the others
+                log.exception("bug partition=%s: what waits cannot be written", index)
+                failed[index] = repr(bug)
+        return failed
+
+    def overtaken_in(self, index: int) -> Overtaken:
+        """What compaction of the partition need not read."""
+        return self._overtaken[index]
+
+    def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
+        """What the partition holds, some at a time. Raises Unsound, or OSError where the disk fails."""
+        log = self._partitions[index].log
+        offset, end = log.start_offset, log.end_offset
+        if log.is_failed:
+            raise Unsound("its log has failed")
+        while offset < end:
+            facts: list[Fact] = []
+            try:
+                content = log.read_own(offset, max_bytes=_READ_BYTES)
+                if not content:
+                    break
+                for batch in _sound_batches(content):
+                    facts += reader.read(batch)
+                    offset = batch.header.last_offset + 1
+            except (Damaged, BadBatch) as error:
+                raise Unsound(str(error)) from error
+            yield facts
+
+    def _write(self, partition: Partition, pending: Pending, now_ms: int) -> Refused | None:
+        """In one write, or in few where there is much: a part of it may be kept if another is refused."""
+        for start in range(0, len(pending), _BATCHES_AT_ONCE):
+            batches, base_offset = pending[start : start + _BATCHES_AT_ONCE], partition.log.end_offset
+            outcome = partition.log.append_own([batch.sealed() for batch in batches], now_ms)
+            if isinstance(outcome, Refused):
+                return outcome
+            self._overtaken[partition.index].wrote(batches, base_offset)
+            self._cluster.appended(partition, outcome)
+        return None
+
+
+class Appending:
+    """Commits to the same places."""
+
+    __slots__ = ("_partition", "_pending", "_way")
+
+    def __init__(self, pending: dict[int, Pending], partition: int, way: Way) -> None:
+        self._pending = pending
+        self._partition = partition
+        self._way = way
+
+    def append(self, record: StoredAgain, now_ms: int) -> None:
+        batches = self._pending.get(self._partition)
+        if batches is None:
+            batches = self._pending[self._partition] = []
+        self._way.add(batches, record, now_ms)
+
+
+def _sound_batches(content: bytes) -> Iterator[Batch]:
+    for batch in split(content):
+        if not has_valid_crc(batch):
+            raise Unsound(f"the batch of offset {batch.header.base_offset} is damaged: its checksum is wrong")
+        yield batch

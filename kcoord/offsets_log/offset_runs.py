@@ -1,0 +1,153 @@
+"""Offsets that stand together in a batch, read by one struct: a start waits for a million of them where there are many.
+
+Offsets of a group in a topic that were committed together are records that differ in four numbers; Kafka writes them
+so, and `encoding` does. The first of them is read field by field. If the next one looks like it, so may many: they are
+taken apart at once and compared. It does not matter who wrote them, and what does not match is left to others.
+"""
+
+from functools import lru_cache
+from struct import Struct
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from kcoord.groups.records import OffsetsStored
+from kcoord.offsets_log.record_codec import BadRecord, read_key
+from kcoord.protocol.varint import BadVarint, read_uvarint
+
+_MOST_AT_ONCE: Final = 64
+"""As many as are lost if only the first few of them match."""
+
+_KEY_START: Final = b"\x00\x01"
+_VALUE_START: Final = b"\x00\x04"
+_EMPTY_TEXT: Final = 1  # its length, plus one
+_PARTITION_BYTES: Final = 4
+_NUMBERS_BYTES: Final = 8 + 4 + 1 + 8  # offset, leader epoch, an empty text, time
+_DELTA, _PARTITION, _OFFSET, _EPOCH = 1, 3, 5, 6
+
+
+class Run(NamedTuple):
+    fact: OffsetsStored
+    records: int
+    end: int  # the position behind it
+
+
+class OffsetRuns:
+    """Knows the names that it has read."""
+
+    def __init__(self) -> None:
+        self._names: dict[bytes, tuple[str, str]] = {}  # of a key: group and topic
+
+    def read(self, plain: bytes, start: int, left: int) -> Run | None:
+        """The offsets from here on, of at most so many records; None if the first is not a usual one."""
+        try:
+            shape = _shape_at(plain, start)
+        except (IndexError, BadVarint):
+            return None
+        if shape is None:
+            return None
+        front, delta, names, middle, end, key = shape
+        size = front + delta + names + _PARTITION_BYTES + middle + _NUMBERS_BYTES + end
+        if start + size > len(plain):
+            return None
+        known = self._names.get(key) or self._learn(key)
+        if known is None:
+            return None
+        line = _struct(front, delta, names, middle, end)
+        first = line.unpack_from(plain, start)
+        *_, text, time_ms, tags = first
+        if text != _EMPTY_TEXT:
+            return None
+        rows = [first]
+        if left > 1 and _looks_alike(plain, start, start + size, front, delta, names):
+            most = min(left, _MOST_AT_ONCE, (len(plain) - start) // size)
+            rows = list(line.iter_unpack(plain[start : start + most * size]))
+        columns = list(zip(*rows, strict=True))
+        count = _count_alike(first, columns, len(rows))
+        topic_id = UUID(bytes=tags[3:19]) if len(tags) > 2 else None
+        fact = OffsetsStored(
+            *known,
+            columns[_PARTITION][:count],
+            columns[_OFFSET][:count],
+            columns[_EPOCH][:count],
+            ("",) * count,
+            time_ms,
+            None,
+            topic_id,
+        )
+        return Run(fact, count, start + count * size)
+
+    def _learn(self, key: bytes) -> tuple[str, str] | None:
+        try:
+            _, names = read_key(key + bytes(_PARTITION_BYTES))
+        except BadRecord:
+            return None
+        known = self._names[key] = (names["group"], names["topic"])
+        return known
+
+
+class _Shape(NamedTuple):
+    """The bytes of each part of a record, and its key but for the partition."""
+
+    front: int
+    delta: int
+    names: int
+    middle: int
+    end: int
+    key: bytes
+
+
+def _shape_at(plain: bytes, start: int) -> _Shape | None:
+    """How a record is laid out that may be a usual offset: without text, headers or anything unknown."""
+    size, body = read_uvarint(plain, start)
+    delta_at = body + 2  # behind the attributes and a timestamp delta of one byte
+    if plain[body] or plain[body + 1] > 0x7F:
+        return None
+    _, names_at = read_uvarint(plain, delta_at)
+    key_size, key_at = read_uvarint(plain, names_at)
+    key_end = key_at + (key_size >> 1)
+    value_size, value_at = read_uvarint(plain, key_end)
+    value_end = value_at + (value_size >> 1)
+    end_at = value_at + 2 + _NUMBERS_BYTES
+    is_usual = (
+        plain[key_at : key_at + 2] == _KEY_START
+        and plain[value_at : value_at + 2] == _VALUE_START
+        and not (key_size | value_size | size) & 1
+        and value_end + 1 == body + (size >> 1) <= len(plain)
+        and plain[value_end] == 0
+        and _has_usual_tags(plain[end_at:value_end])
+    )
+    if not is_usual:
+        return None
+    key = plain[key_at : key_end - _PARTITION_BYTES]
+    names = key_end - _PARTITION_BYTES - names_at
+    return _Shape(delta_at - start, names_at - delta_at, names, value_at + 2 - key_end, value_end + 1 - end_at, key)
+
+
+def _has_usual_tags(tags: bytes) -> bool:
+    """No tagged field, or the id of the topic alone."""
+    return tags == b"\0" or (len(tags) == 19 and tags[:3] == b"\x01\x00\x10")
+
+
+@lru_cache(maxsize=1000)
+def _struct(front: int, delta: int, names: int, middle: int, end: int) -> Struct:
+    return Struct(f">{front}s{delta}s{names}si{middle}sqiBq{end}s")
+
+
+def _looks_alike(plain: bytes, start: int, following: int, front: int, delta: int, names: int) -> bool:
+    """Whether the next record begins as this one does, but for its place in the batch."""
+    names_at = front + delta
+    return (
+        plain[start : start + front] == plain[following : following + front]
+        and plain[start + names_at : start + names_at + names]
+        == plain[following + names_at : following + names_at + names]
+    )
+
+
+def _count_alike(first: tuple[object, ...], columns: list[tuple[object, ...]], count: int) -> int:
+    """How many rows, from the first on, differ from it in numbers only."""
+    for place, column in enumerate(columns):
+        if place in (_DELTA, _PARTITION, _OFFSET, _EPOCH) or column.count(first[place]) == len(column):
+            continue
+        alike = next(row for row, part in enumerate(column) if part != first[place])
+        count = min(count, alike)
+    return count

@@ -1,0 +1,279 @@
+"""Records of groups that wait to be written, in batches.
+
+Each commit of each member passes here, a hundred offsets at once are common, and a commit's records differ in nothing
+but numbers. So what is the same for all offsets of a group in a topic is made once, and a record is one call of struct:
+
+    size 0 | time delta | offset delta | key: 1 group topic | partition | value: 4 | offset epoch "" time | topic id
+    front    at           delta          names                            middle                            end
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from struct import Struct
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from kcoord.groups.records import OffsetsStored, Record, StoredAgain
+from kcoord.offsets_log.encoding import OFFSET_VALUE_VERSION, key_values, offset_names, topic_tag
+from kcoord.protocol.records.batch import MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, Batch, BatchHeader, assemble, read_header
+from kcoord.protocol.varint import uvarint
+from kcoord.storage.superseded import Trail
+
+MOST_RECORDS: Final = 1000
+"""Of one batch, so that a batch is read back in little memory."""
+_ENOUGH_BYTES: Final = 1 << 19
+"""Of one batch, with texts and groups in it, for the same reason."""
+_MOST_MS: Final = 63
+"""Between the first and the last record of a batch: the differences then take one byte each."""
+
+_DELTAS: Final = [uvarint(2 * delta) for delta in range(MOST_RECORDS)]
+_NEVER_MS: Final = -1
+_IN_ONE_BYTE: Final = 64  # deltas
+_MOST_FORMS: Final = 10_000
+_EMPTY_TEXT: Final = 1  # the length of a compact string, plus one
+
+_short = Struct(">h").pack
+_epoch_without_text = Struct(">iB").pack
+
+
+class OneOffset(Trail):
+    """Commits of one offset without text, to the same partition of the same topic."""
+
+    __slots__ = ("lines",)
+
+    def __init__(self, first: OffsetsStored) -> None:
+        super().__init__(1)
+        self.lines = (_offset_line(first, 1), _offset_line(first, 2))  # by the size of the offset delta
+
+
+class _OffsetLine(NamedTuple):
+    """What stays the same in them."""
+
+    pack: Callable[..., bytes]
+    front: bytes
+    before: bytes  # the offset: names, partition and middle
+    between: bytes  # the offset and its time
+    end: bytes
+
+
+class PendingBatch:
+    """Records of one partition that wait for their batch to be written.
+
+    Commits of one offset each are put together when all of them are, which takes less time than one by one.
+    """
+
+    __slots__ = ("_first_ms", "_last_ms", "_records", "_room_until_ms", "_size", "_trails")
+
+    def __init__(self, now_ms: int) -> None:
+        self._size = 0
+        self._first_ms = self._last_ms = now_ms
+        self._room_until_ms = now_ms + _MOST_MS
+        self._records: list[bytes | tuple[OneOffset, StoredAgain, int]] = []
+        self._trails: list[Trail] = []
+
+    @property
+    def count(self) -> int:
+        return len(self._records)
+
+    @property
+    def trails(self) -> list[Trail]:
+        """Of its commits to usual places."""
+        return [*self._trails, *[record[0] for record in self._records if isinstance(record, tuple)]]
+
+    def follow(self, trail: Trail) -> None:
+        """What was added last is such a commit."""
+        self._trails.append(trail)
+
+    def has_room_at(self, now_ms: int) -> bool:
+        return len(self._records) < MOST_RECORDS and self._first_ms <= now_ms <= self._room_until_ms
+
+    def add(self, key: bytes, value: bytes | None, now_ms: int) -> None:
+        body = b"".join(
+            (
+                b"\0",
+                _DELTAS[now_ms - self._first_ms],
+                _DELTAS[len(self._records)],
+                uvarint(2 * len(key)),
+                key,
+                b"\x01" if value is None else uvarint(2 * len(value)) + value,
+                b"\0",
+            )
+        )
+        self._records.append(uvarint(2 * len(body)) + body)
+        self._last_ms = max(self._last_ms, now_ms)
+        self._size += len(body)
+        if self._size >= _ENOUGH_BYTES:
+            self._room_until_ms = _NEVER_MS
+
+    def add_again(self, one: OneOffset, fact: StoredAgain, now_ms: int) -> bool:
+        """Add such a commit, if there is room."""
+        records = self._records
+        if len(records) >= MOST_RECORDS or not self._first_ms <= now_ms <= self._room_until_ms:
+            return False
+        records.append((one, fact, now_ms))
+        return True
+
+    def add_offsets(self, fact: OffsetsStored, start: int, now_ms: int) -> int:
+        """Add the lines from this one on of a commit without texts, as far as there is room; where it ends."""
+        count, at_ms = len(self._records), fact.committed_at_ms
+        self._last_ms = max(self._last_ms, now_ms)
+        more = min(MOST_RECORDS - count, len(fact.partitions) - start)
+        if count < _IN_ONE_BYTE < count + more:
+            more = _IN_ONE_BYTE - count
+        deltas, end = _DELTAS[count : count + more], start + more
+        _, pack, front, names, middle, tags = _form(fact.group_id, fact.topic, fact.topic_id, len(deltas[0]))
+        at = _DELTAS[now_ms - self._first_ms]
+        columns = (fact.partitions[start:end], fact.offsets[start:end], fact.leader_epochs[start:end])
+        self._records += [
+            pack(front, at, delta, names, partition, middle, offset, epoch, _EMPTY_TEXT, at_ms, tags)
+            for delta, partition, offset, epoch in zip(deltas, *columns, strict=True)
+        ]
+        return end
+
+    def plain(self) -> list[bytes]:
+        """The bytes of each record."""
+        first_ms = self._first_ms
+        plain: list[bytes] = []
+        for index, record in enumerate(self._records):
+            if isinstance(record, bytes):
+                plain.append(record)
+                continue
+            one, (_, _, (offset,), at_ms), now_ms = record
+            pack, front, before, between, end = one.lines[index >= _IN_ONE_BYTE]
+            at, delta = _DELTAS[now_ms - first_ms], _DELTAS[index]
+            plain.append(pack(front, at, delta, before, offset, between, at_ms, end))
+            if now_ms > self._last_ms:
+                self._last_ms = now_ms
+        return plain
+
+    def sealed(self) -> Batch:
+        plain = b"".join(self.plain())
+        return _sealed(plain, len(self._records), self._first_ms, self._last_ms)
+
+
+class SealedBatch:
+    """A commit to usual places that is all of its batch."""
+
+    __slots__ = ("_at_ms", "_plain", "count", "trails")
+
+    def __init__(self, plain: bytes, trail: Trail, at_ms: int) -> None:
+        self.count = trail.count
+        self.trails = (trail,)
+        self._plain = plain
+        self._at_ms = at_ms
+
+    def add_again(self, one: OneOffset, fact: StoredAgain, now_ms: int) -> bool:
+        return False
+
+    def sealed(self) -> Batch:
+        return _sealed(self._plain, self.count, self._at_ms, self._at_ms)
+
+
+Pending = list[PendingBatch | SealedBatch]
+"""What waits to be written to one partition, in its order."""
+
+
+def add_fact(batches: Pending, fact: Record, now_ms: int) -> None:
+    """Put a fact behind those that wait, in as many batches as it needs."""
+    if isinstance(fact, StoredAgain):
+        for stored in fact.spread():
+            add_fact(batches, stored, now_ms)
+    elif isinstance(fact, OffsetsStored) and fact.expires_at_ms is None and not any(fact.metadata):
+        start, end = 0, len(fact.partitions)
+        while start < end:
+            start = last(batches, now_ms).add_offsets(fact, start, now_ms)
+    else:
+        for key, value in key_values(fact):
+            last(batches, now_ms).add(key, value, now_ms)
+
+
+def last(batches: Pending, now_ms: int) -> PendingBatch:
+    """The last batch, or a new one if that has no room."""
+    if batches:
+        newest = batches[-1]
+        if isinstance(newest, PendingBatch) and newest.has_room_at(now_ms):
+            return newest
+    new = PendingBatch(now_ms)
+    batches.append(new)
+    return new
+
+
+def _offset_line(fact: OffsetsStored, delta_size: int) -> _OffsetLine:
+    group_id, topic, (partition,), _, (epoch,), _, _, _, topic_id = fact
+    _, _, front, names, middle, end = _form(group_id, topic, topic_id, delta_size)
+    before = names + partition.to_bytes(4, "big", signed=True) + middle
+    between = _epoch_without_text(epoch, _EMPTY_TEXT)
+    pack = _packing(f">{len(front)}s1s{delta_size}s{len(before)}sq{len(between)}sq{len(end)}s")
+    return _OffsetLine(pack, front, before, between, end)
+
+
+@lru_cache(_MOST_FORMS)
+def _packing(form: str) -> Callable[..., bytes]:
+    """The same for all members, as most have names of the same length: it stays in the processor's cache."""
+    return Struct(form).pack
+
+
+def offset_parts(record: bytes, topic_id: UUID | None) -> tuple[bytes, bytes, bytes]:
+    """Of an offset without text, what is before its offset, between that and its time, and behind."""
+    time_at = len(record) - len(topic_tag(topic_id)) - 1 - 8
+    between_at = time_at - 5  # the leader epoch, and the text
+    return record[: between_at - 8], record[between_at:time_at], record[time_at + 8 :]
+
+
+class _Form(NamedTuple):
+    """What the offsets of a group in a topic have in common; see the head of this file."""
+
+    topic_id: UUID | None
+    pack: Callable[..., bytes]
+    front: bytes
+    names: bytes
+    middle: bytes
+    end: bytes
+
+
+_forms: dict[tuple[str, str, int], _Form] = {}
+
+
+def _form(group_id: str, topic: str, topic_id: UUID | None, delta_size: int) -> _Form:
+    """Made once, and again where the topic was made anew: an id is not hashed, which takes longer than all the rest."""
+    place = (group_id, topic, delta_size)
+    known = _forms.get(place)
+    if known is not None and (known.topic_id is topic_id or known.topic_id == topic_id):
+        return known
+    if len(_forms) >= _MOST_FORMS:
+        _forms.clear()
+    form = _forms[place] = _made_form(group_id, topic, topic_id, delta_size)
+    return form
+
+
+def _made_form(group_id: str, topic: str, topic_id: UUID | None, delta_size: int) -> _Form:
+    key = offset_names(group_id, topic)
+    names = uvarint(2 * (len(key) + 4)) + key
+    tags = topic_tag(topic_id)
+    middle = uvarint(2 * (2 + 8 + 4 + 1 + 8 + len(tags))) + _short(OFFSET_VALUE_VERSION)
+    end = tags + b"\0"
+    size = 2 + delta_size + len(names) + 4 + len(middle) + 8 + 4 + 1 + 8 + len(end)
+    front = uvarint(2 * size) + b"\0"
+    line = Struct(f">{len(front)}s1s{delta_size}s{len(names)}si{len(middle)}sqiBq{len(end)}s")
+    return _Form(topic_id, line.pack, front, names, middle, end)
+
+
+def _sealed(plain: bytes, count: int, first_ms: int, last_ms: int) -> Batch:
+    """The batch; its offsets are for the log to set."""
+    header = BatchHeader(
+        base_offset=0,
+        length=0,
+        leader_epoch=0,
+        magic=MAGIC,
+        crc=0,
+        attributes=0,
+        last_offset_delta=count - 1,
+        base_timestamp=first_ms,
+        max_timestamp=last_ms,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=-1,
+        base_sequence=NO_SEQUENCE,
+        record_count=count,
+    )
+    data = assemble(header, plain)
+    return Batch(header=read_header(data), data=memoryview(data))

@@ -1,0 +1,127 @@
+"""The records of `__consumer_offsets`: bytes to plain values by Kafka's names, and back, as `layouts` says.
+
+A struct is a dict that always has every field of its layout: what a version does not have is there with its default, as
+in Kafka's own classes. Arrays are tuples, a uuid is a UUID, bytes are bytes.
+
+Any bytes may come, and give values or a BadRecord. What Kafka lets be is let be here too: unknown tagged fields, bytes
+behind the last field (CoordinatorRecordSerde), and bytes in a string that are no UTF-8.
+"""
+
+import struct
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kcoord.offsets_log.record_readers import BadLength, Read, Values, layout_reader
+from kcoord.offsets_log.record_schemas import RECORD_TYPES, Layout
+from kcoord.offsets_log.record_writers import Unwritable, Write, layout_writer
+from kcoord.protocol.varint import BadVarint
+
+__all__ = [
+    "BadRecord",
+    "Malformed",
+    "UnknownType",
+    "UnknownVersion",
+    "Unwritable",
+    "Values",
+    "read_key",
+    "read_value",
+    "read_versioned",
+    "write_key",
+    "write_value",
+    "write_versioned",
+]
+
+_FIRST: Final = struct.Struct(">h")
+_SHOWN: Final = 64  # bytes of a record that is malformed
+
+
+class BadRecord(ValueError):
+    """A record that cannot be read."""
+
+
+class UnknownType(BadRecord):
+    """A record of a type that Kafka 4.3 does not have: such ones are skipped (UnknownRecordTypeException)."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"no record type has the number {number}")
+        self.number = number
+
+
+class UnknownVersion(BadRecord):
+    """A value of a version that is not known: a newer Kafka wrote it (UnknownRecordVersionException)."""
+
+    def __init__(self, what: str, version: int) -> None:
+        super().__init__(f"{what} has no version {version}")
+        self.version = version
+
+
+class Malformed(BadRecord):
+    """Bytes that are not what their type and version say."""
+
+
+def read_key(key: bytes) -> tuple[int, Values]:
+    """The number of the record's type, and the key's fields. Raises UnknownType or Malformed."""
+    number = _read_first(key, "a key")
+    record_type = RECORD_TYPES.get(number)
+    if record_type is None:
+        raise UnknownType(number)
+    return number, _read_rest(layout_reader(record_type.key, 0), key, record_type.name)
+
+
+def read_value(number: int, value: bytes) -> tuple[int, Values]:
+    """The version and the fields of the value of a record of that type. Raises BadRecord."""
+    record_type = RECORD_TYPES.get(number)
+    if record_type is None:
+        raise UnknownType(number)
+    return read_versioned(record_type.value, value, what=record_type.name)
+
+
+def read_versioned(layout: Layout, content: bytes, *, what: str) -> tuple[int, Values]:
+    """The same of any layout. Raises UnknownVersion or Malformed."""
+    version = _read_first(content, what)
+    if version not in layout.versions:
+        raise UnknownVersion(what, version)
+    return version, _read_rest(layout_reader(layout, version), content, what)
+
+
+def write_key(number: int, values: Mapping[str, Any]) -> bytes:
+    """A field that is not given takes its default. Raises Unwritable."""
+    return _written(layout_writer(RECORD_TYPES[number].key, 0), number, values)
+
+
+def write_value(number: int, values: Mapping[str, Any], *, version: int | None = None) -> bytes:
+    """In the version that Kafka 4.3 writes, if none is said; fields that a version lacks are left out."""
+    record_type = RECORD_TYPES[number]
+    return write_versioned(record_type.value, record_type.written if version is None else version, values)
+
+
+def write_versioned(layout: Layout, version: int, values: Mapping[str, Any]) -> bytes:
+    assert version in layout.versions
+    return _written(layout_writer(layout, version), version, values)
+
+
+def _read_first(content: bytes, what: str) -> int:
+    """The two bytes that say what follows them."""
+    if len(content) < _FIRST.size:
+        raise Malformed(f"{what} of {len(content)} bytes")
+    number: int = _FIRST.unpack_from(content)[0]
+    return number
+
+
+def _read_rest(read: Read, content: bytes, what: str) -> Values:
+    try:
+        values: Values = read(content, _FIRST.size)[0]
+    except (struct.error, IndexError):
+        raise Malformed(f"{what} breaks off: {content[:_SHOWN].hex()}") from None
+    except (BadLength, BadVarint) as error:
+        raise Malformed(f"{what}: {error}: {content[:_SHOWN].hex()}") from None
+    return values
+
+
+def _written(write: Write, first: int, values: Mapping[str, Any]) -> bytes:
+    out = bytearray(_FIRST.pack(first))
+    try:
+        write(out, values)
+    except struct.error as error:
+        raise Unwritable(str(error)) from None
+    return bytes(out)

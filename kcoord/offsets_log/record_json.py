@@ -1,0 +1,100 @@
+"""What a layout's values look like as JSON: as Kafka's tools show them.
+
+A field is there if its version has it; a tagged one only where it is not its default. A uuid is its 22 characters in
+base64, bytes are base64 too. Of a classic group of consumers, the bytes that members brought and got are read as well.
+"""
+
+import base64
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from kcoord.offsets_log.record_codec import BadRecord, Values, read_versioned
+from kcoord.offsets_log.record_schemas import (
+    CONSUMER_ASSIGNMENT,
+    CONSUMER_SUBSCRIPTION,
+    GROUP_METADATA,
+    RECORD_TYPES,
+    Field,
+    Fields,
+    Layout,
+    default_of,
+)
+
+Json = Any
+_Show = Callable[[Any], Json]
+
+
+def key_json(number: int, key: Values) -> Json:
+    return _layout_shower(RECORD_TYPES[number].key, 0)(key)
+
+
+def value_json(number: int, version: int, value: Values) -> Json:
+    shown = _layout_shower(RECORD_TYPES[number].value, version)(value)
+    if number == GROUP_METADATA.number and value["protocolType"] == "consumer":
+        for member, described in zip(value["members"], shown["members"], strict=True):
+            described["subscription"] = _embedded_json(CONSUMER_SUBSCRIPTION, member["subscription"])
+            described["assignment"] = _embedded_json(CONSUMER_ASSIGNMENT, member["assignment"])
+    return shown
+
+
+def base64_of(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _embedded_json(layout: Layout, content: bytes) -> Json:
+    """Consumers may put in what they like: what is not theirs stays as it is (OffsetsMessageParser)."""
+    try:
+        version, values = read_versioned(layout, content, what="a consumer's bytes")
+    except BadRecord:
+        return base64_of(content)
+    return _layout_shower(layout, version)(values)
+
+
+@cache
+def _layout_shower(layout: Layout, version: int) -> _Show:
+    return _struct_shower(layout.fields, version)
+
+
+def _struct_shower(fields: Fields, version: int) -> _Show:
+    """How a struct of this version is shown: put together once, as readers are."""
+    present = [(field, _shower(field, version)) for field in fields if field.is_in(version)]
+    plain = [(field.name, show) for field, show in present if field.tag is None]
+    tagged = [(field.name, default_of(field), show) for field, show in present if field.tag is not None]
+
+    def show(values: Values) -> Json:
+        shown = {name: show_value(values[name]) for name, show_value in plain}
+        for name, default, show_value in tagged:
+            if values[name] != default:
+                shown[name] = show_value(values[name])
+        return shown
+
+    return show
+
+
+def _shower(field: Field, version: int) -> _Show:
+    match field.type:
+        case "struct":
+            return _unless_null(_struct_shower(field.fields, version))
+        case "[]struct":
+            show_element = _struct_shower(field.fields, version)
+            return _unless_null(lambda elements: [show_element(element) for element in elements])
+        case "bytes":
+            return _unless_null(base64_of)
+        case "uuid":
+            return _uuid_json
+        case _:
+            return _as_it_is
+
+
+def _unless_null(show: _Show) -> _Show:
+    return lambda value: None if value is None else show(value)
+
+
+def _uuid_json(value: UUID) -> Json:
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def _as_it_is(value: Any) -> Json:
+    return list(value) if isinstance(value, tuple) else value

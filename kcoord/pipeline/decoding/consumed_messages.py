@@ -1,0 +1,69 @@
+"""Records of `__consumer_offsets` as another client hands them out, key and value, to tables: by the same decoder.
+
+Such a client has opened the batches and settled the transactions itself. So less is known than of a log that is read
+here (`fetched`, `decode`):
+
+| of                                       | there is                                                              |
+|------------------------------------------|-----------------------------------------------------------------------|
+| a record of a committed transaction      | a row, but not that it was one: `transactional` is false              |
+| aborted and control records              | nothing: they are not handed out, and `scanned` does not count them   |
+| batches                                  | nothing: `scanned` has 0 of them, and as bytes those of keys, values  |
+| the range that was asked for             | its first and last record: `scanned` is from the one to the other     |
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kcoord.pipeline.decoding.decode import Rows, Tally, decode_records
+from kcoord.pipeline.decoding.records import Source, of_messages
+from kcoord.pipeline.decoding.row_filter import Choosing, Wanted
+from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
+
+HANDED_OUT: Final = ("partition", "offset", "timestamp", "key", "value")
+"""The columns of what comes in. Timestamps are in ms since 1970; keys and values are bytes, or null."""
+
+
+def decode_handed_out(batches: Iterable[pa.RecordBatch], wanted: Wanted) -> Iterator[Rows]:
+    """All wanted rows, and at last one of `scanned` for each partition. Of a partition records come in their order."""
+    logs: dict[int, _Log] = {}
+    for batch in batches:
+        for partition in pc.unique(batch["partition"]).to_pylist():
+            log = logs.setdefault(partition, _Log(partition, Choosing(wanted)))
+            yield from log.take(batch.filter(pc.equal(batch["partition"], partition)))
+    for log in logs.values():
+        yield from log.scanned()
+
+
+@dataclass(slots=True)
+class _Log:
+    """What has come of one partition."""
+
+    partition: int
+    choosing: Choosing
+    start: int | None = None
+    end: int = 0
+    tally: Tally = field(default_factory=Tally)
+
+    def take(self, batch: pa.RecordBatch) -> Iterator[Rows]:
+        offsets = batch["offset"].to_pylist()
+        keys, values = batch["key"].to_pylist(), batch["value"].to_pylist()
+        self.start = offsets[0] if self.start is None else self.start
+        self.end = offsets[-1] + 1
+        self.tally.counts["records"] += len(batch)
+        self.tally.size += sum(len(each) for each in (*keys, *values) if each is not None)
+        timestamps = batch["timestamp"].to_numpy().astype(np.int64)
+        records = of_messages(self._source, keys, values, offsets=offsets, timestamps=timestamps.tolist())
+        yield from self.choosing.of(self.tally.counted(decode_records(records)))
+
+    def scanned(self) -> Iterator[Rows]:
+        assert self.start is not None, "a log is there from its first record on"
+        return self.choosing.of([self.tally.row(OFFSETS_TOPIC, self._source, self.start, self.end)])
+
+    @property
+    def _source(self) -> Source:
+        return Source(partition=self.partition)

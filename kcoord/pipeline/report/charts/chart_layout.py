@@ -1,0 +1,64 @@
+"""What all pictures share: rows with a label and a strip of time, and the axis below them.
+
+A strip is an SVG as wide as there is room: what lies along the time is placed in percent, so that figures and letters
+keep their size on a phone.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from kcoord.pipeline.report.charts.scales import Tick, TimeScale
+from kcoord.pipeline.report.elements import Child, Markup, el, together
+from kcoord.pipeline.report.style import COLORS
+
+_AXIS_HEIGHT: Final = 30
+
+
+def figure(rows: Iterable[Markup], scale: TimeScale, *, legend: Markup | None = None, caption: Child) -> Markup:
+    """Rows above the axis of their time."""
+    return el(
+        "figure",
+        el("div", *rows, time_axis(scale), class_="rows"),
+        legend,
+        el("figcaption", caption),
+    )
+
+
+def row(label: Child, shapes: Iterable[Markup], scale: TimeScale, *, height: int, told: str) -> Markup:
+    """One strip beside its label. `told` is for those who do not see it."""
+    grid = (_upright(tick) for tick in scale.ticks())
+    strip = el("svg", *grid, *shapes, height=height, role="img", aria_label=told)
+    return together(el("div", label, class_="label"), strip)
+
+
+def head(text: Child) -> Markup:
+    """A line across, above the rows that belong together."""
+    return el("div", text, class_="head")
+
+
+def time_axis(scale: TimeScale) -> Markup:
+    labels = [_time_label(number, tick) for number, tick in enumerate(scale.ticks())]
+    return together(
+        el("div", class_="label"), el("svg", *labels, height=_AXIS_HEIGHT, role="img", aria_label="the axis of time")
+    )
+
+
+def percent(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def color_class(number: int) -> str:
+    return f"c{number % COLORS}"
+
+
+def _upright(tick: Tick) -> Markup:
+    at = percent(tick.percent)
+    return el("line", class_="grid", x1=at, x2=at, y1=0, y2="100%")
+
+
+def _time_label(number: int, tick: Tick) -> Markup:
+    at = percent(tick.percent)
+    anchor = "start" if tick.percent < 4 else "end" if tick.percent > 96 else "middle"
+    is_odd = number % 2 == 1
+    label = el("text", tick.label, x=at, y=12, text_anchor=anchor, class_="axis odd" if is_odd else "axis")
+    return together(label, el("text", tick.day, x=at, y=26, text_anchor=anchor, class_="axis") if tick.day else None)

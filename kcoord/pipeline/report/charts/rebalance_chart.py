@@ -1,0 +1,82 @@
+"""When a group rebalanced, and why: a lane for each cause. And the same for many groups, without the causes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from kcoord.admin.formatting import say_count
+from kcoord.pipeline.report.charts.chart_layout import color_class, figure, percent, row
+from kcoord.pipeline.report.charts.scales import TimeScale
+from kcoord.pipeline.report.elements import Markup, el, together
+from kcoord.pipeline.report.formatting import duration, moment, named, number, short_name
+from kcoord.pipeline.report.model import GroupFacts, RebalanceMark
+
+CAUSES: Final = (
+    *("joined", "left", "replaced", "static returned", "subscription changed"),
+    *("partitions changed", "handed over", "unknown"),
+)
+"""In the order of their lanes and colors."""
+_OTHER: Final = len(CAUSES) - 1
+_HEIGHT: Final = 18
+_THINNEST: Final = 0.25  # percent: a rebalance of a second is to be seen in a picture of a month
+
+
+def causes_picture(marks: Sequence[RebalanceMark], scale: TimeScale) -> Markup:
+    causes = sorted({mark.cause for mark in marks}, key=_lane)
+    rows = (_lane_row(cause, [mark for mark in marks if mark.cause == cause], scale) for cause in causes)
+    return figure(rows, scale, caption="Each lane is a cause; a rebalance with several is in several lanes.")
+
+
+def groups_picture(groups: Iterable[tuple[str, GroupFacts]], scale: TimeScale) -> Markup:
+    """A lane for each group, with the address of its page."""
+    rows = (
+        row(
+            el("a", named(short_name(facts.group)), href=f"#{anchor}"),
+            _shapes(facts.marks, scale, 0),
+            scale,
+            height=_HEIGHT,
+            told=f"{short_name(facts.group)}: {say_count(facts.rebalance_count, 'rebalance')}",
+        )
+        for anchor, facts in groups
+    )
+    return figure(rows, scale, caption="Each lane is a group, each mark a rebalance, as long as it took.")
+
+
+def cause_color(cause: str) -> int:
+    return CAUSES.index(cause) if cause in CAUSES else _OTHER
+
+
+def _lane(cause: str) -> tuple[int, str]:
+    return cause_color(cause), cause
+
+
+def _lane_row(cause: str, marks: Sequence[RebalanceMark], scale: TimeScale) -> Markup:
+    count = sum(mark.rebalances for mark in marks)
+    label = together(short_name(cause), " ", el("span", number(count), class_=f"tag {color_class(cause_color(cause))}"))
+    told = f"{short_name(cause)}: {say_count(count, 'rebalance')}"
+    return row(label, _shapes(marks, scale, cause_color(cause)), scale, height=_HEIGHT, told=told)
+
+
+def _shapes(marks: Iterable[RebalanceMark], scale: TimeScale, color: int) -> Iterator[Markup]:
+    for mark in marks:
+        start, end = scale.percent(mark.first), scale.percent(mark.last)
+        yield el(
+            "rect",
+            el("title", _say(mark)),
+            class_=f"mark {color_class(color)}",
+            x=percent(start),
+            y=2,
+            width=percent(max(end - start, _THINNEST)),
+            height=_HEIGHT - 4,
+        )
+
+
+def _say(mark: RebalanceMark) -> str:
+    times = _say_times(mark.first, mark.last)
+    return (
+        f"{short_name(mark.cause)}: {say_count(mark.rebalances, 'rebalance')}, {times}, {duration(mark.lost_ms)} in all"
+    )
+
+
+def _say_times(first: datetime, last: datetime) -> str:
+    return moment(first) if first == last else f"{moment(first)} to {moment(last)}"

@@ -1,0 +1,92 @@
+"""Rows of all tables in one frame, packed: a row of it holds many rows of one table, as Arrow's bytes.
+
+A log is read from a cluster once, and twice it would not even be the same: compaction goes on. So what comes of it is
+kept, in the form that costs least (a few rows of some MiB, compressed), and each table is unpacked from that.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import col
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from kcoord.pipeline.decoding.decode import Rows
+from kcoord.pipeline.schemas import TABLES, spark_schema
+from kcoord.pipeline.sources.union_frame import wide_schema, widened
+
+PACKED: Final = StructType(
+    [
+        StructField("table", StringType(), nullable=False),
+        StructField("rows", LongType(), nullable=False),
+        StructField("content", BinaryType(), nullable=False),
+    ]
+)
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field("table", pa.string(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("content", pa.binary(), nullable=False),
+    ]
+)
+_ENOUGH_ROWS: Final = 50_000
+_ENOUGH_BYTES: Final = 8 * 1024 * 1024
+_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+def packed(rows: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
+    """Small batches of rows are put together."""
+    gathered: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    for table, batch in rows:
+        own = gathered[table]
+        own.append(batch)
+        if sum(map(len, own)) >= _ENOUGH_ROWS or sum(each.nbytes for each in own) >= _ENOUGH_BYTES:
+            yield _pack(table, gathered.pop(table))
+    for table, own in gathered.items():
+        yield _pack(table, own)
+
+
+def unpacked(frame: DataFrame, table: str) -> DataFrame:
+    """The rows of one table."""
+    return frame.where(col("table") == table).select("content").mapInArrow(_unpack, spark_schema(table))
+
+
+def widely_unpacked(frame: DataFrame, tables: Sequence[str]) -> DataFrame:
+    """The rows of several tables, side by side."""
+    names = list(tables)
+
+    def unpack(packs: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for pack in packs:
+            for table, content in zip(pack.column("table").to_pylist(), pack.column("content"), strict=True):
+                yield from (widened((table, batch), names) for batch in _batches(content))
+
+    wanted = frame.where(col("table").isin(names)).select("table", "content")
+    return wanted.mapInArrow(unpack, wide_schema(names))
+
+
+def rows_of(content: bytes) -> list[dict[str, Any]]:
+    """The rows of one pack."""
+    with pa.ipc.open_stream(content) as stream:
+        return [row for batch in stream for row in batch.to_pylist()]
+
+
+def _pack(table: str, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    written = pa.BufferOutputStream()
+    with pa.ipc.new_stream(written, TABLES[table].schema, options=_COMPRESSED) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    row = {"table": table, "rows": sum(map(len, batches)), "content": written.getvalue().to_pybytes()}
+    return pa.RecordBatch.from_pylist([row], _SCHEMA)
+
+
+def _unpack(packs: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for pack in packs:
+        for content in pack.column("content"):
+            yield from _batches(content)
+
+
+def _batches(content: pa.BinaryScalar) -> Iterator[pa.RecordBatch]:
+    with pa.ipc.open_stream(content.as_buffer()) as stream:
+        yield from stream

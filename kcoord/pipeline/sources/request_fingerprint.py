@@ -1,0 +1,55 @@
+"""What a stream was asked for when it began: kept in its checkpoint, since tables are of one question only."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kcoord.admin.times import utc_text
+from kcoord.pipeline.decoding.row_filter import Wanted
+from kcoord.pipeline.sources.live_plan import Choice
+
+Asked = Mapping[str, Any]
+"""By the options of the command that say it, as JSON can hold it."""
+
+_SINCE, _UNTIL, _GROUP, _TOPIC, _NO_LOG_ENDS = "--since", "--until", "--group", "--topic", "--no-log-ends"
+_CONNECTOR = "--connector"
+
+
+class AskedOtherwise(ValueError):
+    """The stream began with other options."""
+
+
+def asked(wanted: Wanted, choice: Choice) -> Asked:
+    """The same for the same question, in whatever order it is put."""
+    return {
+        _SINCE: wanted.since_ms,
+        _UNTIL: wanted.until_ms,
+        _GROUP: sorted(set(wanted.groups)),
+        _TOPIC: sorted(set(choice.topics)),
+        _NO_LOG_ENDS: not choice.log_ends,
+        _CONNECTOR: None if choice.groups else "spark-sql-kafka",
+    }
+
+
+def check_asked(before: Asked, now: Asked) -> None:
+    """Raises AskedOtherwise."""
+    for option, value in now.items():
+        was = before.get(option)
+        if value != was:
+            raise AskedOtherwise(
+                f"the tables were begun {_with(option, was)}, and this is {_with(option, value)}:"
+                " say the same again, or name another folder"
+            )
+
+
+def _with(option: str, value: Any) -> str:
+    match value:
+        case None | False | []:
+            return f"without {option}"
+        case True:
+            return f"with {option}"
+        case str():
+            return f"with {option} {value}"
+        case list():
+            return "with " + " ".join(f"{option} {name}" for name in value)
+        case _:
+            return f"with {option} {utc_text(value)}"

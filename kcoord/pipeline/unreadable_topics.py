@@ -1,0 +1,77 @@
+"""What a stream of a live cluster passes over, since the cluster refuses it for good: topics that one may not read.
+
+The stream itself cannot say it: it is planned by a process of Spark's that nobody hears. So the cluster is asked from
+here, too, when the stream begins and now and then, and each refusal is told once.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Final
+
+from kcoord.admin.connecting.connection import Connection
+from kcoord.admin.retry import PASSING
+from kcoord.admin.wire.fetching import Fetching
+from kcoord.pipeline.sources.live_log import GONE
+from kcoord.pipeline.sources.live_plan import Choice, NothingToRead, find_topics
+
+_INTERVAL: Final = 300.0
+_MOMENT: Final = 5.0  # seconds for a look that is under way when the stream ends
+
+Warn = Callable[[str], None]
+"""Told what is not read, and why."""
+
+
+class Unread:
+    """What is refused, each time what is new of it."""
+
+    def __init__(self, connection: Connection, choice: Choice) -> None:
+        self._connection = connection
+        self._choice = choice
+        self._told: set[str] = set()
+
+    def news(self) -> list[str]:
+        """Nothing while the cluster does not answer: that is for the stream to bear, or to end with."""
+        try:
+            refused = self._refused()
+        except NothingToRead as error:
+            refused = [str(error)]
+        except Exception:  # only a look: nothing depends on it
+            return []
+        new = [each for each in dict.fromkeys(refused) if each not in self._told]
+        self._told.update(new)
+        return new
+
+    def _refused(self) -> list[str]:
+        with closing(Fetching(self._connection)) as fetching:
+            topics, refused = find_topics(self._connection, fetching, self._choice)
+            ends = fetching.stable_ends([tp for topic in topics for tp in topic.partitions])
+        # A topic that is not there is told if it was named; of others that is said where they are read.
+        lasting = [
+            each for each in refused if each.error not in PASSING and (self._choice.topics or each.error not in GONE)
+        ]
+        return [str(each) for each in (*lasting, *(each for each in ends.refused if each.error not in PASSING | GONE))]
+
+
+@contextmanager
+def unread_told(connection: Connection, choice: Choice, warn: Warn, *, interval: float = _INTERVAL) -> Iterator[None]:
+    """While the block runs."""
+    unread = Unread(connection, choice)
+    is_over = threading.Event()
+
+    def tell() -> None:
+        for each in unread.news():
+            warn(each)
+
+    def tell_again_and_again() -> None:
+        while not is_over.wait(interval):
+            tell()
+
+    tell()
+    looking = threading.Thread(target=tell_again_and_again, daemon=True)
+    looking.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        looking.join(_MOMENT)

@@ -1,0 +1,55 @@
+"""What consumers put into the opaque bytes of a group of protocol type "consumer": subscriptions and assignments.
+
+Every version begins as version 0 does, so that a newer one than we know is read as the newest that we do.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from kcoord.protocol.frames import BadBody
+from kcoord.protocol.schema.message_readers import body_reader
+from kcoord.protocol.schema.messages import parsed
+
+_VERSION_BYTES: Final = 2
+
+_read_assignment: Final = body_reader(
+    parsed("""
+    assigned_partitions []
+        topic string
+        partitions []int32
+    user_data bytes?
+    """),
+    0,
+    is_flexible=False,
+)
+_read_subscription: Final = body_reader(
+    parsed("""
+    topics []string
+    user_data bytes?
+    """),
+    0,
+    is_flexible=False,
+)
+
+
+def read_assignment(assignment: bytes) -> Mapping[str, tuple[int, ...]]:
+    """The partitions by topic; none of an assignment of no bytes. Raises BadBody if it is not a consumer's."""
+    if not assignment:
+        return {}
+    row, _ = _read_assignment(assignment, _after_version(assignment))
+    partitions: dict[str, tuple[int, ...]] = {}
+    for topic, numbers in row.assigned_partitions:
+        partitions[topic] = (*partitions.get(topic, ()), *numbers)
+    return partitions
+
+
+def read_subscription(subscription: bytes) -> tuple[str, ...]:
+    """The topics that a member named. Raises BadBody if it is not a consumer's."""
+    row, _ = _read_subscription(subscription, _after_version(subscription))
+    return tuple(row.topics)
+
+
+def _after_version(content: bytes) -> int:
+    if len(content) < _VERSION_BYTES:
+        raise BadBody("too short for its version")
+    return _VERSION_BYTES

@@ -1,0 +1,93 @@
+"""What stands before a body.
+
+| header      | fields                                       | used by                              |
+|-------------|----------------------------------------------|--------------------------------------|
+| request v0  | api key, api version, correlation id         | nothing since Kafka 4.0              |
+| request v1  | the same, client id                          | versions that are not flexible       |
+| request v2  | the same (client id not compact), tags       | flexible versions                    |
+| response v0 | correlation id                               | not flexible; ApiVersions always     |
+| response v1 | correlation id, tags                         | flexible versions                    |
+"""
+
+from struct import Struct, error
+from typing import Final, NamedTuple
+
+from kcoord.protocol.frames import BadBody
+from kcoord.protocol.varint import BadVarint, read_uvarint
+
+_FIXED: Final = Struct(">hhi")
+_LENGTH: Final = Struct(">h")
+CORRELATION_ID: Final = Struct(">i")
+
+
+class RequestHeader(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None = None
+
+
+def read_request_start(frame: bytes) -> RequestHeader:
+    """The part that every header version has, and all that may be read of a version that is not known."""
+    try:
+        api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
+    except error:
+        raise BadBody("a frame too short for a request header") from None
+    return RequestHeader(api_key, api_version, correlation_id)
+
+
+def read_request_header(frame: bytes, header_version: int) -> tuple[RequestHeader, int]:
+    """The header and the position of the body. Tagged fields are stepped over: none is defined."""
+    try:
+        api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
+        client_id, position = _read_client_id(frame) if header_version >= 1 else (None, _FIXED.size)
+        if header_version >= 2:
+            position = _skip_tagged_fields(frame, position)
+    except (BadVarint, IndexError, error):
+        raise BadBody("the request header ends too early") from None
+    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+
+
+def write_request_header(header: RequestHeader, header_version: int) -> bytes:
+    encoded = _FIXED.pack(header.api_key, header.api_version, header.correlation_id)
+    if header_version >= 1:
+        client_id = None if header.client_id is None else header.client_id.encode()
+        encoded += _LENGTH.pack(-1) if client_id is None else _LENGTH.pack(len(client_id)) + client_id
+    return encoded + (b"\0" if header_version >= 2 else b"")
+
+
+def read_response_header(frame: bytes, header_version: int) -> tuple[int, int]:
+    """The correlation id and the position of the body."""
+    try:
+        (correlation_id,) = CORRELATION_ID.unpack_from(frame)
+        return correlation_id, _skip_tagged_fields(frame, 4) if header_version >= 1 else 4
+    except (BadVarint, IndexError, error):
+        raise BadBody("the response header ends too early") from None
+
+
+def write_response_header(correlation_id: int, header_version: int) -> bytes:
+    return CORRELATION_ID.pack(correlation_id) + (b"\0" if header_version >= 1 else b"")
+
+
+def _read_client_id(frame: bytes) -> tuple[str | None, int]:
+    (length,) = _LENGTH.unpack_from(frame, _FIXED.size)
+    start = _FIXED.size + _LENGTH.size
+    if length < 0:
+        return None, start
+    if start + length > len(frame):
+        raise BadBody("a client id longer than its frame")
+    # As Kafka does, broken text is read with replacement characters: a client id is a label, not a name.
+    return frame[start : start + length].decode(errors="replace"), start + length
+
+
+def _skip_tagged_fields(frame: bytes, position: int) -> int:
+    if frame[position] == 0:
+        return position + 1
+    count, position = read_uvarint(frame, position)
+    for _ in range(count):
+        _, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
+        position += size
+    if position > len(frame):
+        raise BadBody("a tagged field longer than its header")
+    return position

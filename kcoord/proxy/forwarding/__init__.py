@@ -1,0 +1,1 @@
+"""A client's connection and the broker's that belongs to it: frames pass, addresses are rewritten."""

@@ -1,0 +1,87 @@
+"""ApiVersions answers cut to what the proxy can pass on. Pure.
+
+| version | answer                                                                            |
+|---------|-----------------------------------------------------------------------------------|
+| 0       | error, array of (key, min, max)                                                   |
+| 1, 2    | the same, throttle time                                                           |
+| 3, 4    | compact array of (key, min, max, tags), throttle time, tags                       |
+| others  | as 0, with UNSUPPORTED_VERSION: who asks does not know what is spoken (KIP-511)   |
+
+What follows the array is left as it is. The header is without tags in every version.
+"""
+
+from collections.abc import Mapping
+from struct import Struct, error
+from typing import Final
+
+from kcoord.errors import ErrorCode
+from kcoord.protocol.frames import BadBody, framed
+from kcoord.protocol.varint import BadVarint, read_uvarint, uvarint
+
+API_VERSIONS: Final = 18
+NEWEST: Final = 4
+"""The newest version whose answers are known here; a client that asks in another is told so."""
+
+_FIRST_FLEXIBLE: Final = 3
+_START: Final = Struct(">ih")  # correlation id, error
+_COUNT: Final = Struct(">i")
+_LINE: Final = Struct(">hhh")  # key, min, max
+
+Limits = Mapping[int, range]
+"""The versions that may be told of, by API key; APIs that are not in it keep what the broker says."""
+
+
+def cut(frame: bytes, api_version: int, limits: Limits) -> bytes:
+    """The answer with ranges within the limits; an API of which nothing is left is left out. Raises BadBody."""
+    try:
+        _, code = _START.unpack_from(frame)
+        if api_version < _FIRST_FLEXIBLE or code == ErrorCode.unsupported_version:
+            return _cut_plain(frame, limits)
+        return _cut_compact(frame, limits)
+    except (error, IndexError, BadVarint):
+        raise BadBody("an ApiVersions answer that ends too early") from None
+
+
+def unsupported(correlation_id: int, newest: int) -> bytes:
+    """The answer, with its length, to an ApiVersions request of a version that is not known."""
+    lines = _COUNT.pack(1) + _LINE.pack(API_VERSIONS, 0, newest)
+    return framed([_START.pack(correlation_id, ErrorCode.unsupported_version), lines])
+
+
+def _cut_plain(frame: bytes, limits: Limits) -> bytes:
+    (count,) = _COUNT.unpack_from(frame, _START.size)
+    position = _START.size + _COUNT.size
+    kept = []
+    for _ in range(count):
+        if line := _within(limits, *_LINE.unpack_from(frame, position)):
+            kept.append(line)
+        position += _LINE.size
+    return b"".join([frame[: _START.size], _COUNT.pack(len(kept)), *kept, frame[position:]])
+
+
+def _cut_compact(frame: bytes, limits: Limits) -> bytes:
+    count, position = read_uvarint(frame, _START.size)
+    kept = []
+    for _ in range(count - 1):
+        start, tags = position, position + _LINE.size
+        position = _behind_tags(frame, tags)
+        if line := _within(limits, *_LINE.unpack_from(frame, start)):
+            kept += [line, frame[tags:position]]
+    return b"".join([frame[: _START.size], uvarint(len(kept) // 2 + 1), *kept, frame[position:]])
+
+
+def _within(limits: Limits, key: int, oldest: int, newest: int) -> bytes:
+    limit = limits.get(key)
+    if limit is None:
+        return _LINE.pack(key, oldest, newest)
+    oldest, newest = max(oldest, limit.start), min(newest, limit.stop - 1)
+    return _LINE.pack(key, oldest, newest) if oldest <= newest else b""
+
+
+def _behind_tags(frame: bytes, position: int) -> int:
+    count, position = read_uvarint(frame, position)
+    for _ in range(count):
+        _, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
+        position += size
+    return position

@@ -1,0 +1,157 @@
+"""Answers with other addresses in them, by API and version. Pure.
+
+| API                              | where the addresses are                                                   |
+|----------------------------------|---------------------------------------------------------------------------|
+| Metadata, DescribeCluster        | brokers, near the beginning: what follows may be large, and is not walked |
+| FindCoordinator                  | coordinators                                                              |
+| ShareFetch, ShareAcknowledge     | node endpoints, at the end                                                |
+| Produce since 10, Fetch since 16 | node endpoints, in a tagged field at the end (node_endpoints.py)          |
+
+In all of them an address stands in the same way: the broker's id (4 bytes), the host (a text), the port (4 bytes). So
+it is enough to find the hosts, which a walk that is made from kio's classes does.
+
+DescribeQuorum since 2 tells where controllers are, which nobody reaches through a proxy: clients are held to versions
+that do not. Answers with addresses to what brokers and controllers ask each other are none of a client's.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from struct import Struct
+from typing import Final, NamedTuple, Protocol
+
+from kcoord.protocol.codec import codec, known_versions
+from kcoord.protocol.frames import BadBody
+from kcoord.protocol.headers import read_response_header
+from kcoord.protocol.validate import Search
+from kcoord.protocol.varint import uvarint
+from kcoord.proxy.forwarding import node_endpoints
+from kcoord.proxy.forwarding.endpoints import Place, PlaceOf, compact, plain
+
+PRODUCE: Final = 0
+FETCH: Final = 1
+METADATA: Final = 3
+FIND_COORDINATOR: Final = 10
+DESCRIBE_QUORUM: Final = 55
+DESCRIBE_CLUSTER: Final = 60
+SHARE_FETCH: Final = 78
+SHARE_ACKNOWLEDGE: Final = 79
+
+_BEARING_SINCE: Final = {
+    PRODUCE: 10,
+    FETCH: 16,
+    METADATA: 0,
+    FIND_COORDINATOR: 0,
+    DESCRIBE_CLUSTER: 0,
+    SHARE_FETCH: 0,
+    SHARE_ACKNOWLEDGE: 0,
+}
+_HELD_TO: Final = {DESCRIBE_QUORUM: range(2)}
+_ALL_BROKERS: Final = frozenset({METADATA, DESCRIBE_CLUSTER})
+_IN_TAGS: Final = frozenset({PRODUCE, FETCH})
+_NUMBER: Final = Struct(">i")
+
+
+class Addressed(Protocol):
+    """An answer whose addresses were found."""
+
+    @property
+    def brokers(self) -> Mapping[int, Place]:
+        """Those that are in it."""
+
+    def moved(self, place_of: PlaceOf) -> bytes:
+        """The same with all of them elsewhere."""
+
+
+def rewritable_versions(api_key: int) -> range | None:
+    """The versions that can be passed on, of APIs in whose answers there may be addresses; None of all others."""
+    if api_key not in _BEARING_SINCE:
+        return _HELD_TO.get(api_key)
+    known = known_versions(api_key)
+    # Versions before those that have addresses need not be known at all: they pass as they are.
+    return range(0 if _BEARING_SINCE[api_key] else known.start, known.stop)
+
+
+def bears_addresses(api_key: int, api_version: int) -> bool:
+    return api_key in _BEARING_SINCE and api_version >= _BEARING_SINCE[api_key]
+
+
+def tells_of_all_brokers(api_key: int) -> bool:
+    return api_key in _ALL_BROKERS
+
+
+def addressed(frame: bytes, api_key: int, api_version: int) -> Addressed | None:
+    """An answer that may have addresses; None if there are none in it. Raises BadBody."""
+    return _with_tail(frame, api_key, api_version) if api_key in _IN_TAGS else _with_hosts(frame, api_key, api_version)
+
+
+class _WithTail(NamedTuple):
+    body: bytes
+    tail: bytes
+
+    @property
+    def brokers(self) -> Mapping[int, Place]:
+        return node_endpoints.brokers_in(self.tail)
+
+    def moved(self, place_of: PlaceOf) -> bytes:
+        return self.body + node_endpoints.moved(self.tail, place_of)
+
+
+def _with_tail(frame: bytes, api_key: int, api_version: int) -> Addressed | None:
+    known = codec(api_key, api_version)
+    _, position = read_response_header(frame, known.response_header_version)
+    start = known.tags_of_response(frame, position)
+    return _WithTail(frame[:start], frame[start:]) if frame[start:] != node_endpoints.NO_TAGS else None
+
+
+class _Host(NamedTuple):
+    node_id: int
+    place: Place
+    start: int
+    """Where its length begins."""
+    end: int
+    """Behind the port."""
+
+
+class _WithHosts(NamedTuple):
+    frame: bytes
+    hosts: Sequence[_Host]
+    is_compact: bool
+
+    @property
+    def brokers(self) -> Mapping[int, Place]:
+        return {each.node_id: each.place for each in self.hosts}
+
+    def moved(self, place_of: PlaceOf) -> bytes:
+        encoded = compact if self.is_compact else plain
+        parts: list[bytes] = []
+        position = 0
+        for each in self.hosts:
+            parts += [self.frame[position : each.start], encoded(place_of(each.node_id))]
+            position = each.end
+        return b"".join([*parts, self.frame[position:]])
+
+
+def _with_hosts(frame: bytes, api_key: int, api_version: int) -> Addressed | None:
+    header_version, search = _search(api_key, api_version)
+    is_compact = header_version == 1
+    _, position = read_response_header(frame, header_version)
+    found = [_host(frame, start, int(form[:-1]), is_compact) for start, form in search(frame, position)]
+    known = [each for each in found if each.node_id >= 0 and each.place.host]
+    return _WithHosts(frame, known, is_compact) if known else None
+
+
+@cache
+def _search(api_key: int, api_version: int) -> tuple[int, Search]:
+    known = codec(api_key, api_version)
+    last_field = "brokers" if api_key in _ALL_BROKERS else None
+    return known.response_header_version, known.find_in_response("host", last_field=last_field)
+
+
+def _host(frame: bytes, start: int, size: int, is_compact: bool) -> _Host:
+    before = start - (len(uvarint(size + 1)) if is_compact else 2)
+    end = start + size + 4
+    if before < 4 or end > len(frame):
+        raise BadBody("an address that does not fit its answer")
+    (node_id,) = _NUMBER.unpack_from(frame, before - 4)
+    (port,) = _NUMBER.unpack_from(frame, start + size)
+    return _Host(node_id, Place(frame[start : start + size].decode(errors="replace"), port), before, end)

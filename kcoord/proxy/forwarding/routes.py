@@ -1,0 +1,238 @@
+"""What becomes of requests of an API and version, and of their answers: looked up by the first bytes of a frame.
+
+| route                 | of which                                               | the frame                      |
+|-----------------------|--------------------------------------------------------|--------------------------------|
+| request passes        | most                                                   | goes on in parts, as it comes  |
+| request is seen whole | what interceptors are interested in, or watch          | waits until it is complete     |
+| request is screened   | of those, what interceptors can tell at a glance       | goes on, if it came in one     |
+| request is refused    | versions that clients were not told of                 | ends the connection, as Kafka  |
+| answer passes         | most                                                   | goes on in parts, as it comes  |
+| answer is plain       | Fetch and Produce, as they usually are                 | goes on in one piece           |
+| answer is walked      | other Fetch since 16                                   | goes on but for its tail       |
+| answer is whole       | what has addresses in it, ApiVersions, what is watched | waits and is rewritten         |
+|                       | or amended                                             |                                |
+"""
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from enum import Enum
+from struct import Struct
+from typing import Final, NamedTuple
+
+from kcoord.protocol.codec import known_versions
+from kcoord.protocol.varint import read_uvarint
+from kcoord.proxy.forwarding import fetch_scanner
+from kcoord.proxy.forwarding.api_versions import API_VERSIONS, Limits
+from kcoord.proxy.forwarding.interceptors import Amended, Interceptor, Request, Screen, Screening, Take
+from kcoord.proxy.forwarding.passthrough import (
+    FIRST_BY_ID,
+    is_plain_fetch,
+    is_plain_produce_by_id,
+    is_plain_produce_by_name,
+)
+from kcoord.proxy.forwarding.rewriting import FETCH, PRODUCE, bears_addresses, rewritable_versions
+
+SASL_HANDSHAKE: Final = 17
+SASL_AUTHENTICATE: Final = 36
+
+START: Final = Struct(">iIi")
+"""Of a request: its length, its key and version as one number (the kind), its correlation id."""
+
+_HEADERLESS_LOGIN: Final = (SASL_HANDSHAKE, 0)
+"""Tokens without a header come after it (KIP-152), which would look like anything. It is told of all the same: to
+librdkafka before 2.11.1 a broker without it is one that no login is possible at."""
+_MOST_APIS: Final = 1000
+_MOST_VERSIONS: Final = 64
+_FIRST_FLEXIBLE_PRODUCE: Final = 9
+_FIRST_TRANSACTIONAL_PRODUCE: Final = 3
+
+
+class AnswerRoute(Enum):
+    PASSES = "passes"
+    WALKED = "walked"
+    WHOLE = "whole"
+
+
+class Route:
+    """Of one API and version."""
+
+    __slots__ = (
+        "answer",
+        "answer_is_only_watched",
+        "answer_passes",
+        "api_key",
+        "api_version",
+        "interceptors",
+        "is_only_watched",
+        "is_plain",
+        "is_plain_produce",
+        "is_produce",
+        "is_refused",
+        "is_seen_whole",
+        "passes",
+        "screen",
+        "watchers",
+    )
+
+    def __init__(
+        self, api_key: int, api_version: int, limits: Limits, interceptors: Sequence[Interceptor] = ()
+    ) -> None:
+        self.api_key, self.api_version = api_key, api_version
+        self.watchers = tuple(each for each in interceptors if api_key in each.watched)
+        self.interceptors = tuple(each for each in interceptors if api_key in each.interests)
+        self.is_produce = api_key == PRODUCE
+        is_unknown_start = api_key == API_VERSIONS and api_version not in limits[API_VERSIONS]
+        self.is_seen_whole = bool(self.watchers or self.interceptors or is_unknown_start)
+        is_untold = api_key in limits and api_version not in limits[api_key] and not is_unknown_start
+        self.is_refused = is_untold or (api_key, api_version) == _HEADERLESS_LOGIN
+        self.answer = _answer_route(api_key, api_version, is_watched=bool(self.watchers))
+        self.answer_passes = self.answer is AnswerRoute.PASSES
+        self.is_plain = None if self.watchers else _is_plain(api_key, api_version)
+        self.passes = not (self.is_seen_whole or self.is_refused or self.is_produce)
+        self.is_plain_produce = self.is_produce and not (self.is_seen_whole or self.is_refused)
+        self.is_only_watched = bool(self.watchers) and not (self.interceptors or self.is_refused or self.is_produce)
+        is_judged_only = bool(self.interceptors) and not (self.watchers or self.is_refused or is_unknown_start)
+        self.screen = _screen(api_key, self.interceptors) if is_judged_only else None
+        self.answer_is_only_watched = (
+            self.answer is AnswerRoute.WHOLE and api_key != API_VERSIONS and not bears_addresses(api_key, api_version)
+        )
+
+    def with_whole_answer(self) -> "Route":
+        """The route of a request whose answer is amended, where those of its API pass otherwise."""
+        if self.answer is AnswerRoute.WHOLE and self.is_plain is None:
+            return self
+        route = copy(self)
+        route.answer, route.answer_passes, route.is_plain = AnswerRoute.WHOLE, False, None
+        return route
+
+    def refuse(self) -> None:
+        self.is_refused, self.passes, self.is_only_watched, self.is_plain_produce = True, False, False, False
+        self.screen = None
+
+
+def _screen(api_key: int, interceptors: Sequence[Interceptor]) -> Screen | None:
+    """What tells at a glance that a request passes all interceptors, if each of them has such a glance."""
+    screens = [each.screen(api_key) if isinstance(each, Screening) else None for each in interceptors]
+    known = [screen for screen in screens if screen is not None]
+    if len(known) < len(screens):
+        return None
+    return known[0] if len(known) == 1 else lambda frame: any(screen(frame) for screen in known)
+
+
+def _answer_route(api_key: int, api_version: int, *, is_watched: bool) -> AnswerRoute:
+    if is_watched or api_key == API_VERSIONS:
+        return AnswerRoute.WHOLE
+    if not bears_addresses(api_key, api_version):
+        return AnswerRoute.PASSES
+    return AnswerRoute.WALKED if api_key == FETCH and api_version >= fetch_scanner.SINCE else AnswerRoute.WHOLE
+
+
+def _is_plain(api_key: int, api_version: int) -> Callable[[bytes], bool] | None:
+    """What tells of an answer in which there may be addresses, and that has come whole, that there are none."""
+    if not bears_addresses(api_key, api_version):
+        return None
+    if api_key == FETCH:
+        return is_plain_fetch
+    if api_key == PRODUCE:
+        return is_plain_produce_by_id if api_version >= FIRST_BY_ID else is_plain_produce_by_name
+    return None
+
+
+class Routes(dict[int, Route]):
+    """By kind. What nobody has asked for yet is made when it is asked for."""
+
+    def __init__(self, interceptors: Sequence[Interceptor], *, refused: frozenset[int] = frozenset()) -> None:
+        """`refused` are API keys that no client may use, whatever it was told."""
+        super().__init__()
+        self.limits = limits_of(interceptors)
+        self._interceptors = interceptors
+        self._refused = refused
+
+    def __missing__(self, kind: int) -> Route:
+        api_key, api_version = kind >> 16, kind & 0xFFFF
+        route = Route(api_key, api_version, self.limits, self._interceptors)
+        if api_key in self._refused:
+            route.refuse()
+        is_likely = api_key < _MOST_APIS and api_version < _MOST_VERSIONS
+        if is_likely and not route.is_refused:  # who sends anything at all shall not fill the memory
+            self[kind] = route
+        return route
+
+
+def limits_of(interceptors: Sequence[Interceptor]) -> dict[int, range]:
+    """What clients are told of versions at most, and held to."""
+    limits = {API_VERSIONS: known_versions(API_VERSIONS)}
+    for api_key in range(_MOST_APIS):
+        if (versions := rewritable_versions(api_key)) is not None:
+            limits[api_key] = versions
+    for interceptor in interceptors:
+        for api_key in interceptor.interests | interceptor.watched:
+            limits[api_key] = _both(limits.get(api_key), _readable_versions(api_key))
+        for api_key, versions in interceptor.limits.items():
+            limits[api_key] = _both(limits.get(api_key), versions)
+    return limits
+
+
+def _readable_versions(api_key: int) -> range:
+    """Kafka 4 serves Produce from 3 on and says 0: librdkafka takes a higher minimum for a broker too new."""
+    known = known_versions(api_key)
+    return range(known.stop) if api_key == PRODUCE else known
+
+
+def _both(limit: range | None, other: range) -> range:
+    if limit is None:
+        return other
+    return range(max(limit.start, other.start), min(limit.stop, other.stop))
+
+
+class Awaited(NamedTuple):
+    """A request that has no answer yet, or not all of it."""
+
+    correlation_id: int
+    route: Route
+    started: float
+    request: Request | None = None
+    """Where it was seen whole."""
+    is_ours: bool = False
+    """Answered here, when those before it have their answers: by these pieces, or by who took it."""
+    pieces: Sequence[bytes] = ()
+    take: Take | None = None
+    amended: Amended | None = None
+    """What makes the client's answer of the one that comes; then the route is one `with_whole_answer`."""
+
+
+def asks_for_answer(buffer: bytes, position: int, end: int, api_version: int) -> bool | None:
+    """Whether a Produce request is to be answered: not with acks=0. None: more of it must come to tell.
+
+    The position is that of the client id, behind the correlation id. Raises BadVarint.
+    """
+    try:
+        position = _behind_text(buffer, position)
+        if api_version >= _FIRST_FLEXIBLE_PRODUCE:
+            position = _behind_compact_text(buffer, _behind_tags(buffer, position))
+        elif api_version >= _FIRST_TRANSACTIONAL_PRODUCE:
+            position = _behind_text(buffer, position)
+        if position + 2 > end:
+            return None
+        return buffer[position] != 0 or buffer[position + 1] != 0
+    except IndexError:
+        return None
+
+
+def _behind_text(buffer: bytes, position: int) -> int:
+    length = buffer[position] << 8 | buffer[position + 1]
+    return position + 2 + (length if length < 0x8000 else 0)
+
+
+def _behind_compact_text(buffer: bytes, position: int) -> int:
+    length, position = read_uvarint(buffer, position)
+    return position + max(length - 1, 0)
+
+
+def _behind_tags(buffer: bytes, position: int) -> int:
+    count, position = read_uvarint(buffer, position)
+    for _ in range(count):
+        _, position = read_uvarint(buffer, position)
+        size, position = read_uvarint(buffer, position)
+        position += size
+    return position

@@ -1,0 +1,1 @@
+"""Interceptors that refuse requests or hide names, by the operator's rules."""

@@ -1,0 +1,198 @@
+"""What guards hold clients to, as an operator writes it, and the judgement of one request by it. Pure."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from kcoord.admin.durations import parse_duration
+from kcoord.admin.name_patterns import compile_name_pattern
+from kcoord.proxy.guards.guarded_apis import (
+    DESCRIBE_GROUPS,
+    FAMILIES,
+    FETCH,
+    FIND_COORDINATOR,
+    GUARDED,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    PRODUCE,
+    GuardedApi,
+    Reach,
+)
+
+_GROUPS: Final = "groups"
+_BY_OFFSETS_TOPIC: Final = {FETCH: {OFFSET_FETCH, DESCRIBE_GROUPS}, PRODUCE: {OFFSET_COMMIT}}
+"""What a client can do by way of `__consumer_offsets` that these APIs do."""
+
+
+class BadRule(ValueError):
+    """A rule that cannot be understood, or would never do anything; says what to write instead."""
+
+
+class Reason(StrEnum):
+    """Why a request is refused: words for logs and metrics."""
+
+    READ_ONLY = "read-only"
+    DENIED = "denied"
+    NOT_ALLOWED = "not-allowed"
+    SUBSCRIPTION = "subscription"
+    GROUP_SIZE = "group-size"
+    REBALANCE_RATE = "rebalance-rate"
+    JOURNAL = "journal"  # of the proxy's groups, which is hidden (hiding.py)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Some APIs, and of these what is about groups whose whole id matches; or all of it."""
+
+    apis: frozenset[int]
+    pattern: re.Pattern[str] | None = None
+    is_of_family: bool = False
+    """APIs that are newer than this list of them may belong to it, too."""
+
+    def is_about(self, group_id: str | None) -> bool:
+        return self.pattern is None or (group_id is not None and self.pattern.fullmatch(group_id) is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeLimit:
+    members: int
+    pattern: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimit:
+    rebalances: int
+    span: timedelta
+    pattern: re.Pattern[str] | None = None
+
+
+_Limit = TypeVar("_Limit", SizeLimit, RateLimit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardRules:
+    is_read_only: bool = False
+    groups_are_local: bool = False
+    denied: tuple[Rule, ...] = ()
+    allowed: tuple[Rule, ...] = ()
+    sizes: tuple[SizeLimit, ...] = ()
+    rates: tuple[RateLimit, ...] = ()
+    checks_subscriptions: bool = True
+
+    def why_refused(self, api: GuardedApi, group_id: str | None, *, is_change: bool) -> Reason | None:
+        """Of a request about this group, or about none. Denial wins; what is allowed passes even if only reading is."""
+        if any(api.key in rule.apis and rule.is_about(group_id) for rule in self.denied):
+            return Reason.DENIED
+        allowed = [rule for rule in self.allowed if api.key in rule.apis]
+        if any(rule.is_about(group_id) for rule in allowed):
+            return None
+        if allowed and group_id is not None:  # what is not about a group is not touched by what is said of groups
+            return Reason.NOT_ALLOWED
+        return Reason.READ_ONLY if self.is_read_only and is_change else None
+
+    def changes(self, api: GuardedApi) -> bool:
+        """Whether an API may change something upstream."""
+        return api.reach is Reach.UPSTREAM or (api.reach is Reach.GROUPS and not self.groups_are_local)
+
+    @property
+    def hides_unknown_apis(self) -> bool:
+        """Whether an API of which nobody here knows what it is might be one that is meant."""
+        return self.is_read_only or any(rule.is_of_family for rule in (*self.denied, *self.allowed))
+
+    @property
+    def offsets_topic_apis(self) -> frozenset[int]:
+        """APIs by which clients must not reach the topic that has all groups, as they may not ask for some of them."""
+        limiting = [*self.denied, *(rule for rule in self.allowed if rule.pattern is not None)]
+        limited = frozenset().union(*(rule.apis for rule in limiting))
+        return frozenset(by for by, same in _BY_OFFSETS_TOPIC.items() if same & limited)
+
+    def size_limit(self, group_id: str) -> SizeLimit | None:
+        return _for_group(self.sizes, group_id)
+
+    def rate_limit(self, group_id: str) -> RateLimit | None:
+        return _for_group(self.rates, group_id)
+
+    def ruled_apis(self) -> frozenset[int]:
+        """The APIs that rules are about."""
+        return frozenset().union(*(rule.apis for rule in (*self.denied, *self.allowed)))
+
+
+def parse_rule(text: str) -> Rule:
+    """API[:REGEX], where API is Kafka's name of one or the name of a family. Raises BadRule."""
+    name, colon, regex = text.partition(":")
+    name = name.strip()
+    pattern = _pattern(regex, text) if colon else None
+    keys = _named(name, text)
+    is_of_family = name.lower() in FAMILIES
+    if pattern is None:
+        return Rule(apis=frozenset(keys), is_of_family=is_of_family)
+    about_groups = {key for key in keys if GUARDED[key].group_field is not None}
+    if not about_groups:
+        raise BadRule(f"{text!r}: requests of {name} name no groups, so there is nothing to match; leave out the regex")
+    if name.lower() == _GROUPS:  # of these it is clear whose coordinator is looked for, and whose settings they are
+        about_groups |= {FIND_COORDINATOR} | {api.key for api in GUARDED.values() if api.has_settings_of_groups}
+    return Rule(apis=frozenset(about_groups), pattern=pattern, is_of_family=is_of_family)
+
+
+def parse_size(text: str) -> SizeLimit:
+    """N[:REGEX]. Raises BadRule."""
+    number, colon, regex = text.partition(":")
+    return SizeLimit(
+        members=_positive(number, text, "100 or 20:team-.*"), pattern=_pattern(regex, text) if colon else None
+    )
+
+
+def parse_rate(text: str) -> RateLimit:
+    """N/DURATION[:REGEX]. Raises BadRule."""
+    rate, colon, regex = text.partition(":")
+    number, slash, span = rate.partition("/")
+    if not slash:
+        raise BadRule(f"{text!r} is not a rate: write 10/5m or 10/5m:team-.*")
+    try:
+        duration = parse_duration(span)
+    except ValueError as error:
+        raise BadRule(f"{text!r}: {error}") from None
+    if not duration:
+        raise BadRule(f"{text!r}: the time must be longer than nothing")
+    return RateLimit(
+        rebalances=_positive(number, text, "10/5m or 10/5m:team-.*"),
+        span=duration,
+        pattern=_pattern(regex, text) if colon else None,
+    )
+
+
+def _named(name: str, text: str) -> set[int]:
+    lower = name.lower()
+    if lower in FAMILIES:
+        return {api.key for api in GUARDED.values() if lower in api.families}
+    found = [api for api in GUARDED.values() if api.name.lower() == lower]
+    if not found:
+        raise BadRule(f"{text!r}: {name!r} is neither an API of Kafka's nor one of {', '.join(FAMILIES)}")
+    (api,) = found
+    if api.cannot_be_denied:
+        raise BadRule(f"{text!r}: {api.name} cannot be refused, as {api.cannot_be_denied}")
+    return {api.key}
+
+
+def _pattern(regex: str, text: str) -> re.Pattern[str]:
+    if not regex:
+        raise BadRule(f"{text!r}: the regex behind the colon is missing")
+    try:
+        return compile_name_pattern(regex)
+    except re.error as error:
+        raise BadRule(f"{text!r}: not a regular expression: {error}") from None
+
+
+def _positive(number: str, text: str, example: str) -> int:
+    if not number.isascii() or not number.isdecimal() or int(number) == 0:
+        raise BadRule(f"{text!r} begins with no number above 0: write {example}")
+    return int(number)
+
+
+def _for_group(limits: Iterable[_Limit], group_id: str) -> _Limit | None:
+    """The first that names the group by its regex, else the first for all."""
+    found = [limit for limit in limits if limit.pattern is None or limit.pattern.fullmatch(group_id)]
+    return min(found, key=lambda limit: limit.pattern is None, default=None)

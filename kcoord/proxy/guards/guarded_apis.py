@@ -1,0 +1,294 @@
+"""Kafka's APIs as guards see them: what each changes upstream, which family it is of, and how it is refused.
+
+Refused with a code of authorization, as the cluster's own ACLs would refuse it: these are the codes for which every
+client has a case, that reach the application as an exception of their own, and that none asks again for.
+POLICY_VIOLATION says it more exactly, but only to tools that make topics.
+
+Some requests of APIs that only read change something all the same: they are told at the end.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cache
+from struct import Struct
+from types import MappingProxyType
+from typing import Any, Final
+
+from kcoord.errors import ErrorCode
+from kcoord.protocol.codec import codec, request_type
+from kcoord.protocol.frames import BadBody
+from kcoord.protocol.headers import read_request_header
+from kcoord.protocol.validate import Skip, compiled_skip
+
+_CLUSTER: Final = ErrorCode.cluster_authorization_failed
+_GROUP: Final = ErrorCode.group_authorization_failed
+_TOKEN: Final = ErrorCode.delegation_token_authorization_failed
+_TOPIC: Final = ErrorCode.topic_authorization_failed
+_TRANSACTION: Final = ErrorCode.transactional_id_authorization_failed
+
+PRODUCE: Final = 0
+FETCH: Final = 1
+METADATA: Final = 3
+OFFSET_COMMIT: Final = 8
+OFFSET_FETCH: Final = 9
+FIND_COORDINATOR: Final = 10
+JOIN_GROUP: Final = 11
+DESCRIBE_GROUPS: Final = 15
+CONSUMER_GROUP_HEARTBEAT: Final = 68
+
+_RESOURCES: Final = "resources"
+
+
+class Reach(Enum):
+    """What an API changes, for all it is asked for."""
+
+    NOTHING = auto()
+    UPSTREAM = auto()
+    GROUPS = auto()  # upstream, unless groups live here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardedApi:
+    key: int
+    name: str
+    families: tuple[str, ...]
+    reach: Reach
+    error: ErrorCode
+    """How it is refused."""
+    group_field: str | None = None
+    """Where its requests name groups: one, or a list of names, of entities with a group_id, of resources."""
+    cannot_be_denied: str | None = None
+    """Why there is no rule for it."""
+
+    @property
+    def names_many_groups(self) -> bool:
+        """Whether a request can be about many groups, each with an outcome of its own."""
+        return self.group_field in ("groups", "groups_names", "group_ids", "coordinator_keys", _RESOURCES)
+
+    @property
+    def has_settings_of_groups(self) -> bool:
+        return self.group_field == _RESOURCES
+
+
+_LOGIN: Final = "clients could not log in"
+_NO_CLUSTER: Final = "clients would see no cluster, and ask again for ever"
+
+
+def _reads(
+    key: int,
+    name: str,
+    families: str,
+    error: ErrorCode,
+    *,
+    groups: str | None = None,
+    cannot_be_denied: str | None = None,
+) -> GuardedApi:
+    return GuardedApi(
+        key=key,
+        name=name,
+        families=tuple(families.split()),
+        reach=Reach.NOTHING,
+        error=error,
+        group_field=groups,
+        cannot_be_denied=cannot_be_denied,
+    )
+
+
+def _changes(key: int, name: str, families: str, error: ErrorCode, *, groups: str | None = None) -> GuardedApi:
+    return GuardedApi(
+        key=key, name=name, families=tuple(families.split()), reach=Reach.UPSTREAM, error=error, group_field=groups
+    )
+
+
+def _changes_groups(key: int, name: str, *, groups: str = "group_id") -> GuardedApi:
+    return GuardedApi(key=key, name=name, families=("groups",), reach=Reach.GROUPS, error=_GROUP, group_field=groups)
+
+
+_ALL: Final = (
+    _changes(PRODUCE, "Produce", "produce", _TOPIC),
+    _reads(FETCH, "Fetch", "consume", _TOPIC),
+    _reads(2, "ListOffsets", "consume", _TOPIC),
+    # It may make the topics that it asks for: in read-only mode that is taken out of it (guarding.py).
+    _reads(METADATA, "Metadata", "", _TOPIC, cannot_be_denied=_NO_CLUSTER),
+    _changes_groups(OFFSET_COMMIT, "OffsetCommit"),
+    _reads(OFFSET_FETCH, "OffsetFetch", "groups", _GROUP, groups="groups"),
+    # The first of all may make the topic of the coordinator; a consumer that only reads offsets needs it, too.
+    _reads(FIND_COORDINATOR, "FindCoordinator", "", _GROUP, groups="coordinator_keys"),
+    # Members change a group for all others: they begin rebalances, get partitions that another loses.
+    _changes_groups(JOIN_GROUP, "JoinGroup"),
+    _changes_groups(12, "Heartbeat"),
+    _changes_groups(13, "LeaveGroup"),
+    _changes_groups(14, "SyncGroup"),
+    _reads(DESCRIBE_GROUPS, "DescribeGroups", "groups", _GROUP, groups="groups"),
+    _reads(16, "ListGroups", "groups", _CLUSTER),
+    _reads(17, "SaslHandshake", "", _CLUSTER, cannot_be_denied=_LOGIN),
+    _reads(18, "ApiVersions", "", _CLUSTER, cannot_be_denied=_NO_CLUSTER),
+    _changes(19, "CreateTopics", "admin", _TOPIC),
+    _changes(20, "DeleteTopics", "admin", _TOPIC),
+    _changes(21, "DeleteRecords", "admin", _TOPIC),
+    # It hands out ids and ends the transaction of whoever had the same transactional id.
+    _changes(22, "InitProducerId", "transactions", _CLUSTER),
+    _reads(23, "OffsetForLeaderEpoch", "consume", _TOPIC),
+    _changes(24, "AddPartitionsToTxn", "transactions", _TRANSACTION),
+    _changes(25, "AddOffsetsToTxn", "groups transactions", _GROUP, groups="group_id"),
+    _changes(26, "EndTxn", "transactions", _TRANSACTION),
+    _changes(27, "WriteTxnMarkers", "brokers", _CLUSTER),
+    _changes(28, "TxnOffsetCommit", "groups transactions", _GROUP, groups="group_id"),
+    _reads(29, "DescribeAcls", "describe", _CLUSTER),
+    _changes(30, "CreateAcls", "admin", _CLUSTER),
+    _changes(31, "DeleteAcls", "admin", _CLUSTER),
+    _reads(32, "DescribeConfigs", "describe", _CLUSTER, groups=_RESOURCES),
+    _changes(33, "AlterConfigs", "admin", _CLUSTER, groups=_RESOURCES),
+    _changes(34, "AlterReplicaLogDirs", "admin", _CLUSTER),
+    _reads(35, "DescribeLogDirs", "describe", _CLUSTER),
+    _reads(36, "SaslAuthenticate", "", _CLUSTER, cannot_be_denied=_LOGIN),
+    _changes(37, "CreatePartitions", "admin", _TOPIC),
+    _changes(38, "CreateDelegationToken", "admin", _TOKEN),
+    _changes(39, "RenewDelegationToken", "admin", _TOKEN),
+    _changes(40, "ExpireDelegationToken", "admin", _TOKEN),
+    _reads(41, "DescribeDelegationToken", "describe", _TOKEN),
+    _changes_groups(42, "DeleteGroups", groups="groups_names"),
+    _changes(43, "ElectLeaders", "admin", _CLUSTER),
+    _changes(44, "IncrementalAlterConfigs", "admin", _CLUSTER, groups=_RESOURCES),
+    _changes(45, "AlterPartitionReassignments", "admin", _CLUSTER),
+    _reads(46, "ListPartitionReassignments", "describe", _CLUSTER),
+    _changes_groups(47, "OffsetDelete"),
+    _reads(48, "DescribeClientQuotas", "describe", _CLUSTER),
+    _changes(49, "AlterClientQuotas", "admin", _CLUSTER),
+    _reads(50, "DescribeUserScramCredentials", "describe", _CLUSTER),
+    _changes(51, "AlterUserScramCredentials", "admin", _CLUSTER),
+    _changes(52, "Vote", "brokers", _CLUSTER),
+    _changes(53, "BeginQuorumEpoch", "brokers", _CLUSTER),
+    _changes(54, "EndQuorumEpoch", "brokers", _CLUSTER),
+    _reads(55, "DescribeQuorum", "describe", _CLUSTER),
+    _changes(56, "AlterPartition", "brokers", _CLUSTER),
+    _changes(57, "UpdateFeatures", "admin", _CLUSTER),
+    _changes(58, "Envelope", "brokers", _CLUSTER),  # any other request may be in it
+    _reads(59, "FetchSnapshot", "brokers", _CLUSTER),
+    _reads(60, "DescribeCluster", "describe", _CLUSTER),
+    _reads(61, "DescribeProducers", "describe", _TOPIC),
+    _changes(62, "BrokerRegistration", "brokers", _CLUSTER),
+    _changes(63, "BrokerHeartbeat", "brokers", _CLUSTER),
+    _changes(64, "UnregisterBroker", "admin", _CLUSTER),
+    _reads(65, "DescribeTransactions", "transactions", _TRANSACTION),
+    _reads(66, "ListTransactions", "transactions", _CLUSTER),
+    _changes(67, "AllocateProducerIds", "brokers", _CLUSTER),
+    _changes(CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", "groups", _GROUP, groups="group_id"),
+    _reads(69, "ConsumerGroupDescribe", "groups", _GROUP, groups="group_ids"),
+    _changes(70, "ControllerRegistration", "brokers", _CLUSTER),
+    _reads(71, "GetTelemetrySubscriptions", "telemetry", _CLUSTER),
+    _reads(72, "PushTelemetry", "telemetry", _CLUSTER),  # a client's own metrics: they change nothing of anybody else's
+    _changes(73, "AssignReplicasToDirs", "brokers", _CLUSTER),
+    _reads(74, "ListConfigResources", "describe", _CLUSTER),
+    _reads(75, "DescribeTopicPartitions", "describe", _TOPIC),
+    _changes(76, "ShareGroupHeartbeat", "groups", _GROUP, groups="group_id"),
+    _reads(77, "ShareGroupDescribe", "groups", _GROUP, groups="group_ids"),
+    _changes(78, "ShareFetch", "groups", _GROUP, groups="group_id"),  # it takes records from other members
+    _changes(79, "ShareAcknowledge", "groups", _GROUP, groups="group_id"),
+    _changes(80, "AddRaftVoter", "admin", _CLUSTER),
+    _changes(81, "RemoveRaftVoter", "admin", _CLUSTER),
+    _changes(82, "UpdateRaftVoter", "brokers", _CLUSTER),
+    _changes(83, "InitializeShareGroupState", "groups brokers", _CLUSTER, groups="group_id"),
+    _changes(84, "ReadShareGroupState", "groups brokers", _CLUSTER, groups="group_id"),  # it fences older leaders
+    _changes(85, "WriteShareGroupState", "groups brokers", _CLUSTER, groups="group_id"),
+    _changes(86, "DeleteShareGroupState", "groups brokers", _CLUSTER, groups="group_id"),
+    _reads(87, "ReadShareGroupStateSummary", "groups brokers", _CLUSTER, groups="group_id"),
+    _changes(88, "StreamsGroupHeartbeat", "groups", _GROUP, groups="group_id"),
+    _reads(89, "StreamsGroupDescribe", "groups", _GROUP, groups="group_ids"),
+    _reads(90, "DescribeShareGroupOffsets", "groups", _GROUP, groups="groups"),
+    _changes(91, "AlterShareGroupOffsets", "groups", _GROUP, groups="group_id"),
+    _changes(92, "DeleteShareGroupOffsets", "groups", _GROUP, groups="group_id"),
+    # Of brokers among themselves, before KRaft. kio does not know them, so that there is no answer but to hang up.
+    _changes(4, "LeaderAndIsr", "brokers", _CLUSTER),
+    _changes(5, "StopReplica", "brokers", _CLUSTER),
+    _changes(6, "UpdateMetadata", "brokers", _CLUSTER),
+    _changes(7, "ControlledShutdown", "brokers", _CLUSTER),
+)
+
+GUARDED: Final[Mapping[int, GuardedApi]] = MappingProxyType({api.key: api for api in _ALL})
+"""Every API that is known, by its key. Of one that is not, nobody here knows what it changes."""
+
+FAMILIES: Final = tuple(dict.fromkeys(family for api in _ALL for family in api.families))
+
+_GROUP_KEY: Final = 0  # the key types of FindCoordinator
+_TRANSACTION_KEY: Final = 1
+_SHARE_KEY: Final = 2
+_GROUP_RESOURCE: Final = 32  # ConfigResource.Type.GROUP
+
+_INIT_PRODUCER_ID: Final = 22
+_INITIALIZE_SHARE_GROUP_STATE: Final = 83
+
+_FIRST_WITH_REPLICA_STATE: Final = 15  # of Fetch: in a tagged field (KIP-903)
+_REPLICA_ID: Final = Struct(">i")
+
+
+def groups_of(api: GuardedApi, request: Any) -> tuple[str | None, ...]:
+    """The groups that a request, kio's entity, is about, and None for whatever else it is about."""
+    return tuple(group_of(api, request, each) for each in _asked(api, request)) or (None,)
+
+
+def group_of(api: GuardedApi, request: Any, asked: Any) -> str | None:
+    """The group that one of the things that a request asks for is about; None if it is about something else."""
+    if api.has_settings_of_groups:
+        return str(asked.resource_name) if asked.resource_type == _GROUP_RESOURCE else None
+    if _key_type(api, request) == _SHARE_KEY:
+        return str(asked).rsplit(":", 2)[0]  # of group:topic id:partition
+    return asked if isinstance(asked, str) else str(asked.group_id)
+
+
+def error_of(api: GuardedApi, request: Any) -> ErrorCode:
+    """How a request of that API is refused."""
+    return _TRANSACTION if _key_type(api, request) == _TRANSACTION_KEY else api.error
+
+
+# Requests of APIs that only read, and that change something all the same.
+
+
+def looked_for(api: GuardedApi, request: Any) -> GuardedApi | None:
+    """What a coordinator is looked for, if that makes a topic: those of transactions and of share groups.
+
+    That of groups is made so, too, but consumers that only read look for it.
+    """
+    key_type = _key_type(api, request)
+    if key_type == _GROUP_KEY:
+        return None
+    return GUARDED[_INIT_PRODUCER_ID if key_type == _TRANSACTION_KEY else _INITIALIZE_SHARE_GROUP_STATE]
+
+
+def is_of_a_replica(frame: bytes, api_version: int) -> bool:
+    """Whether a Fetch says that a follower sends it. Raises BadBody.
+
+    By that its leader takes the follower for having all before, and moves the high watermark and who is in sync. Most
+    are of consumers: no more is read than is needed to tell.
+    """
+    fetch = codec(FETCH, api_version)
+    _, position = read_request_header(frame, fetch.request_header_version)
+    if api_version < _FIRST_WITH_REPLICA_STATE:
+        if len(frame) < position + _REPLICA_ID.size:
+            raise BadBody("the body ends too early")
+        return bool(_REPLICA_ID.unpack_from(frame, position)[0] >= 0)
+    tags = _tags_of_fetch(api_version)(frame, position)
+    if frame[tags:] == b"\0":  # none, as consumers have it
+        return False
+    return bool(fetch.read_request(frame, position).replica_state.replica_id >= 0)
+
+
+@cache
+def _tags_of_fetch(api_version: int) -> Skip:
+    """Where in the body of a Fetch its tagged fields begin."""
+    return compiled_skip(request_type(FETCH, api_version))
+
+
+def _asked(api: GuardedApi, request: Any) -> tuple[Any, ...]:
+    """What may be about a group, each with an outcome of its own."""
+    if api.group_field is None or _key_type(api, request) not in (_GROUP_KEY, _SHARE_KEY):
+        return ()
+    named = getattr(request, api.group_field, None)
+    if named is None:  # an older version, with one group: OffsetFetch, FindCoordinator
+        named = request.key if api.key == FIND_COORDINATOR else request.group_id
+    return (named or "",) if named is None or isinstance(named, str) else tuple(named)
+
+
+def _key_type(api: GuardedApi, request: Any) -> int:
+    return int(getattr(request, "key_type", _GROUP_KEY)) if api.key == FIND_COORDINATOR else _GROUP_KEY

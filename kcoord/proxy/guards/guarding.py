@@ -1,0 +1,231 @@
+"""Guards: an interceptor that refuses requests in the broker's place, by the rules that an operator gave.
+
+    what is asked                                 refused with
+    changes, in read-only mode; denied APIs       the code of guarded_apis.py, where a client of that API looks for it
+    what nobody here can read                     by hanging up; it is not offered, either
+    a denied group among others                   the same for this group; the rest is asked, and the answers joined
+    a subscription that no leader can read        INCONSISTENT_GROUP_PROTOCOL, as the coordinator says of no protocols
+    a member more than the group may have         GROUP_MAX_SIZE_REACHED, as the coordinator with group.max.size
+    a new member of a group that rebalances       COORDINATOR_LOAD_IN_PROGRESS and a throttle time: clients wait a
+    too often                                     little, and try again
+    Produce that asks for no answer               by hanging up, as a broker does
+
+Whoever is a member already is never refused by a limit: it would lose its session, and so begin another rebalance. Who
+is new is held to it when it asks for an id, and again when it joins with it, as others may have come in between.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache, partial
+from typing import Any, Final, NamedTuple
+
+from kcoord.admin.durations import say_duration
+from kcoord.errors import ErrorCode
+from kcoord.protocol.codec import codec, decode_request, decode_response, encode_request, known_versions
+from kcoord.protocol.frames import BadBody
+from kcoord.protocol.headers import RequestHeader, write_response_header
+from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Instead, Request
+from kcoord.proxy.guards.guard_rules import GuardRules, Reason
+from kcoord.proxy.guards.guarded_apis import (
+    CONSUMER_GROUP_HEARTBEAT,
+    FETCH,
+    FIND_COORDINATOR,
+    GUARDED,
+    JOIN_GROUP,
+    METADATA,
+    PRODUCE,
+    GuardedApi,
+    error_of,
+    group_of,
+    groups_of,
+    is_of_a_replica,
+    looked_for,
+)
+from kcoord.proxy.guards.refusal_log import RefusalLog
+from kcoord.proxy.guards.refusing import Refusal, refusal_pieces, refused_response, result_list
+from kcoord.proxy.guards.subscriptions import why_unfit
+from kcoord.proxy.observing.group_observer import Watching
+
+_known_versions = cache(known_versions)
+
+_EVERY_KEY: Final = range(1 << 15)
+_WAIT: Final = timedelta(seconds=1)  # without it Java's consumer asks ten times a second
+_FIRST_HARMLESS_METADATA: Final = 4  # before it, who asks for a topic may make it, and cannot say otherwise
+
+
+class _Refused(NamedTuple):
+    reason: Reason
+    refusal: Refusal
+
+
+class Guarding:
+    """An Interceptor. `refusals` counts by reason and API."""
+
+    def __init__(self, rules: GuardRules, watching: Watching, clock: Callable[[], float]) -> None:
+        self._rules = rules
+        self._watching = watching
+        self._clock = clock
+        self._log = RefusalLog(clock)
+        self.refusals = self._log.counts
+        self.interests = _interests(rules)
+        self.watched = frozenset(key for key in rules.ruled_apis() if GUARDED[key].names_many_groups)  # to be amended
+        self.limits = _limits(rules)
+        self._only_replicas_matter = FETCH not in rules.ruled_apis()
+
+    def request(self, client: ClientInfo, request: Request) -> Decision:
+        api = GUARDED.get(request.api_key)
+        if api is None or request.api_version not in _known_versions(request.api_key):
+            raise BadBody(f"version {request.api_version} of API key {request.api_key}, of which nothing is known here")
+        if api.key == FETCH and self._only_replicas_matter and not is_of_a_replica(request.frame, request.api_version):
+            return PASS
+        header, entity = decode_request(request.frame, request.api_key, request.api_version)
+        groups = groups_of(api, entity)
+        is_change = self._is_change(api, request, entity)
+        reasons = {group_id: self._rules.why_refused(api, group_id, is_change=is_change) for group_id in groups}
+        refused = {group_id: reason for group_id, reason in reasons.items() if reason}
+        for group_id, reason in refused.items():
+            self._log.refused(client, api.name, reason, group_id, _message(reason))
+        if refused and len(refused) < len(reasons):
+            return _without(refused, api, header, entity)
+        if refused:
+            reason = next(iter(refused.values()))
+            return _refusal(client, api, request, entity, Refusal(error_of(api, entity), _message(reason)))
+        if api.key == METADATA:
+            return _without_creation(header, entity)
+        if limited := self._why_not_let_in(api, entity):
+            self._log.refused(client, api.name, limited.reason, groups[0], limited.refusal.message)
+            return _refusal(client, api, request, entity, limited.refusal)
+        if _joins_by_heartbeat(api, entity):
+            self._watching.beat_sent(client, request, entity)
+        return PASS
+
+    def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
+        """Of what is amended, Instead says how."""
+
+    def gone(self, client: ClientInfo) -> None:
+        """Nothing is kept of a client."""
+
+    def _is_change(self, api: GuardedApi, request: Request, entity: Any) -> bool:
+        """Whether a request may change something upstream, be it of an API that only reads."""
+        if self._rules.changes(api):
+            return True
+        if api.key == FETCH:
+            return is_of_a_replica(request.frame, request.api_version)
+        sought = looked_for(api, entity)
+        return sought is not None and self._rules.why_refused(sought, None, is_change=True) is not None
+
+    def _why_not_let_in(self, api: GuardedApi, entity: Any) -> _Refused | None:
+        """Why a member must not come in, if this is one that wants to."""
+        if api.key == CONSUMER_GROUP_HEARTBEAT:
+            return self._over_limits(entity, entity.instance_id) if _joins_by_heartbeat(api, entity) else None
+        if api.key != JOIN_GROUP:
+            return None
+        if self._rules.checks_subscriptions and (why := why_unfit(entity)):
+            return _Refused(Reason.SUBSCRIPTION, Refusal(ErrorCode.inconsistent_group_protocol, why))
+        return self._over_limits(entity, getattr(entity, "group_instance_id", None))
+
+    def _over_limits(self, entity: Any, instance_id: str | None) -> _Refused | None:
+        group = self._watching.group(entity.group_id)
+        if group is None or group.is_known(entity.member_id, instance_id):
+            return None
+        now = self._clock()
+        size = self._rules.size_limit(entity.group_id)
+        if size and group.size(now) >= size.members:
+            why = f"the group has {_several(group.size(now), 'member')}, {_allowed(size.members)}"
+            return _Refused(Reason.GROUP_SIZE, Refusal(ErrorCode.group_max_size_reached, why))
+        rate = self._rules.rate_limit(entity.group_id)
+        if rate:
+            rebalances = group.rebalances_since(now - rate.span.total_seconds())
+            if rebalances >= rate.rebalances:
+                so_often = f"{_several(rebalances, 'time')} in {say_duration(rate.span.total_seconds())}"
+                why = f"the group has rebalanced {so_often}, {_allowed(rate.rebalances)}"
+                refusal = Refusal(ErrorCode.coordinator_load_in_progress, why, _WAIT)
+                return _Refused(Reason.REBALANCE_RATE, refusal)
+        return None
+
+
+def _interests(rules: GuardRules) -> frozenset[int]:
+    interests = set(rules.ruled_apis())
+    if rules.hides_unknown_apis:
+        interests |= _unknown_apis()
+    if rules.is_read_only:
+        interests |= {api.key for api in GUARDED.values() if rules.changes(api)}
+        interests |= {METADATA, FETCH, FIND_COORDINATOR}  # which read, unless
+    if rules.checks_subscriptions or rules.sizes or rules.rates:
+        interests.add(JOIN_GROUP)
+    if rules.sizes or rules.rates:
+        interests.add(CONSUMER_GROUP_HEARTBEAT)
+    return frozenset(interests)
+
+
+def _limits(rules: GuardRules) -> dict[int, range]:
+    """What nobody here knows is not offered if it might be meant; in read-only mode no Metadata that makes topics."""
+    limits = dict.fromkeys(_unknown_apis(), range(0)) if rules.hides_unknown_apis else {}
+    if rules.is_read_only:
+        limits[METADATA] = range(_FIRST_HARMLESS_METADATA, known_versions(METADATA).stop)
+    return limits
+
+
+def _unknown_apis() -> set[int]:
+    return {key for key in _EVERY_KEY if key not in GUARDED}
+
+
+def _refusal(client: ClientInfo, api: GuardedApi, request: Request, entity: Any, refusal: Refusal) -> Answer:
+    if api.key == PRODUCE and entity.acks == 0:
+        client.hang_up(f"{api.name} without acknowledgement: {refusal.message}")
+        return Answer([])
+    return Answer(refusal_pieces(request.api_key, request.api_version, request.correlation_id, entity, refusal))
+
+
+def _without(refused: dict[str | None, Reason], api: GuardedApi, header: RequestHeader, entity: Any) -> Instead:
+    """The request without the refused groups; they come back in the answer."""
+    assert api.group_field is not None
+    asked = getattr(entity, api.group_field)
+    kept = tuple(each for each in asked if group_of(api, entity, each) not in refused)
+    dropped = tuple(each for each in asked if group_of(api, entity, each) in refused)
+    refusal = Refusal(error_of(api, entity), _message(next(iter(refused.values()))))
+    without_kept = replace(entity, **{api.group_field: dropped})
+    refusals = refused_response(header.api_key, header.api_version, without_kept, refusal)
+    frame = encode_request(header, replace(entity, **{api.group_field: kept}))[4:]
+    return Instead(frame, partial(_joined, header.api_key, header.api_version, refusals))
+
+
+def _joined(api_key: int, api_version: int, refusals: Any, frame: bytes) -> bytes:
+    """The broker's answer about the others, with the refusals."""
+    correlation_id, response = decode_response(frame, api_key, api_version)
+    name = result_list(api_key, api_version)
+    whole = replace(response, **{name: (*getattr(response, name), *getattr(refusals, name))})
+    served = codec(api_key, api_version)
+    parts = [write_response_header(correlation_id, served.response_header_version)]
+    served.write_response(whole, parts)
+    return b"".join(parts)
+
+
+def _without_creation(header: RequestHeader, entity: Any) -> Decision:
+    """Metadata that makes no topics that it asks for."""
+    if not entity.allow_auto_topic_creation:
+        return PASS
+    return Instead(encode_request(header, replace(entity, allow_auto_topic_creation=False))[4:])
+
+
+def _joins_by_heartbeat(api: GuardedApi, entity: Any) -> bool:
+    return api.key == CONSUMER_GROUP_HEARTBEAT and entity.member_epoch == 0
+
+
+def _several(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _allowed(number: int) -> str:
+    return f"{number} {'is' if number == 1 else 'are'} allowed"
+
+
+def _message(reason: Reason) -> str:
+    match reason:
+        case Reason.READ_ONLY:
+            return "refused by the proxy: it is read-only"
+        case Reason.NOT_ALLOWED:
+            return "refused by the proxy: not among what it allows"
+        case _:
+            return "refused by the proxy: denied"

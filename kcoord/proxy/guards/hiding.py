@@ -1,0 +1,269 @@
+"""Hiding: an interceptor that keeps a topic and a transactional id from clients, whatever the cluster's ACLs allow.
+
+It has two uses: the proxy's own journal, in all APIs, and `__consumer_offsets` where rules deny groups that are in it.
+Of the journal:
+
+The journal of groups that the proxy coordinates is a topic of the cluster (local/kafka_log.py). A client that reaches
+it through the proxy could forge offsets, delete groups, or fence the journal's writer. So for clients it is not there:
+
+    what is asked                                   the client gets
+    a topic by name, among others or alone          UNKNOWN_TOPIC_OR_PARTITION for it; the others are asked
+    by its id                                       UNKNOWN_TOPIC_ID
+    CreateTopics of its name                        TOPIC_AUTHORIZATION_FAILED
+    anything about the transactional id             TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    all topics, all transactions, all settings      the cluster's answer without it
+    Produce of nothing else, with acks=0            no answer: it is hung up on, as by a broker
+    APIs that naming_apis.py refuses                it is hung up on, and they are not offered
+
+Requests of the APIs in naming_apis.py are seen whole and searched for the bytes of the names; they are parsed if these
+are in them. Records in a large Produce request are stepped over. It stands before all other interceptors.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any, Final, NamedTuple
+
+from kcoord.errors import ErrorCode
+from kcoord.protocol.codec import codec, decode_request, decode_response, encode_request, known_versions
+from kcoord.protocol.frames import BadBody
+from kcoord.protocol.headers import RequestHeader, write_response_header
+from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Instead, Request, Screen
+from kcoord.proxy.guards.guard_rules import Reason
+from kcoord.proxy.guards.guarded_apis import FETCH, FIND_COORDINATOR, GUARDED, METADATA, PRODUCE
+from kcoord.proxy.guards.hidden_names import HiddenNames, Kind
+from kcoord.proxy.guards.naming_apis import NAMING, REFUSED, NamingApi
+from kcoord.proxy.guards.produce_names import names_in_produce
+from kcoord.proxy.guards.refusal_log import RefusalLog
+from kcoord.proxy.guards.refusing import Refusal, refused_response, result_list
+
+_known_versions = cache(known_versions)
+
+_OFFSETS_TOPIC: Final = "__consumer_offsets"
+_FIRST_BY_ID: Final = 13  # of Fetch, and of Produce
+_SHORT: Final = 4096
+"""Bytes: in as many a search takes no time."""
+_TRANSACTION_KEY: Final = 1  # of FindCoordinator's key types
+_MESSAGES: Final[Mapping[ErrorCode, str]] = {  # as Kafka's Errors has them
+    ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
+    ErrorCode.unknown_topic_id: "This server does not host this topic ID.",
+    ErrorCode.topic_authorization_failed: "Topic authorization failed.",
+    ErrorCode.transactional_id_authorization_failed: "Transactional Id authorization failed.",
+    ErrorCode.operation_not_attempted: "The broker did not attempt to execute this operation.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hidden:
+    """What is kept from clients, in which APIs, and why, in words of the log."""
+
+    names: HiddenNames
+    apis: Mapping[int, NamingApi]
+    limits: Mapping[int, range]
+    reason: Reason
+    why: str
+
+
+def hidden_journal(names: HiddenNames) -> Hidden:
+    return Hidden(
+        names=names,
+        apis=NAMING,
+        limits=dict.fromkeys(REFUSED, range(0)),
+        reason=Reason.JOURNAL,
+        why="the journal of groups is the proxy's own",
+    )
+
+
+def denied_offsets_topic(api_keys: Iterable[int]) -> Hidden:
+    """`__consumer_offsets`, in these APIs alone, of which there are versions that name topics and not their ids.
+
+    Clients are held to those: the proxy may have no login of its own to ask which id the topic has.
+    """
+    apis = {key: replace(NAMING[key], unknown=ErrorCode.topic_authorization_failed) for key in api_keys}
+    return Hidden(
+        names=HiddenNames(topic=_OFFSETS_TOPIC),
+        apis=apis,
+        limits=dict.fromkeys(apis, range(_FIRST_BY_ID)),
+        reason=Reason.DENIED,
+        why="refused by the proxy: denied groups are in this topic",
+    )
+
+
+class Hiding:
+    """An Interceptor."""
+
+    watched: frozenset[int] = frozenset()
+
+    def __init__(self, hidden: "Hidden", clock: Callable[[], float]) -> None:
+        self.names = hidden.names
+        self.interests = frozenset(hidden.apis)
+        self.limits = hidden.limits
+        self._hidden = hidden
+        self._log = RefusalLog(clock)
+        self.refusals = self._log.counts
+
+    def request(self, client: ClientInfo, request: Request) -> Decision:
+        api = self._hidden.apis[request.api_key]
+        split = self._split(api, request) if self._may_be_named(request) else None
+        if split is None:
+            return Instead(request.frame, partial(self._shown, api, request)) if api.shown else PASS
+        self._log.refused(client, GUARDED[api.key].name, self._hidden.reason, None, self._hidden.why)
+        if split.kept is not None:
+            frame = encode_request(split.header, split.kept)[4:]
+            return Instead(frame, partial(self._joined, api, request, split.results))
+        if api.key == PRODUCE and split.asked.acks == 0:
+            client.hang_up(f"Produce without acknowledgement: {self._hidden.why}")
+            return Answer([])
+        (first, *others) = split.results
+        response = first if not others else _merged(api, request.api_version, first, others)
+        return Answer(codec(api.key, request.api_version).response_pieces(request.correlation_id, response))
+
+    def screen(self, api_key: int) -> Screen | None:
+        return None if self._hidden.apis[api_key].shown else self._may_be_in_short
+
+    def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
+        """Of what is amended, Instead says how."""
+
+    def gone(self, client: ClientInfo) -> None:
+        """Nothing is kept of a client."""
+
+    def _may_be_in_short(self, frame: bytes) -> bool:
+        return len(frame) > _SHORT or self.names.may_be_in(frame)
+
+    def _may_be_named(self, request: Request) -> bool:
+        frame = request.frame
+        if request.api_key == PRODUCE and len(frame) > _SHORT:
+            frame = names_in_produce(frame, request.api_version)
+        return self.names.may_be_in(frame)
+
+    def _split(self, api: NamingApi, request: Request) -> "_Split | None":
+        """None if nothing in it is hidden: the bytes stand for something else."""
+        if request.api_version not in _known_versions(api.key):
+            raise BadBody(f"version {request.api_version} of API key {api.key}, which cannot be read here")
+        header, entity = decode_request(request.frame, api.key, request.api_version)
+        kept, refused = split(api, entity, self.names)
+        if not refused:
+            return None
+        results = [_refused(api, request.api_version, part, error) for error, part in refused.items()]
+        return _Split(header, entity, kept, [] if api.is_silent else results)
+
+    def _joined(self, api: NamingApi, request: Request, results: list[Any], frame: bytes) -> bytes:
+        """The broker's answer about the rest, with what is told of the hidden."""
+        frame = self._shown(api, request, frame) if api.shown else frame
+        if not results:
+            return frame
+        correlation_id, response = decode_response(frame, api.key, request.api_version)
+        return _encoded(api.key, request, correlation_id, _merged(api, request.api_version, response, results))
+
+    def _shown(self, api: NamingApi, request: Request, frame: bytes) -> bytes:
+        """The broker's answer without what is hidden."""
+        if not self.names.may_be_in(frame):
+            return frame
+        correlation_id, response = decode_response(frame, api.key, request.api_version)
+        if api.key == METADATA:
+            self._learn(response)
+        return _encoded(api.key, request, correlation_id, without_hidden(response, api.shown, self.names))
+
+    def _learn(self, response: Any) -> None:
+        for topic in response.topics:
+            if topic.name == self.names.topic and getattr(topic, "topic_id", None):
+                self.names.learn_topic_id(topic.topic_id)
+
+
+class _Split(NamedTuple):
+    header: RequestHeader
+    asked: Any
+    kept: Any | None
+    """The request without what is hidden; None if the broker is asked for nothing then."""
+    results: list[Any]
+    """Responses that have what is told of the hidden."""
+
+
+def split(api: NamingApi, entity: Any, names: HiddenNames) -> tuple[Any | None, dict[ErrorCode, Any]]:
+    """What is left of a request, and by error what is cut out of it, each as a request of its own."""
+    if api.key == FIND_COORDINATOR and getattr(entity, "key_type", 0) != _TRANSACTION_KEY:
+        return entity, {}
+    if any(names.is_transaction(getattr(entity, field, None)) for field in api.transaction_fields):
+        return None, {ErrorCode.transactional_id_authorization_failed: entity}
+    field = next((each for each in api.lists if hasattr(entity, each)), None)
+    asked = getattr(entity, field) if field else None
+    if not field or not asked:  # nothing is named: all there is, or nothing
+        return entity, {}
+    kept, refused = _split_list(api, asked, names)
+    rest = replace(entity, **{field: tuple(kept)})
+    is_asked = bool(kept) or api.is_silent or _goes_on_with_session(api, entity)
+    return rest if is_asked else None, {
+        error: replace(entity, **{field: tuple(part)}) for error, part in refused.items()
+    }
+
+
+def without_hidden(entity: Any, path: tuple[str, ...], names: HiddenNames) -> Any:
+    """A response whose list at the end of the path has nothing hidden in it, nor have those on the way."""
+    field, *deeper = path
+    kept = [each for each in getattr(entity, field) if not _is_hidden(each, names)]
+    if deeper:
+        kept = [without_hidden(each, tuple(deeper), names) for each in kept]
+    return replace(entity, **{field: tuple(kept)})
+
+
+_Refused = dict[ErrorCode, list[Any]]
+
+
+def _split_list(api: NamingApi, asked: tuple[Any, ...], names: HiddenNames) -> tuple[list[Any], _Refused]:
+    if api.inner and hasattr(asked[0], api.inner):
+        return _split_nested(api, api.inner, asked, names)
+    kept: list[Any] = []
+    refused: _Refused = {}
+    for each in asked:
+        error = names.error_for(each, api.kind, api.unknown)
+        (kept if error is None else refused.setdefault(error, [])).append(each)
+    if api.is_atomic and refused and kept:
+        refused[ErrorCode.operation_not_attempted] = kept
+        kept = []
+    return kept, refused
+
+
+def _split_nested(api: NamingApi, inner: str, asked: tuple[Any, ...], names: HiddenNames) -> tuple[list[Any], _Refused]:
+    """The names are in a list inside each element, which is split in its turn; or the element itself is hidden."""
+    flat = replace(api, inner=None)
+    kept: list[Any] = []
+    refused: _Refused = {}
+    for each in asked:
+        if (error := names.error_for(each, api.kind, api.unknown)) is not None:
+            refused.setdefault(error, []).append(each)
+            continue
+        rest, inside = _split_list(flat, getattr(each, inner), names)
+        if rest or not inside:
+            kept.append(replace(each, **{inner: tuple(rest)}))
+        for inner_error, part in inside.items():
+            refused.setdefault(inner_error, []).append(replace(each, **{inner: tuple(part)}))
+    return kept, refused
+
+
+def _goes_on_with_session(api: NamingApi, entity: Any) -> bool:
+    """Whether a Fetch of nothing is still a Fetch: of all that its session has (KIP-227)."""
+    return api.key == FETCH and getattr(entity, "session_epoch", 0) > 0
+
+
+def _is_hidden(entity: Any, names: HiddenNames) -> bool:
+    return names.error_for(entity, Kind.TOPIC, ErrorCode.unknown_topic_or_partition) is not None
+
+
+def _refused(api: NamingApi, api_version: int, entity: Any, error: ErrorCode) -> Any:
+    refusal = Refusal(error, _MESSAGES[error])
+    return refused_response(api.key, api_version, entity, refusal, is_told_below=True)
+
+
+def _merged(api: NamingApi, api_version: int, response: Any, others: list[Any]) -> Any:
+    """One response with the results of all."""
+    name = result_list(api.key, api_version)
+    results = [result for each in (response, *others) for result in getattr(each, name)]
+    return replace(response, **{name: tuple(results)})
+
+
+def _encoded(api_key: int, request: Request, correlation_id: int, response: Any) -> bytes:
+    """Without its length."""
+    known = codec(api_key, request.api_version)
+    parts = [write_response_header(correlation_id, known.response_header_version)]
+    known.write_response(response, parts)
+    return b"".join(parts)

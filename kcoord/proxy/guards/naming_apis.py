@@ -1,0 +1,104 @@
+"""Every API by which a client can name a topic or a transaction, and where: what hiding rests on. Pure.
+
+Requests name topics in a list (`topics`, or a list inside each of its elements), transactions in a field of their own
+or in a list. Of those that are not in this table:
+
+| APIs                                             | why they need no line                                             |
+|--------------------------------------------------|-------------------------------------------------------------------|
+| of groups and their offsets                      | the proxy answers them itself; it knows of no hidden topic        |
+| KIP-848, share, streams groups, offsets in       | not served with `--coordinate local`                              |
+| transactions                                     |                                                                   |
+| of brokers and controllers among themselves      | refused: no client needs them, and some carry other requests      |
+| that are newer than this table                   | refused: nobody here knows what they name                         |
+| ACLs                                             | are permissions, not the topic: see docs/proxy-local.md           |
+| DescribeQuorum                                   | knows one topic, the controllers' own                             |
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from kcoord.errors import ErrorCode
+from kcoord.proxy.guards.guarded_apis import FETCH, FIND_COORDINATOR, GUARDED, METADATA, PRODUCE
+from kcoord.proxy.guards.hidden_names import Kind
+
+WRITE_TXN_MARKERS: Final = 27
+_BROKERS: Final = "brokers"
+_EVERY_KEY: Final = range(1 << 15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamingApi:
+    key: int
+    lists: tuple[str, ...] = ()
+    """The list of what is named, as versions call it."""
+    inner: str | None = None
+    """The list inside each of its elements that has the names, if they are there: of versions that have it."""
+    kind: Kind = Kind.TOPIC
+    """What is named where there is a bare text."""
+    transaction_fields: tuple[str, ...] = ()
+    """Fields that name the one transaction that all of the request is about."""
+    unknown: ErrorCode = ErrorCode.unknown_topic_or_partition
+    """What is told of a topic that is named; by its id it is UNKNOWN_TOPIC_ID."""
+    is_atomic: bool = False
+    """All or nothing: beside what is refused, nothing is attempted."""
+    is_silent: bool = False
+    """Answers leave out what there is not."""
+    shown: tuple[str, ...] = ()
+    """The path to a list in answers that tells of what was not asked for by name."""
+
+
+def _names(key: int, *lists: str) -> NamingApi:
+    """The answer has an error for each topic that is named."""
+    return NamingApi(key=key, lists=lists)
+
+
+_ALL: Final = (
+    NamingApi(key=PRODUCE, lists=("topic_data",), transaction_fields=("transactional_id",)),
+    _names(FETCH, "topics"),
+    _names(2, "topics"),  # ListOffsets
+    NamingApi(key=METADATA, lists=("topics",), shown=("topics",)),
+    NamingApi(
+        key=FIND_COORDINATOR, lists=("coordinator_keys",), kind=Kind.TRANSACTION, transaction_fields=("key",)
+    ),  # of transactions
+    # Nobody can make a topic of this name; that there is one already would tell of it.
+    NamingApi(key=19, lists=("topics",), unknown=ErrorCode.topic_authorization_failed),  # CreateTopics
+    _names(20, "topics", "topic_names"),  # DeleteTopics
+    _names(21, "topics"),  # DeleteRecords
+    NamingApi(key=22, transaction_fields=("transactional_id",)),  # InitProducerId
+    _names(23, "topics"),  # OffsetForLeaderEpoch
+    NamingApi(  # AddPartitionsToTxn
+        key=24,
+        lists=("transactions", "v3_and_below_topics"),
+        inner="topics",
+        transaction_fields=("v3_and_below_transactional_id",),
+        is_atomic=True,
+    ),
+    NamingApi(key=26, transaction_fields=("transactional_id",)),  # EndTxn
+    NamingApi(key=WRITE_TXN_MARKERS, lists=("markers",), inner="topics"),
+    _names(32, "resources"),  # DescribeConfigs
+    _names(33, "resources"),  # AlterConfigs
+    NamingApi(key=34, lists=("dirs",), inner="topics"),  # AlterReplicaLogDirs
+    NamingApi(key=35, lists=("topics",), is_silent=True, shown=("results", "topics")),  # DescribeLogDirs
+    _names(37, "topics"),  # CreatePartitions
+    NamingApi(key=43, lists=("topic_partitions",), shown=("replica_election_results",)),  # ElectLeaders
+    _names(44, "resources"),  # IncrementalAlterConfigs
+    _names(45, "topics"),  # AlterPartitionReassignments
+    NamingApi(key=46, lists=("topics",), is_silent=True, shown=("topics",)),  # ListPartitionReassignments
+    _names(61, "topics"),  # DescribeProducers
+    NamingApi(  # DescribeTransactions
+        key=65, lists=("transactional_ids",), kind=Kind.TRANSACTION, shown=("transaction_states", "topics")
+    ),
+    NamingApi(key=66, shown=("transaction_states",)),  # ListTransactions
+    NamingApi(key=74, shown=("config_resources",)),  # ListConfigResources
+    NamingApi(key=75, lists=("topics",), shown=("topics",)),  # DescribeTopicPartitions
+)
+
+NAMING: Final[Mapping[int, NamingApi]] = MappingProxyType({api.key: api for api in _ALL})
+
+REFUSED: Final = frozenset(
+    key for key in _EVERY_KEY if key not in GUARDED or (_BROKERS in GUARDED[key].families and key != WRITE_TXN_MARKERS)
+)
+"""APIs of brokers among themselves, and those that nobody here knows. An operator's tool writes transaction markers, to
+end a transaction that hangs."""

@@ -1,0 +1,61 @@
+"""The names in a Produce request without its records, so that nobody searches megabytes of data for a name. Pure.
+
+header: key, version, correlation id, client id, tags    transactional id, acks, timeout
+topics: name (before version 13) or id, partitions: index, records, tags; tags
+"""
+
+from typing import Final
+
+from kcoord.protocol.varint import BadVarint, read_uvarint
+
+_CLIENT_ID: Final = 8  # where it begins, behind key, version and correlation id
+_FIRST_FLEXIBLE: Final = 9
+_FIRST_BY_ID: Final = 13
+_ID_SIZE: Final = 16
+_BESIDE_TRANSACTION: Final = 6  # acks and timeout
+_INDEX: Final = 4
+
+
+def names_in_produce(frame: bytes, api_version: int) -> bytes:
+    """All bytes of a frame in which it can name a topic or a transaction, one behind the other.
+
+    The whole frame, where that is not known to be less: of older versions, with tagged fields, or malformed.
+    """
+    if api_version < _FIRST_FLEXIBLE:
+        return frame
+    try:
+        return _names(frame, is_by_id=api_version >= _FIRST_BY_ID)
+    except (IndexError, BadVarint):
+        return frame
+
+
+def _names(frame: bytes, *, is_by_id: bool) -> bytes:
+    client_id = int.from_bytes(frame[_CLIENT_ID : _CLIENT_ID + 2], signed=True)
+    position = _CLIENT_ID + 2 + max(client_id, 0)
+    transaction, position = read_uvarint(frame, _behind_no_tags(frame, position))
+    position += max(transaction - 1, 0) + _BESIDE_TRANSACTION
+    topics, position = read_uvarint(frame, position)
+    names = [frame[:position]]
+    for _ in range(topics - 1):
+        start = position
+        size, position = (_ID_SIZE + 1, position) if is_by_id else read_uvarint(frame, position)
+        position += size - 1
+        names.append(frame[start:position])
+        position = _behind_partitions(frame, position)
+    if _behind_no_tags(frame, position) != len(frame):
+        raise IndexError("there is more, or less")
+    return b"".join(names)
+
+
+def _behind_partitions(frame: bytes, position: int) -> int:
+    partitions, position = read_uvarint(frame, position)
+    for _ in range(partitions - 1):
+        records, position = read_uvarint(frame, position + _INDEX)
+        position = _behind_no_tags(frame, position + max(records - 1, 0))
+    return _behind_no_tags(frame, position)
+
+
+def _behind_no_tags(frame: bytes, position: int) -> int:
+    if frame[position]:
+        raise IndexError("tagged fields: they may be anything")
+    return position + 1

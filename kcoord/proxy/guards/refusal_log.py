@@ -1,0 +1,47 @@
+"""Refusals, counted and logged: a client that asks again and again gets a line now and then, not one each time."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from kcoord.proxy.forwarding.interceptors import ClientInfo
+from kcoord.proxy.guards.guard_rules import Reason
+from kcoord.server.log_text import plain, quoted
+
+log = logging.getLogger("kcoord.guards")
+
+_QUIET_SECONDS: Final = 60.0
+_MAX_REMEMBERED: Final = 1000
+
+
+class RefusalLog:
+    """`counts` is by reason and name of the API."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.counts: Counter[tuple[Reason, str]] = Counter()
+        self._clock = clock
+        self._said: dict[tuple[str, str, Reason, str], list[float]] = {}  # when, and how often since
+
+    def refused(self, client: ClientInfo, api_name: str, reason: Reason, group_id: str | None, why: str) -> None:
+        self.counts[reason, api_name] += 1
+        key = (client.host, api_name, reason, group_id or "")
+        said = self._said.get(key)
+        if said and self._clock() < said[0] + _QUIET_SECONDS:
+            said[1] += 1
+            return
+        log.warning(
+            "refused api=%s reason=%s%s peer=%s client=%s%s why=%s%s",
+            api_name,
+            reason,
+            f" group={plain(group_id)}" if group_id is not None else "",
+            client.peer,
+            plain(client.client_id),
+            f" principal={plain(client.principal)}" if client.principal else "",
+            quoted(why),
+            f" unsaid={said[1]:.0f}" if said and said[1] else "",
+        )
+        self._said.pop(key, None)
+        self._said[key] = [self._clock(), 0]
+        if len(self._said) > _MAX_REMEMBERED:
+            del self._said[next(iter(self._said))]

@@ -1,0 +1,145 @@
+"""Where clients connect: a port for each broker and one to begin with, or one for all of them by name (SNI).
+
+A listener is bound in the same breath in which its broker is told of: from then on the kernel accepts connections, and
+an answer with its port in it may be sent.
+"""
+
+import asyncio
+import logging
+import re
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from kcoord.proxy.forwarding.addresses import Numbering
+from kcoord.proxy.forwarding.downstream_connection import ClientSide
+from kcoord.proxy.forwarding.endpoints import Place
+from kcoord.proxy.setup import CannotProxy, ProxySetup
+from kcoord.server.listener.acceptor import Accepting, Arrive
+
+if TYPE_CHECKING:
+    from kcoord.server.listener.secure_listener import Entrance
+
+log = logging.getLogger("kcoord.proxy")
+
+BOOTSTRAP: Final = -1
+"""In place of a broker's id: whoever comes there means any broker."""
+_BACKLOG: Final = 4096
+
+
+class Listeners:
+    def __init__(
+        self,
+        setup: ProxySetup,
+        client: Callable[[int | None], ClientSide],
+        accepting: Accepting,
+        entrance: "Entrance | None",
+    ) -> None:
+        """`client` makes the connection of one who means a broker; who comes through an entrance, if there is one,
+        becomes a connection by its host."""
+        self._setup = setup
+        self._client = client
+        self._accepting = accepting
+        self._entrance = entrance
+        self._numbering = Numbering(port_base=setup.port_base)
+        self._sockets: dict[int, socket.socket] = {}
+        self._is_serving = False
+        self._address: tuple[socket.AddressFamily, tuple[Any, ...]] | None = None
+
+    @property
+    def bootstrap(self) -> Place:
+        host = self._setup.advertised_host or self._setup.host
+        return Place(host, self._port_of(BOOTSTRAP))
+
+    def place_of(self, node_id: int) -> Place:
+        if self._setup.sni_domain:
+            return Place(f"b{node_id}.{self._setup.sni_domain}", self._port_of(BOOTSTRAP))
+        return self.bootstrap._replace(port=self._port_of(node_id))
+
+    def node_of(self, server_name: str | None) -> int | None:
+        """Which broker a client means by the name that it calls us."""
+        named = re.fullmatch(rf"b(\d{{1,10}})\.{re.escape(self._setup.sni_domain or '')}", server_name or "", re.I)
+        return int(named[1]) if named else None
+
+    def begin(self) -> None:
+        """Have the port that clients begin with, and those of brokers that were named. Raises CannotProxy."""
+        self._bind(BOOTSTRAP, self._setup.port)
+        for node_id in self._setup.broker_ids:
+            self.open(node_id)
+
+    def open(self, node_id: int) -> None:
+        """A listener for a broker, if it has none. Raises CannotProxy; once clients are served, any port will do."""
+        if self._setup.sni_domain or node_id in self._sockets:
+            return
+        port = self._numbering.port_of(node_id)
+        try:
+            if port is None:
+                raise CannotProxy(f"port {self._setup.port_base} + {node_id} of broker {node_id} is above 65535")
+            self._bind(node_id, port)
+        except CannotProxy as error:
+            if not self._is_serving:
+                raise
+            self._bind(node_id, 0)
+            log.warning("another port node=%s port=%s why=%r", node_id, self._port_of(node_id), str(error))
+        if self._is_serving:
+            self._listen(node_id)
+
+    def close(self, node_id: int) -> None:
+        """Give the port of a broker back. One that was asked for by its id, or is behind an entrance, stays, and who
+        comes there is hung up on."""
+        if self._entrance or node_id in self._setup.broker_ids:
+            return
+        self._close(node_id)
+
+    def _close(self, node_id: int) -> None:
+        if listening := self._sockets.pop(node_id, None):
+            self._accepting.stop(listening)
+
+    def serve(self) -> None:
+        """From now on clients are answered."""
+        self._is_serving = True
+        for node_id in self._sockets:
+            self._listen(node_id)
+
+    async def end(self) -> None:
+        if self._entrance:
+            await self._entrance.close()
+        for node_id in list(self._sockets):
+            self._close(node_id)
+        await self._accepting.close()
+
+    def _port_of(self, node_id: int) -> int:
+        return int(self._sockets[node_id].getsockname()[1])
+
+    def _bind(self, node_id: int, port: int) -> None:
+        try:
+            family, host = self._resolved()
+            listening = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listening.bind((host[0], port, *host[2:]))
+                listening.listen(_BACKLOG)
+            except BaseException:
+                listening.close()
+                raise
+        except OSError as error:
+            of_whom = "" if node_id == BOOTSTRAP else f" for broker {node_id}"
+            place = Place(self._setup.host, port)
+            raise CannotProxy(f"cannot listen on {place}{of_whom}: {error.strerror or error}") from None
+        self._sockets[node_id] = listening
+
+    def _resolved(self) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+        """Looked up once: a name service may be slow, or away for a moment, when a broker comes."""
+        if self._address is None:
+            family, _, _, _, address = socket.getaddrinfo(self._setup.host, 0, type=socket.SOCK_STREAM)[0]
+            self._address = (family, address)
+        return self._address
+
+    def _listen(self, node_id: int) -> None:
+        meant = None if node_id == BOOTSTRAP else node_id
+        arrive = self._entrance.arriving_at(node_id) if self._entrance else self._arriving_at(meant)
+        self._accepting.listen(self._sockets[node_id], meant, arrive, backlog=_BACKLOG)
+
+    def _arriving_at(self, meant: int | None) -> Arrive:
+        loop = asyncio.get_running_loop()
+        return lambda connection, _: loop.connect_accepted_socket(lambda: self._client(meant), connection)

@@ -1,0 +1,77 @@
+"""What is answered without the coordinator. Pure.
+
+All groups have one coordinator: a broker that is there, whichever. Each of the proxy's ports would do, but tools ask
+every broker for its groups and put the lists together, so that only one of them may have any.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kcoord.api.table import SERVED
+from kcoord.broker.describe_cluster import CoordinatorLine, FindCoordinator, FindCoordinatorReply, KeyType
+from kcoord.errors import ErrorCode
+from kcoord.groups.replies import ListGroupsReply
+from kcoord.protocol.frames import BadBody
+from kcoord.proxy.forwarding.interceptors import Request
+from kcoord.server.dispatch.routes import Route, route
+
+FIND_COORDINATOR: Final = 10
+LIST_GROUPS: Final = 16
+
+GROUP_APIS: Final = frozenset(key for key, api in SERVED.items() if api.is_of_groups)
+
+UNSERVED: Final = frozenset({25, 28, 68, 69, 76, 77, 78, 79, 88, 89, 90, 91, 92})
+"""AddOffsetsToTxn and TxnOffsetCommit, and all of KIP-848, share and streams groups. They are no longer announced; a
+client that sends them although would have its group upstream, unseen, and is hung up on as by a broker without them."""
+
+LIMITS: Final[Mapping[int, range]] = {
+    **{key: SERVED[key].versions for key in (*GROUP_APIS, FIND_COORDINATOR)},
+    **dict.fromkeys(UNSERVED, range(0)),
+}
+
+
+class BrokerPlace(NamedTuple):
+    """A broker as clients of the proxy reach it."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+def find_coordinator(request: Request, place: BrokerPlace | None) -> list[bytes] | None:
+    """The answer; None if the keys are none of groups: those are for the upstream. Raises BadBody.
+
+    A request has one type of keys, whether it has one key or many (KIP-699).
+    """
+    asked = _find_request(request)
+    if asked.key_type != KeyType.GROUP:
+        return None
+    lines = tuple(_line(key, place) for key in asked.keys)
+    return route(FIND_COORDINATOR, request.api_version).answer(
+        request.correlation_id, FindCoordinatorReply(coordinators=lines)
+    )
+
+
+def no_groups(request: Request) -> list[bytes]:
+    """What brokers say to ListGroups that coordinate none."""
+    return _served_route(request).answer(request.correlation_id, ListGroupsReply(groups=()))
+
+
+def _find_request(request: Request) -> FindCoordinator:
+    by = _served_route(request)
+    _, entity = by.read(request.frame)
+    asked: FindCoordinator = by.module.to_request(entity)
+    return asked
+
+
+def _served_route(request: Request) -> Route:
+    if request.api_version not in SERVED[request.api_key].versions:
+        raise BadBody(f"{SERVED[request.api_key].name} version {request.api_version} is not served")
+    return route(request.api_key, request.api_version)
+
+
+def _line(key: str, place: BrokerPlace | None) -> CoordinatorLine:
+    if place is None:
+        error = ErrorCode.coordinator_not_available
+        return CoordinatorLine(key=key, error_code=error, error_message="no group is coordinated here now")
+    return CoordinatorLine(key=key, node_id=place.node_id, host=place.host, port=place.port)

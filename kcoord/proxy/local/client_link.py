@@ -1,0 +1,124 @@
+"""The connection of one client to the coordinator in this process: what a socket is elsewhere.
+
+The coordinator's connections (server/connection) read from a transport and write to it. Here a request is fed when the
+proxy hands it over, one at a time, and its answer goes to the proxy's client: at once, or when the journal has kept
+what it rests on. A request whose answer was lost with what it rested on is fed again; by then its group is closed, and
+the coordinator says so in the words of that API.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import Any, Final
+
+from kcoord.proxy.forwarding.interceptors import ClientInfo, Request
+from kcoord.proxy.local.held_responses import Waiting, WaitingAnswers
+from kcoord.server.connection.connection import Connection
+
+_LENGTH: Final = Struct(">i")
+
+
+class ClientLink(asyncio.Transport):
+    """`forget` is called when the coordinator has closed its side: the client's next request makes a new link."""
+
+    def __init__(
+        self,
+        client: ClientInfo,
+        connection: Connection,
+        answers: WaitingAnswers | None,
+        forget: Callable[["ClientLink"], None],
+    ) -> None:
+        super().__init__()
+        self.client = client
+        self._connection = connection
+        self._answers = answers
+        self._forget = forget
+        self._asked: Request | None = None
+        self._is_closing = self._is_closed = False
+        connection.connection_made(self)
+
+    def ask(self, request: Request) -> None:
+        """Hand a request to the coordinator. The one before it is answered."""
+        assert self._asked is None
+        if self._is_closing:  # the coordinator has enough connections
+            self.client.hang_up("the coordinator has closed the connection")
+            return
+        self._asked = request
+        self._feed(request)
+
+    def gone(self) -> None:
+        """The client has hung up."""
+        self._asked = None
+        self._end()
+
+    def answer(self, pieces: list[bytes]) -> None:
+        """The answer may leave, if the client is still there."""
+        if self._asked is not None:
+            self._asked = None
+            self.client.answer(pieces)
+
+    def ask_again(self) -> None:
+        if self._asked is not None:
+            self._feed(self._asked)
+
+    def _feed(self, request: Request) -> None:
+        self._connection.data_received(_LENGTH.pack(len(request.frame)) + request.frame)
+
+    # What the coordinator's connection does with its transport.
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        answer = _Unsent(self, list(list_of_data))
+        if self._answers is None:
+            answer.send()
+        else:
+            self._answers.send_when_kept(answer)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name != "peername":
+            return default
+        host, _, port = self.client.peer.rpartition(":")
+        return self.client.host or host, port
+
+    def get_write_buffer_size(self) -> int:
+        return 0  # it is the proxy's to hold back a client that does not read
+
+    def pause_reading(self) -> None:
+        """Nothing more comes before the request at hand is answered."""
+
+    def resume_reading(self) -> None: ...
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        """The coordinator closes. Who waits for an answer would wait for ever; others do not notice."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        is_owed_an_answer, self._asked = self._asked is not None, None
+        asyncio.get_running_loop().call_soon(self._end)
+        if is_owed_an_answer:
+            self.client.hang_up("the coordinator has closed the connection")
+
+    def _end(self) -> None:
+        if not self._is_closed:
+            self._is_closing = self._is_closed = True
+            self._forget(self)
+            self._connection.connection_lost(None)
+
+
+class _Unsent(Waiting):
+    __slots__ = ("_link", "_pieces")
+
+    def __init__(self, link: ClientLink, pieces: list[bytes]) -> None:
+        self._link = link
+        self._pieces = pieces
+
+    def send(self) -> None:
+        self._link.answer(self._pieces)
+
+    def ask_again(self) -> None:
+        self._link.ask_again()

@@ -1,0 +1,227 @@
+"""Groups coordinated by the proxy itself: what it takes from clients, and what starts and ends with it.
+
+    async with LocalCoordination(setup) as coordination:      # an Interceptor of the proxy
+        coordination.place = ...                              # where clients find the coordinator
+
+| a request                                    | is                                                                    |
+|----------------------------------------------|-----------------------------------------------------------------------|
+| of a group                                   | taken: handed to the coordinator when those before it are answered    |
+| ListGroups, to another broker                | answered: it has none                                                 |
+| FindCoordinator of groups                    | answered; of transactions and share groups it passes                  |
+| of KIP-848, share and streams groups,        | not served: such clients are told so by ApiVersions, and hung up on   |
+| or offsets in a transaction                  | if they ask all the same                                              |
+| Metadata                                     | passed, and its answer heard: the coordinator needs to know topics    |
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+from kcoord.admin.cluster_client import Refused
+from kcoord.admin.connecting.connection import Connection
+from kcoord.errors import ErrorCode
+from kcoord.protocol.codec import decode_request, decode_response
+from kcoord.protocol.frames import BadBody
+from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Request, Take
+from kcoord.proxy.guards.hidden_names import HiddenNames
+from kcoord.proxy.guards.refusing import Refusal, refusal_pieces
+from kcoord.proxy.local.answering import (
+    FIND_COORDINATOR,
+    GROUP_APIS,
+    LIMITS,
+    LIST_GROUPS,
+    UNSERVED,
+    BrokerPlace,
+    find_coordinator,
+    no_groups,
+)
+from kcoord.proxy.local.client_link import ClientLink
+from kcoord.proxy.local.journal_events import Journaling
+from kcoord.proxy.local.kafka_topic import KafkaJournal, ensure_topic, find_topic_id
+from kcoord.proxy.local.kafka_writer import KafkaWriter
+from kcoord.proxy.local.offset_seeding import Seeding
+from kcoord.proxy.local.runtime import LocalRuntime, RuntimeSetup
+from kcoord.proxy.local.topic_refresher import Refreshing
+from kcoord.proxy.local.upstream_topics import MirroredTopics
+from kcoord.server.clock import instant
+
+log = logging.getLogger("kcoord.groups")
+
+_METADATA: Final = 3
+_NOT_READ: Final = "the group is not read yet"
+_NOT_TOLD: Final = "what the group has committed upstream is not known yet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSetup:
+    """`journal`: where groups are kept if that is on the upstream cluster; otherwise `runtime` says where."""
+
+    upstream: Connection
+    runtime: RuntimeSetup = field(default_factory=RuntimeSetup)
+    journal: KafkaJournal | None = None
+    hidden: HiddenNames | None = None
+    """The journal's names, which clients may not reach: they are told the id of its topic."""
+    seed: re.Pattern[str] | None = None
+
+
+class LocalCoordination:
+    interests = GROUP_APIS | UNSERVED | {FIND_COORDINATOR}
+    watched = frozenset({_METADATA})
+    limits: Mapping[int, range] = LIMITS
+
+    def __init__(self, setup: LocalSetup, make_runtime: Callable[..., LocalRuntime] = LocalRuntime) -> None:
+        self.place: Callable[[], BrokerPlace | None] = lambda: None
+        self._setup = setup
+        self._make_runtime = make_runtime
+        self._topics = MirroredTopics(hidden=setup.journal.topic if setup.journal else None)
+        self._links: dict[ClientInfo, ClientLink] = {}
+        self._journaling: Journaling | None = None
+        self._seeding: Seeding | None = None
+        self._waiting: dict[ClientInfo, asyncio.Task[None]] = {}  # for their groups to be taken over
+        self._is_ending = False
+
+    async def __aenter__(self) -> Self:
+        """Raises what cannot be: BadJournalTopic, CannotServe, ConnectionError."""
+        runtime = self._setup.runtime
+        async with AsyncExitStack() as begun:
+            if journal := self._setup.journal:
+                topic = await asyncio.to_thread(ensure_topic, journal)
+                await self._hide(journal)
+                self._journaling = Journaling(journal.topic, topic.partitions, partial(KafkaWriter, journal, topic))
+                runtime = runtime.limited_to(topic.largest_record)
+            make_log = self._journaling.make_log if self._journaling else None
+            self.runtime = self._make_runtime(runtime, self._topics, make_log)
+            await begun.enter_async_context(self.runtime)
+            refreshing = Refreshing(self._setup.upstream, self._topics, self.runtime.coordinator, self.runtime.settle)
+            begun.push_async_callback(refreshing.end)
+            await refreshing.begin()
+            if self._journaling:
+                self._journaling.begin(self.runtime)
+                begun.push_async_callback(self._journaling.end)
+            if pattern := self._setup.seed:
+                groups = self.runtime.coordinator
+                self._seeding = Seeding(pattern, self._setup.upstream, groups, self._topics, instant)
+                begun.push_async_callback(self._seeding.end)
+            self._begun = begun.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._is_ending = True
+        waiting = list(self._waiting.values())
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await self._begun.aclose()
+
+    async def _hide(self, journal: KafkaJournal) -> None:
+        """Raises BadJournalTopic: clients are not served before it is known by which id they could mean the journal."""
+        if hidden := self._setup.hidden:
+            topic_id = await asyncio.to_thread(find_topic_id, journal)
+            if topic_id is not None:
+                hidden.learn_topic_id(topic_id)
+
+    def why_not_ready(self) -> str | None:
+        """None if all groups can be asked for."""
+        if self._is_fenced:
+            return "another proxy coordinates the groups now"
+        return "groups are being read" if self.runtime.coordinator.is_reading else None
+
+    # What the proxy asks (exchange.Interceptor).
+
+    def request(self, client: ClientInfo, request: Request) -> Decision:
+        if request.api_key == FIND_COORDINATOR:
+            is_nowhere = self._is_fenced or self._is_ending
+            pieces = find_coordinator(request, None if is_nowhere else self.place())
+            return PASS if pieces is None else Answer(pieces)
+        if request.api_key in UNSERVED:
+            raise BadBody(f"API key {request.api_key} is not served with --coordinate local")
+        if request.api_key == LIST_GROUPS and self._is_another(client):
+            return Answer(no_groups(request))
+        return Take(lambda: self._begin(client, request))
+
+    def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
+        _, response = decode_response(frame, request.api_key, request.api_version)
+        self._topics.heard_metadata(response)
+
+    def gone(self, client: ClientInfo) -> None:
+        if waiting := self._waiting.get(client):
+            waiting.cancel()
+        if link := self._links.get(client):
+            link.gone()
+
+    @property
+    def _is_fenced(self) -> bool:
+        return self._journaling is not None and self._journaling.is_fenced
+
+    def _is_another(self, client: ClientInfo) -> bool:
+        """Whether the broker that the client means is not the one that coordinates."""
+        place = self.place()
+        return client.node_id is not None and place is not None and client.node_id != place.node_id
+
+    def _begin(self, client: ClientInfo, request: Request) -> None:
+        if self._is_ending:  # what would be decided now might be kept behind the back of who comes next
+            client.hang_up("the coordinator ends")
+            return
+        if self._seeding is None:
+            self._ask(client, request)
+            return
+        try:
+            group_ids = self._seeding.meant_by(request)
+        except BadBody as error:
+            client.hang_up(f"a malformed request: {error}")
+            return
+        if refusal := self._seeding.refusal(group_ids):
+            client.answer(_refused(request, refusal, _NOT_READ))
+        elif self._seeding.wanted_of(group_ids):
+            waiting = asyncio.create_task(self._ask_when_seeded(self._seeding, group_ids, client, request))
+            self._waiting[client] = waiting
+            waiting.add_done_callback(partial(self._waits_no_more, client))
+        else:
+            self._ask(client, request)
+
+    def _waits_no_more(self, client: ClientInfo, task: asyncio.Task[None]) -> None:
+        """The client's next request may wait already: it begins when the one before is answered."""
+        if self._waiting.get(client) is task:
+            del self._waiting[client]
+
+    async def _ask_when_seeded(
+        self, seeding: Seeding, group_ids: list[str], client: ClientInfo, request: Request
+    ) -> None:
+        try:
+            await seeding.take_over(group_ids)
+        except (ConnectionError, Refused, OSError) as error:
+            log.warning("not seeded groups=%s why=%r", group_ids, str(error))
+            client.answer(_refused(request, ErrorCode.coordinator_not_available, _NOT_TOLD))
+        except Exception:
+            log.exception("bug: groups are not seeded")
+            client.hang_up("a fault of the server")
+        else:
+            if refusal := seeding.refusal(group_ids):  # the journal was lost meanwhile
+                client.answer(_refused(request, refusal, _NOT_READ))
+            else:
+                self._ask(client, request)
+
+    def _ask(self, client: ClientInfo, request: Request) -> None:
+        link = self._links.get(client)
+        if link is None:
+            answers = self._journaling.answers if self._journaling else None
+            link = self._links[client] = ClientLink(client, self.runtime.connect(), answers, self._forget)
+        link.ask(request)
+
+    def _forget(self, link: ClientLink) -> None:
+        if self._links.get(link.client) is link:
+            del self._links[link.client]
+
+
+def _refused(request: Request, error: ErrorCode, why: str) -> list[bytes]:
+    """Clients ask again after that."""
+    _, entity = decode_request(request.frame, request.api_key, request.api_version)
+    return refusal_pieces(request.api_key, request.api_version, request.correlation_id, entity, Refusal(error, why))

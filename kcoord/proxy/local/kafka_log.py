@@ -1,0 +1,157 @@
+"""The journal on the upstream cluster, as the coordinator sees it: it keeps later what it is given now.
+
+The same keys and values as in `__consumer_offsets` (journal/encoding), by the same rule for partitions. What is flushed
+becomes a round for the writer's thread, and the answers wait for it (waiting_answers); the loop never does.
+
+What was loaded of a partition is let go of once it is read: the topic alone has what was kept since. If its groups are
+let go of alone, as after a bug, the writer is asked to load the topic again.
+
+A proxy that was fenced learns of it when it next writes. One that only answers heartbeats would go on for ever, so that
+no answer is given on knowledge that is older than a few seconds: then a flush of nothing is a round, too.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from kcoord.broker.cluster import NodeId
+from kcoord.broker.describe_cluster import offsets_partition
+from kcoord.groups.records import Record, StoredAgain, UsualPlaces
+from kcoord.metrics.counts import JournalCounts
+from kcoord.offsets_log.decoding import Fact, FactReader
+from kcoord.offsets_log.encoding import key_values
+from kcoord.offsets_log.pending_batches import PendingBatch
+from kcoord.protocol.records.batch import Batch
+from kcoord.proxy.local.kafka_reader import Contents
+from kcoord.proxy.local.kafka_writer import PROOF, Entry, Loaded, Round
+from kcoord.server.groups.group_journal import JournalLost
+from kcoord.storage.superseded import Overtaken
+
+_TRUSTED: Final = 5.0
+"""Seconds for which a transaction proves that this is the writer."""
+
+
+class _UnderWay(NamedTuple):
+    """A round that is not kept yet."""
+
+    begun_at: float
+    size: int
+
+
+class KafkaLog:
+    """See server.group_journal.Journal, and waiting_answers.Rounds.
+
+    `submit` hands a round to the writer, `reload` asks it to load the topic again if it has not since that epoch.
+    """
+
+    def __init__(
+        self, node_id: NodeId, partitions: int, submit: Callable[[Round], None], reload: Callable[[int], None]
+    ) -> None:
+        self.leaders: Sequence[NodeId] = [node_id] * partitions
+        self.flushed: Collection[int] = range(partitions)  # if a round is lost, so is all that was decided since
+        self.is_ready = False
+        self.begun = self.kept = 0
+        self._count = partitions
+        self._submit = submit
+        self._reload = reload
+        self._epoch = 0
+        self._pending: list[Entry] = []
+        self._contents: list[Contents | None] = []  # None of those that were read
+        self._proven_at = 0.0
+        self._under_way: dict[int, _UnderWay] = {}  # by the number of the round
+
+    def unread(self) -> Collection[int]:
+        return range(self._count)
+
+    def partition_of(self, group_id: str) -> int:
+        return offsets_partition(group_id, self._count)
+
+    def append(self, records: Sequence[Record], now_ms: int) -> None:
+        """All of them, or none if one cannot be written."""
+        entries: list[Entry] = []
+        for record in records:
+            partition = self.partition_of(record.group_id)
+            entries += [(partition, key, value) for key, value in key_values(record)]
+        self._pending += entries
+
+    def appending(self, places: UsualPlaces) -> "_Appending":
+        return _Appending(self)
+
+    def flush(self, now_ms: int) -> dict[int, str]:
+        """Nothing fails here: the writer says later what is lost."""
+        now = time.monotonic()
+        if not self._pending and self.is_ready and self.kept == self.begun and now - self._proven_at > _TRUSTED:
+            self._pending.append(PROOF)
+        if self._pending:
+            entries, self._pending = self._pending, []
+            self.begun += 1
+            size = sum(len(key) + len(value or b"") for _, key, value in entries)
+            self._under_way[self.begun] = _UnderWay(begun_at=now, size=size)
+            self._submit(Round(self.begun, self._epoch, entries, now_ms))
+        return {}
+
+    def overtaken_in(self, index: int) -> Overtaken:
+        """Nothing that is known here: its broker compacts it."""
+        return Overtaken()
+
+    def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
+        """What was loaded of the partition, some at a time. Raises JournalLost."""
+        epoch = self._epoch
+        self._ensure_is_of(epoch)
+        contents = self._contents[index]
+        if contents is None:
+            self._reload(epoch)
+            raise JournalLost
+        for batch in _batches(contents):
+            yield list(reader.read(batch))
+            self._ensure_is_of(epoch)
+        self._contents[index] = None
+
+    def _ensure_is_of(self, epoch: int) -> None:
+        if not self.is_ready or self._epoch != epoch:
+            raise JournalLost
+
+    # What the writer reports.
+
+    def was_loaded(self, loaded: Loaded) -> None:
+        self._epoch = loaded.epoch
+        self._contents = [*loaded.partitions]
+        self._proven_at = loaded.proven_at
+        self.is_ready = True
+
+    def was_kept(self, number: int, counts: JournalCounts) -> None:
+        self.kept = number
+        for earlier in [begun for begun in self._under_way if begun <= number]:
+            round_ = self._under_way.pop(earlier)
+            self._proven_at = round_.begun_at
+            counts.written_bytes += round_.size
+            counts.transactions.add(time.monotonic() - round_.begun_at)
+
+    def was_lost(self) -> None:
+        """No round that is under way counts, and the journal is to be loaded again."""
+        self.is_ready = False
+        self.kept = self.begun
+        self._under_way.clear()
+        self._pending.clear()
+
+
+def _batches(contents: Contents) -> Iterator[Batch]:
+    """As a log would have them: readers of logs read these, too."""
+    pending = PendingBatch(0)
+    for key, value in contents.items():
+        if not pending.has_room_at(0):
+            yield pending.sealed()
+            pending = PendingBatch(0)
+        pending.add(key, value, 0)
+    if pending.count:
+        yield pending.sealed()
+
+
+class _Appending:
+    """Commits to the same places, each as any other record."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        self._log = log
+
+    def append(self, record: StoredAgain, now_ms: int) -> None:
+        self._log.append((record,), now_ms)

@@ -1,0 +1,199 @@
+"""The topic that a journal on the upstream cluster is kept in: made if it is not there, refused if it loses records."""
+
+import base64
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]  # its types do not export them
+from confluent_kafka.cimpl import NewTopic
+
+from kcoord.admin.connecting.connection import Connection, librdkafka_configuration
+from kcoord.admin.librdkafka.errors import in_words, without_secrets
+
+log = logging.getLogger("kcoord.storage")
+
+DEFAULT_TOPIC: Final = "__kcoord_offsets"
+DEFAULT_PARTITIONS: Final = 8
+BROKERS_DEFAULT: Final = -1  # of the replication factor (KIP-464)
+_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+"""Kafka's own, which are compacted, too."""
+LARGEST_RECORD: Final = 16 << 20
+"""Bytes of a group with all its members, far more than the usual 1 MiB: one that is larger cannot be kept, ever."""
+_LEAST_MAX_MESSAGE_BYTES: Final = 128 << 10
+"""Room for any record but a group's plan: a group id, a topic and a text have 32,767 bytes each at most."""
+_BRIEFLY: Final = 0.1  # seconds
+_FRAMING: Final = 128
+"""Bytes of a batch beside the key and the value of its one record, rounded up."""
+
+
+class BadJournalTopic(RuntimeError):
+    """The topic cannot be used, or cannot be made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaJournal:
+    """Where the journal is: `partitions` and `replication_factor` are for a topic that is not there yet."""
+
+    upstream: Connection
+    topic: str = DEFAULT_TOPIC
+    partitions: int = DEFAULT_PARTITIONS
+    replication_factor: int = BROKERS_DEFAULT
+
+    @property
+    def transactional_id(self) -> str:
+        """Whoever begins with the same one is the journal's writer from then on, and those before are fenced."""
+        return f"kcoord-journal-{self.topic}"
+
+
+class JournalTopic(NamedTuple):
+    """The topic as it is."""
+
+    partitions: int
+    max_message_bytes: int
+
+    @property
+    def largest_record(self) -> int:
+        """Bytes of a key and its value that it takes."""
+        return min(self.max_message_bytes, LARGEST_RECORD) - _FRAMING
+
+
+def configuration(journal: KafkaJournal, **more: Any) -> dict[str, Any]:
+    """Of a quiet client: what it has to say is raised, and told by us."""
+    silent = logging.Logger("librdkafka")
+    silent.addHandler(logging.NullHandler())
+    return {**librdkafka_configuration(journal.upstream), "logger": silent, **more}
+
+
+def ensure_topic(journal: KafkaJournal) -> JournalTopic:
+    """The topic, which is there then. Blocks. Raises BadJournalTopic."""
+    if journal.topic in _INTERNAL:
+        raise BadJournalTopic(
+            f"the journal's topic cannot be {journal.topic!r}: that is Kafka's own, and nobody else's"
+        )
+    with _admin(journal) as admin:
+        found = _partitions(admin, journal)
+        if found is None:
+            if _create(admin, journal):
+                return JournalTopic(journal.partitions, LARGEST_RECORD)
+            found = _partitions(admin, journal) or journal.partitions
+        settings = _settings(admin, journal)
+        _refuse_what_forgets(journal, settings)
+        return JournalTopic(found, _max_message_bytes(journal, settings))
+
+
+def ensure_is_unchanged(journal: KafkaJournal, partitions: int) -> None:
+    """It is there as it was, with so many partitions. Makes nothing. Blocks. Raises BadJournalTopic."""
+    with _admin(journal) as admin:
+        found = _partitions(admin, journal)
+        if found is None:
+            raise BadJournalTopic(
+                f"the journal's topic {journal.topic!r} is gone, and all groups with it: a restart begins with none"
+            )
+        if found != partitions:
+            raise BadJournalTopic(
+                f"the journal's topic {journal.topic!r} has {found} partitions, it had {partitions}: "
+                "groups would be looked for in others"
+            )
+        _refuse_what_forgets(journal, _settings(admin, journal))
+
+
+def find_topic_id(journal: KafkaJournal) -> UUID | None:
+    """The id of a topic that is there; None of a cluster that has none. Blocks. Raises BadJournalTopic.
+
+    Brokers hear a little later than the controller of a topic that was just made.
+    """
+    deadline = time.monotonic() + journal.upstream.request_timeout
+    with _admin(journal) as admin:
+        while True:
+            described = admin.describe_topics(
+                TopicCollection([journal.topic]), request_timeout=journal.upstream.request_timeout
+            )[journal.topic]
+            try:
+                shown = described.result().topic_id
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
+                    raise
+                time.sleep(_BRIEFLY)
+            else:
+                topic_id = UUID(bytes=base64.urlsafe_b64decode(str(shown) + "=="))
+                return topic_id if topic_id.int else None
+
+
+@contextmanager
+def _admin(journal: KafkaJournal) -> Iterator[AdminClient]:
+    """What fails is a BadJournalTopic, in words."""
+    configured = configuration(journal)
+    try:
+        yield AdminClient(configured)
+    except KafkaException as error:
+        said = without_secrets(in_words(error.args[0].str()), configured)
+        raise BadJournalTopic(f"the journal's topic {journal.topic!r} cannot be used: {said}") from None
+
+
+def _partitions(admin: AdminClient, journal: KafkaJournal) -> int | None:
+    """None if there is no such topic."""
+    told = admin.list_topics(timeout=journal.upstream.request_timeout).topics.get(journal.topic)
+    if told is None:
+        return None
+    if told.error is not None:
+        raise KafkaException(told.error)
+    return len(told.partitions)
+
+
+def _create(admin: AdminClient, journal: KafkaJournal) -> bool:
+    """False if another has made it meanwhile."""
+    topic = NewTopic(
+        journal.topic,
+        num_partitions=journal.partitions,
+        replication_factor=journal.replication_factor,
+        config={"cleanup.policy": "compact", "max.message.bytes": str(LARGEST_RECORD)},
+    )
+    created = admin.create_topics([topic], request_timeout=journal.upstream.request_timeout)[journal.topic]
+    try:
+        created.result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+        return False
+    log.info("journal made topic=%s partitions=%s", journal.topic, journal.partitions)
+    return True
+
+
+def _settings(admin: AdminClient, journal: KafkaJournal) -> Mapping[str, str]:
+    resource = ConfigResource(ResourceType.TOPIC, journal.topic)
+    described = admin.describe_configs([resource], request_timeout=journal.upstream.request_timeout)[resource]
+    return {name: entry.value for name, entry in described.result().items()}
+
+
+def _refuse_what_forgets(journal: KafkaJournal, settings: Mapping[str, str]) -> None:
+    policy = settings["cleanup.policy"]
+    if policy != "compact":
+        raise BadJournalTopic(
+            f"the journal's topic {journal.topic!r} has cleanup.policy={policy}, which forgets groups: "
+            "it must be compact, or take another name by --journal-topic"
+        )
+
+
+def _max_message_bytes(journal: KafkaJournal, settings: Mapping[str, str]) -> int:
+    """Warns of one that is less than we would have made it."""
+    most = int(settings["max.message.bytes"])
+    if most < _LEAST_MAX_MESSAGE_BYTES:
+        raise BadJournalTopic(
+            f"the journal's topic {journal.topic!r} has max.message.bytes={most}, which is too little for offsets: "
+            f"it must be {_LEAST_MAX_MESSAGE_BYTES} at least, better {LARGEST_RECORD}"
+        )
+    if most < LARGEST_RECORD:
+        log.warning(
+            "journal topic=%s has max.message.bytes=%s: plans of groups that are larger are refused; "
+            "one that is made here has %s",
+            journal.topic,
+            most,
+            LARGEST_RECORD,
+        )
+    return most

@@ -1,0 +1,153 @@
+"""Offsets that groups have upstream, taken over when a group is first asked for here.
+
+Not at the start: clients move from the upstream to the proxy one after the other, and what counts is what a group had
+committed when its first member came. A group is taken over by the first JoinGroup, OffsetFetch, OffsetCommit or
+OffsetDelete that names it, if the journal does not know it; that request waits for it. Who only looks (ListGroups,
+DescribeGroups) takes nothing over.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from kcoord.admin.cluster_client import Refused
+from kcoord.admin.connecting.connection import Connection
+from kcoord.admin.groups.committed_offsets import Commits
+from kcoord.admin.model import GroupType
+from kcoord.admin.offsets.cluster_state import WITHOUT_MEMBERS
+from kcoord.admin.opening import open_cluster
+from kcoord.errors import ErrorCode
+from kcoord.groups.instant import Instant
+from kcoord.groups.records import OffsetsStored
+from kcoord.groups.topics import Topics
+from kcoord.protocol.codec import decode_request
+from kcoord.proxy.forwarding.interceptors import Request
+from kcoord.server.groups.group_runtime import GroupRuntime
+
+log = logging.getLogger("kcoord.groups")
+
+_OFFSET_FETCH: Final = 9
+_TAKING: Final = frozenset({8, _OFFSET_FETCH, 11, 47})
+_MANY_SINCE: Final = 8  # OffsetFetch (KIP-709)
+
+
+class Found(NamedTuple):
+    """What a group has upstream."""
+
+    commits: Commits
+    has_members: bool
+
+
+class Seeding:
+    """`groups` are those of the journal, `topics` the upstream's."""
+
+    def __init__(
+        self,
+        pattern: re.Pattern[str],
+        upstream: Connection,
+        groups: GroupRuntime,
+        topics: Topics,
+        now: Callable[[], Instant],
+    ) -> None:
+        self._pattern = pattern
+        self._upstream = upstream
+        self._groups = groups
+        self._topics = topics
+        self._now = now
+        self._under_way: dict[str, asyncio.Task[bool]] = {}
+
+    def meant_by(self, request: Request) -> list[str]:
+        """The groups that are taken over before the request is looked at, if they are not here yet. Raises BadBody."""
+        return [group_id for group_id in named_by(request) if group_id and self._pattern.fullmatch(group_id)]
+
+    def refusal(self, group_ids: Sequence[str]) -> ErrorCode | None:
+        """What is said if one of them is not read yet: then nobody knows whether it is to be taken over.
+
+        The coordinator would say the same, but only when its turn comes. By then the group may be read, and be decided
+        on without what it has upstream.
+        """
+        refusals = map(self._groups.refusal_until_read, group_ids)
+        return next((error for error in refusals if error is not None), None)
+
+    def wanted_of(self, group_ids: Sequence[str]) -> list[str]:
+        """Those of them that are to be taken over."""
+        return [group_id for group_id in group_ids if self._is_to_be_taken_over(group_id)]
+
+    async def take_over(self, group_ids: Sequence[str]) -> None:
+        """Raises ConnectionError or Refused: then the upstream has not told, and nobody knows what is true."""
+        absent: set[str] = set()
+        # Again, if what was taken over was lost with the journal while another was waited for.
+        while wanted := [group_id for group_id in self.wanted_of(group_ids) if group_id not in absent]:
+            for group_id in wanted:
+                task = self._under_way.get(group_id)
+                if task is None:
+                    task = self._under_way[group_id] = asyncio.create_task(self._take_over(group_id))
+                    task.add_done_callback(partial(self._done, group_id))
+                if not await asyncio.shield(task):  # others may wait for it, too
+                    absent.add(group_id)
+
+    async def end(self) -> None:
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _done(self, group_id: str, task: asyncio.Task[bool]) -> None:
+        del self._under_way[group_id]
+        if not task.cancelled():
+            task.exception()  # who waited has it; if nobody waits any more, nobody needs it
+
+    def _is_to_be_taken_over(self, group_id: str) -> bool:
+        return self._groups.can_be_asked_for(group_id) and not self._groups.knows(group_id)
+
+    async def _take_over(self, group_id: str) -> bool:
+        """False if the group has nothing upstream."""
+        found = await asyncio.to_thread(_ask, self._upstream, group_id)
+        if not self._is_to_be_taken_over(group_id):  # by now it is known, or its journal was lost
+            return True
+        if found.has_members:
+            log.warning("seeding group=%r: it has members upstream, which go on committing there", group_id)
+        at = self._now()
+        offsets = [
+            OffsetsStored(
+                group_id,
+                each.topic,
+                tuple(each.partitions),
+                tuple(each.offsets),
+                tuple(each.leader_epochs),
+                tuple(text or "" for text in each.metadata),
+                at.wall_ms,
+                None,
+                self._topics.topic_id(each.topic),
+            )
+            for each in found.commits.topics
+        ]
+        self._groups.take_over(offsets, at)
+        level = logging.INFO if offsets else logging.DEBUG
+        log.log(level, "seeded group=%r topics=%s offsets=%s", group_id, len(offsets), len(found.commits))
+        return bool(offsets)
+
+
+def named_by(request: Request) -> list[str]:
+    """The groups whose offsets a request is about, or may soon be. Raises BadBody."""
+    if request.api_key not in _TAKING:
+        return []
+    _, entity = decode_request(request.frame, request.api_key, request.api_version)
+    if request.api_key == _OFFSET_FETCH and request.api_version >= _MANY_SINCE:
+        return [str(group.group_id) for group in entity.groups]
+    return [str(entity.group_id)]
+
+
+def _ask(upstream: Connection, group_id: str) -> Found:
+    """Blocks. A group that is not there has committed nothing."""
+    with open_cluster(upstream) as cluster:
+        group = cluster.describe_groups([group_id]).found.get(group_id)
+        if group is not None and group.type is GroupType.SHARE:
+            return Found(Commits(), has_members=False)
+        committed = cluster.committed([group_id])
+        if committed.refused:
+            raise Refused(str(committed.refused[0]))
+        return Found(committed.found[group_id], has_members=group is not None and group.state not in WITHOUT_MEMBERS)

@@ -1,0 +1,78 @@
+"""The coordinator at work in the proxy's process: that of `kcoord serve`, without listeners and with others' topics."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from kcoord.broker.cluster import Cluster, NodeId
+from kcoord.broker.offsets_topic import make_offsets_topic
+from kcoord.groups.topics import Topics
+from kcoord.offsets_log.group_log import GroupLog
+from kcoord.server.clock import now_ms
+from kcoord.server.cluster_runtime import ClusterRuntime, fresh_member_id
+from kcoord.server.connection.connection import Connection
+from kcoord.server.groups.group_journal import Journal
+from kcoord.server.groups.group_runtime import GroupRuntime
+from kcoord.server.setup import Setup, make_cluster
+from kcoord.settings import Settings
+
+_NO_PORT: Final = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptHere:
+    """Groups are kept in this process, or in files of its own; `fsync`: an answer waits for the disk."""
+
+    data_dir: Path | None = None
+    fsync: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeSetup:
+    settings: Settings = field(default_factory=Settings)
+    kept: KeptHere = field(default_factory=KeptHere)
+
+    def limited_to(self, largest_record: int) -> "RuntimeSetup":
+        """For a journal that takes no larger ones: plans that would not fit are refused before they are records."""
+        limit = min(self.settings.message_max_bytes, largest_record)
+        return replace(self, settings=replace(self.settings, message_max_bytes=limit))
+
+
+class LocalRuntime(ClusterRuntime):
+    """One node, which nobody connects to: connections are made by `connect`. Raises CannotServe."""
+
+    def __init__(
+        self, setup: RuntimeSetup, topics: Topics, make_journal: Callable[[NodeId], Journal] | None = None
+    ) -> None:
+        """Without `make_journal` groups are kept as the setup says."""
+        kept = Setup(settings=setup.settings, data_dir=setup.kept.data_dir, fsync=setup.kept.fsync)
+        super().__init__(make_cluster(kept, [_NO_PORT], now_ms()))
+        self._topics = topics
+        self._make_journal = make_journal
+        self._node_id = self.cluster.controller.node_id
+
+    @property
+    def lets_stand(self) -> bool:
+        """Answers are not to leave before their requests have been handed over (client_link)."""
+        return False
+
+    def connect(self) -> Connection:
+        return Connection(self, self._node_id, self._settings.socket_request_max_bytes)
+
+    @property
+    def coordinator(self) -> GroupRuntime:
+        return self._made_groups()
+
+    def read_groups(self) -> None:
+        """Read what is to be read, while others are served."""
+        self._chores.read_groups(self.coordinator)
+
+    def _make_groups(self) -> GroupRuntime:
+        return GroupRuntime(self.cluster, fresh_member_id, self._journal, self._topics)
+
+    def _journal(self, cluster: Cluster) -> Journal:
+        if self._make_journal is not None:
+            return self._make_journal(self._node_id)
+        make_offsets_topic(cluster, now_ms())
+        return GroupLog(cluster)

@@ -1,0 +1,114 @@
+"""Keeps what is known of the upstream's topics true: listed at the start, then now and then, and soon when asked to."""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable, Collection
+from typing import Final
+from uuid import UUID
+
+from kcoord.admin.cluster_client import LiveCluster
+from kcoord.admin.connecting.connection import Connection
+from kcoord.admin.opening import open_cluster
+from kcoord.errors import ErrorCode
+from kcoord.proxy.local.upstream_topics import KnownTopic, MirroredTopics
+from kcoord.server.clock import instant, now_ms
+from kcoord.server.groups.group_runtime import GroupRuntime
+
+log = logging.getLogger("kcoord.groups")
+
+_USUAL_PAUSE: Final = 60.0
+_SHORT_PAUSE: Final = 5.0  # while topics are missing
+_LEAST_PAUSE: Final = 2.0  # however often somebody asks
+
+
+class Refreshing:
+    """`groups` are told of topics that are no more, and `settle` is called then."""
+
+    def __init__(
+        self, upstream: Connection, topics: MirroredTopics, groups: GroupRuntime, settle: Callable[[], None]
+    ) -> None:
+        self._upstream = upstream
+        self._topics = topics
+        self._groups = groups
+        self._settle = settle
+        self._expects_all = False
+        self._asked = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        topics.ask = self._asked.set
+        groups.on_read = self._were_read
+
+    async def begin(self) -> None:
+        """Returns when all topics are known. Raises ConnectionError or Refused."""
+        await self._refresh()
+        self._task = asyncio.create_task(self._repeat())
+
+    async def end(self) -> None:
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _repeat(self) -> None:
+        is_failing = False
+        while True:
+            pause = _SHORT_PAUSE if self._topics.has_missing else _USUAL_PAUSE
+            await asyncio.sleep(_LEAST_PAUSE)
+            try:
+                async with asyncio.timeout(pause - _LEAST_PAUSE):
+                    await self._asked.wait()
+            except TimeoutError:
+                pass
+            self._asked.clear()
+            try:
+                await self._refresh()
+                is_failing = False
+            except Exception as error:  # whatever it is, it may pass; what is known stays
+                if not is_failing:
+                    log.warning("the upstream's topics cannot be listed: those that are known count why=%r", str(error))
+                is_failing = True
+
+    def _were_read(self) -> None:
+        """Groups, at the start or after what was decided of them was lost: they may have offsets of deleted topics."""
+        self._expects_all = False
+        self._asked.set()
+
+    async def _refresh(self) -> None:
+        """Blocking questions, in a thread: once for all topics, and for those that are missing by name."""
+        if not self._expects_all and not self._groups.is_reading:
+            self._expects_all = True
+            self._topics.expect(self._groups.topics_of_offsets(), now_ms())
+        asked_at_ms = now_ms()
+        listed = await asyncio.to_thread(_list_topics, self._upstream)
+        suspects = self._topics.listed(listed, asked_at_ms)
+        if not suspects:
+            return
+        for name in await asyncio.to_thread(_gone_of, self._upstream, suspects, listed):
+            for topic_id, heir in self._topics.deleted(name):
+                log.info("topic deleted upstream: its offsets go topic=%r id=%s", name, topic_id)
+                self._groups.topic_deleted(name, topic_id, instant(), heir=heir)
+        self._settle()
+
+
+def _list_topics(upstream: Connection) -> dict[str, KnownTopic]:
+    with open_cluster(upstream) as cluster:
+        return {
+            name: KnownTopic(_uuid(topic.id), len(topic.leaders))
+            for name, topic in cluster.topics().found.items()
+            if topic.id is not None and topic.leaders
+        }
+
+
+def _gone_of(upstream: Connection, names: Collection[str], listed: Collection[str]) -> list[str]:
+    """Those of which the upstream says that there is none, or that another has the name."""
+    with open_cluster(upstream) as cluster:
+        return [name for name in names if name in listed or _is_unknown(cluster, name)]
+
+
+def _is_unknown(cluster: LiveCluster, name: str) -> bool:
+    answers = cluster.topics([name])
+    return any(refusal.error is ErrorCode.unknown_topic_or_partition for refusal in answers.refused)
+
+
+def _uuid(shown: str) -> UUID:
+    """Of an id as Kafka's tools print it."""
+    return UUID(bytes=base64.urlsafe_b64decode(shown + "=="))

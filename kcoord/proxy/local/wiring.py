@@ -1,0 +1,45 @@
+"""Local coordination as a part of the proxy."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from time import monotonic
+
+from kcoord.proxy.guards.hidden_names import HiddenNames
+from kcoord.proxy.guards.hiding import Hiding, hidden_journal
+from kcoord.proxy.local.answering import BrokerPlace
+from kcoord.proxy.local.coordination import LocalCoordination, LocalSetup
+from kcoord.proxy.local.runtime import LocalRuntime
+from kcoord.proxy.main import Between
+from kcoord.proxy.proxy import Proxy
+
+
+def local_coordination(
+    setup: LocalSetup,
+    *,
+    make_runtime: Callable[..., LocalRuntime] = LocalRuntime,
+    made: Callable[[LocalCoordination], None] = lambda coordination: None,
+) -> Callable[[Proxy], LocalCoordination]:
+    """What stands between clients and brokers, for `upstream.main.run`. `made` hears of it."""
+
+    def make(proxy: Proxy) -> LocalCoordination:
+        coordination = LocalCoordination(setup, make_runtime)
+        made(coordination)
+        coordination.place = lambda: coordinating_broker(proxy)
+        return coordination
+
+    return make
+
+
+def with_hidden_journal(setup: LocalSetup) -> tuple[LocalSetup, list[Between]]:
+    """The setup of a coordination whose journal no client reaches, and what has to stand before all else for that."""
+    if setup.journal is None:
+        return setup, []
+    names = HiddenNames(topic=setup.journal.topic, transactional_id=setup.journal.transactional_id)
+    return replace(setup, hidden=names), [lambda _: nullcontext(Hiding(hidden_journal(names), monotonic))]
+
+
+def coordinating_broker(proxy: Proxy) -> BrokerPlace | None:
+    """The same for all who ask, as long as it is there: of the live ones the one with the lowest id."""
+    live = proxy.brokers.live
+    return BrokerPlace(live[0], *proxy.place_of(live[0])) if live else None

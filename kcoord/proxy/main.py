@@ -1,0 +1,70 @@
+"""A process that forwards: its loop, its log, its signals."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+
+from kcoord.proxy.forwarding.interceptors import Interceptor, Meter
+from kcoord.proxy.proxy import Proxy
+from kcoord.proxy.setup import ProxySetup
+from kcoord.server.process import allow_many_files, log_fault, log_to_stderr, loop_factory, settle_memory
+
+log = logging.getLogger("kcoord.proxy")
+
+Between = Callable[[Proxy], AbstractAsyncContextManager[Interceptor]]
+"""Makes what stands between clients and brokers, for as long as the proxy serves."""
+Over = Callable[[Proxy], AbstractAsyncContextManager[object]]
+"""Begins before the proxy, which may have to wait for its upstream, and ends after it."""
+
+
+def run(
+    setup: ProxySetup,
+    ready: Callable[[Proxy], None],
+    *,
+    between: Sequence[Between] = (),
+    meter: Meter | None = None,
+    over: Over = lambda proxy: nullcontext(),
+    verbose: bool = False,
+) -> None:
+    """Forward until SIGINT or SIGTERM. `ready` is called once clients can connect."""
+    log_to_stderr(verbose=verbose)
+    allow_many_files()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_forward(setup, ready, between, meter, over))
+
+
+async def _forward(
+    setup: ProxySetup, ready: Callable[[Proxy], None], between: Sequence[Between], meter: Meter | None, over: Over
+) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(log_fault)
+    stopped = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stopped.set)
+    async with AsyncExitStack() as stack:
+        starting = asyncio.ensure_future(_started(stack, setup, between, meter, over))
+        stopping = asyncio.ensure_future(stopped.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():  # it waits for an upstream, and nobody wants to wait any more
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            return
+        proxy = starting.result()
+        log.info("forwarding bootstrap=%s brokers=%s", proxy.bootstrap, len(proxy.brokers.known))
+        ready(proxy)
+        loop.call_later(1, settle_memory)
+        await stopping
+        log.info("stopping connections=%s", len(proxy.clients))
+
+
+async def _started(
+    stack: AsyncExitStack, setup: ProxySetup, between: Sequence[Between], meter: Meter | None, over: Over
+) -> Proxy:
+    proxy = Proxy(setup, meter)
+    await stack.enter_async_context(over(proxy))
+    await stack.enter_async_context(proxy)
+    interceptors = [await stack.enter_async_context(make(proxy)) for make in between]
+    await proxy.serve(interceptors)
+    return proxy

@@ -1,0 +1,41 @@
+"""What is counted of forwarding: see exchange.Meter. Plain numbers, by API key: names come when somebody asks."""
+
+from kcoord.metrics.counts import Histogram
+from kcoord.proxy.forwarding.interceptors import ClientInfo
+
+
+class ProxyMeter:
+    def __init__(self) -> None:
+        self.clients_opened = 0
+        self.clients_closed = 0
+        self.clients_broken = 0
+        self.durations: dict[int, Histogram] = {}  # of what the broker answered, or who took the request
+        self.answered_here: dict[int, int] = {}  # at once, in the broker's place
+        self.bytes_to_upstream = 0
+        self.bytes_to_clients = 0
+        self.upstream_failures = 0
+
+    def opened(self, client: ClientInfo) -> None:
+        self.clients_opened += 1
+
+    def closed(self, client: ClientInfo) -> None:
+        self.clients_closed += 1
+
+    def answered(self, api_key: int, api_version: int, seconds: float) -> None:
+        durations = self.durations.get(api_key)
+        if durations is None:
+            durations = self.durations[api_key] = Histogram()
+        durations.add(seconds)
+
+    def refused(self, api_key: int, api_version: int) -> None:
+        self.answered_here[api_key] = self.answered_here.get(api_key, 0) + 1
+
+    def sent(self, to_upstream: int, to_client: int) -> None:
+        self.bytes_to_upstream += to_upstream
+        self.bytes_to_clients += to_client
+
+    def not_connected(self, node_id: int | None) -> None:
+        self.upstream_failures += 1
+
+    def broken(self, reason: str) -> None:
+        self.clients_broken += 1

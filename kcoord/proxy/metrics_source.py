@@ -1,0 +1,137 @@
+"""What is told of a proxy when Prometheus asks: see kcoord.metrics.collecting.Source.
+
+Groups are those that were seen on the way, or, coordinated here, those that there are.
+"""
+
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
+
+from kcoord.metrics import catalogue
+from kcoord.metrics.catalogue import Family, Sample
+from kcoord.metrics.http import MetricsServer
+from kcoord.metrics.reasons import Closing
+from kcoord.protocol.api_names import api_name
+from kcoord.proxy.guards.wiring import Guards
+from kcoord.proxy.local.coordination import LocalCoordination, LocalSetup
+from kcoord.proxy.local.runtime import LocalRuntime
+from kcoord.proxy.local.wiring import local_coordination
+from kcoord.proxy.main import Between
+from kcoord.proxy.metrics import ProxyMeter
+from kcoord.proxy.observing.commit_counter import OFFSET_COMMIT, CommitCounting
+from kcoord.proxy.observing.observed_group import Cause
+from kcoord.proxy.proxy import Proxy
+from kcoord.security.refusals import Refusal
+from kcoord.server.metrics.instrumented_runtime import Measured
+from kcoord.server.metrics.metrics_source import by_word, group_samples, journal_samples, request_samples
+
+
+class MeasuredLocalRuntime(Measured, LocalRuntime):
+    """`kcoord proxy --coordinate local --metrics`."""
+
+
+class ProxyMetrics:
+    """What a proxy with --metrics has more than others: `meter` counts, `over` tells Prometheus of it."""
+
+    def __init__(self, listening: socket.socket, guards: Guards) -> None:
+        self.meter = ProxyMeter()
+        self.local: LocalCoordination | None = None  # who coordinates groups, if that is not upstream
+        self.commits = CommitCounting()  # if it is
+        self._listening = listening
+        self._guards = guards
+
+    def coordination(self, setup: LocalSetup) -> Between:
+        """Groups live here, and are counted."""
+        return local_coordination(setup, make_runtime=MeasuredLocalRuntime, made=self._coordinated_by)
+
+    def counted_commits(self) -> Between:
+        """Groups live upstream, and what they commit is counted on the way."""
+        return lambda _: nullcontext(self.commits)
+
+    def _coordinated_by(self, local: LocalCoordination) -> None:
+        self.local = local
+
+    def over(self, proxy: Proxy) -> AbstractAsyncContextManager[object]:
+        """Begins before the proxy does: what it waits for is to be seen."""
+        return MetricsServer(self._listening, ProxySource(proxy, self, self._guards), role="proxy")
+
+
+class ProxySource:
+    def __init__(self, proxy: Proxy, metrics: ProxyMetrics, guards: Guards) -> None:
+        self._proxy = proxy
+        self._metrics = metrics
+        self._guards = guards
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        return (
+            *(catalogue.OPEN, catalogue.OPENED, catalogue.CLOSED, catalogue.REFUSED),
+            *catalogue.OF_PROXY,
+            *catalogue.OF_REQUESTS,
+            *catalogue.OF_GROUPS,
+            *(catalogue.OF_JOURNAL if self._metrics.local else ()),
+        )
+
+    def why_not_ready(self) -> str | None:
+        if not self._proxy.is_ready:
+            return "no broker of the upstream cluster answers"
+        local = self._metrics.local
+        return local.why_not_ready() if local else None
+
+    def samples(self) -> Iterator[Sample]:
+        yield from self._of_clients()
+        yield from self._of_forwarding()
+        if self._metrics.local is None:
+            yield from self._of_watched_groups()
+            return
+        runtime = getattr(self._metrics.local, "runtime", None)  # not before it has begun
+        if isinstance(runtime, Measured):
+            yield from request_samples(runtime)
+            yield from group_samples(runtime)
+            yield from journal_samples(runtime)
+
+    def _of_clients(self) -> Iterator[Sample]:
+        meter = self._metrics.meter
+        closed = {Closing.OTHER: meter.clients_broken, Closing.CLIENT: meter.clients_closed - meter.clients_broken}
+        yield Sample(catalogue.OPEN, len(self._proxy.clients))
+        yield Sample(catalogue.OPENED, meter.clients_opened)
+        yield from by_word(catalogue.CLOSED, (Closing.CLIENT, Closing.OTHER), closed)
+        yield from by_word(catalogue.REFUSED, map(str, Refusal), self._proxy.refused)
+
+    def _of_forwarding(self) -> Iterator[Sample]:
+        meter, brokers = self._metrics.meter, self._proxy.brokers
+        self._proxy.tell_bytes()
+        live = len(brokers.live)
+        is_heard = self._proxy.is_ready
+        yield Sample(catalogue.BROKERS, live if is_heard else 0, ("live",))
+        yield Sample(catalogue.BROKERS, 0 if is_heard else live, ("silent",))
+        yield Sample(catalogue.BROKERS, len(brokers.known) - live, ("missing",))
+        yield Sample(catalogue.UPSTREAM_FAILURES, meter.upstream_failures)
+        yield Sample(catalogue.PASSED, meter.bytes_to_upstream, ("upstream",))
+        yield Sample(catalogue.PASSED, meter.bytes_to_clients, ("clients",))
+        requests: Counter[tuple[str, str]] = Counter()
+        local = self._metrics.local
+        for api_key, durations in meter.durations.items():
+            by = "local" if local and api_key in local.interests else "upstream"
+            requests[api_name(api_key), by] += durations.count
+            yield Sample(catalogue.PROXY_DURATIONS, durations, (api_name(api_key),))
+        for api_key, count in meter.answered_here.items():
+            requests[api_name(api_key), "proxy"] += count
+        for labels, count in requests.items():
+            yield Sample(catalogue.PROXY_REQUESTS, count, labels)
+        for (reason, api), count in self._guards.refusals.items():
+            yield Sample(catalogue.GUARD_REFUSALS, count, (reason, api))
+
+    def _of_watched_groups(self) -> Iterator[Sample]:
+        watching = self._guards.watching
+        for state, count in watching.groups_by_state().items():
+            yield Sample(catalogue.GROUPS, count, (state,))
+        yield Sample(catalogue.MEMBERS, watching.member_count())
+        yield from by_word(catalogue.REBALANCES, Cause, watching.rebalances)
+        for (api_key, error), count in watching.errors.items():
+            yield Sample(catalogue.PROXY_GROUP_ERRORS, count, (api_name(api_key), error))
+        commits = self._metrics.commits
+        yield Sample(catalogue.COMMITTED, commits.offsets)
+        for error, count in commits.errors.items():
+            yield Sample(catalogue.PROXY_GROUP_ERRORS, count, (api_name(OFFSET_COMMIT), error))

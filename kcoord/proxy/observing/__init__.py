@@ -1,0 +1,1 @@
+"""Interceptors that only observe: groups and commits as requests and responses pass by."""

@@ -1,0 +1,345 @@
+"""What group requests and answers on the way tell: an interceptor that lets all pass, and remembers groups.
+
+Of a bounded number of groups, those last heard of. It reads JoinGroup, SyncGroup, Heartbeat, LeaveGroup and
+ConsumerGroupHeartbeat; what each says of a group is in watched_group.py and watched_consumer_group.py.
+
+    a join is sent         a group that is not known is made; who is on the way in counts, in a group of either kind
+    it is answered well    the group is of the kind that this API is for, whatever it was taken for before
+    it is refused          what is known of the group stays; none is made of it
+    the client goes        so do all its joins that have no answer
+"""
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from kcoord.errors import ErrorCode
+from kcoord.groups.classic.state import State
+from kcoord.protocol.codec import decode_request, decode_response
+from kcoord.protocol.consumer_protocol import read_subscription
+from kcoord.protocol.frames import BadBody
+from kcoord.proxy.forwarding.interceptors import PASS, ClientInfo, Decision, Request
+from kcoord.proxy.observing.observed_consumer_group import Beat, WatchedConsumerGroup
+from kcoord.proxy.observing.observed_group import Cause, Joined, Joining, Rebalanced, WatchedGroup, WatchedMember
+from kcoord.server.log_text import plain, quoted
+
+log = logging.getLogger("kcoord.groups")
+
+_JOIN_GROUP: Final = 11
+_HEARTBEAT: Final = 12
+_LEAVE_GROUP: Final = 13
+_SYNC_GROUP: Final = 14
+_CONSUMER_GROUP_HEARTBEAT: Final = 68
+
+_MAX_GROUPS: Final = 10_000
+_FORGOTTEN: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
+
+AnyWatchedGroup = WatchedGroup | WatchedConsumerGroup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """A group as an operator may see it: what is known of it here, now."""
+
+    group_id: str
+    kind: str  # classic or consumer
+    state: str
+    generation: int  # the epoch, of the newer kind
+    protocol_type: str
+    protocol: str
+    members: tuple[WatchedMember, ...]
+    rebalances: int  # of late
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ticket:
+    """Of a join that has no answer yet. A client may send the same frame twice: no two are equal."""
+
+    group_id: str
+    api_key: int
+    correlation_id: int
+
+
+class _Steady(NamedTuple):
+    """A heartbeat that was answered well: all but the correlation ids of what was asked and answered."""
+
+    asked: bytes
+    answer: bytes
+    group: WatchedGroup
+    member_id: str
+    generation: int
+
+
+class Watching:
+    """Knows groups by what was seen of them. An Interceptor."""
+
+    interests: frozenset[int] = frozenset({_JOIN_GROUP})
+    watched: frozenset[int] = frozenset({_JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP, _CONSUMER_GROUP_HEARTBEAT})
+    limits: dict[int, range] = {}  # noqa: RUF012 - none, and never any
+
+    def __init__(self, clock: Callable[[], float], *, max_groups: int = _MAX_GROUPS) -> None:
+        self.rebalances: Counter[Cause] = Counter()
+        self.errors: Counter[tuple[int, str]] = Counter()
+        """What the coordinator refused, by API and by Kafka's name of the error."""
+        self._clock = clock
+        self._max_groups = max_groups
+        self._groups: dict[str, AnyWatchedGroup] = {}  # the one last heard of is the last
+        self._waiting: dict[ClientInfo, deque[_Ticket]] = {}  # its joins that have no answer, the first first
+        self._steady: dict[ClientInfo, _Steady] = {}
+
+    # What is known
+
+    def group(self, group_id: str) -> AnyWatchedGroup | None:
+        return self._groups.get(group_id)
+
+    def groups(self) -> Iterator[GroupView]:
+        """All that are remembered, for an operator."""
+        now = self._clock()
+        for group in self._groups.values():
+            yield GroupView(
+                group_id=group.group_id,
+                kind="classic" if isinstance(group, WatchedGroup) else "consumer",
+                state=group.state,
+                generation=group.generation,
+                protocol_type=group.protocol_type,
+                protocol=group.protocol,
+                members=tuple(group.alive(now)),
+                rebalances=len(group.rebalanced_at),
+            )
+
+    def groups_by_state(self) -> Counter[str]:
+        return Counter(str(group.state) for group in self._groups.values())
+
+    def member_count(self) -> int:
+        now = self._clock()
+        return sum(len(group.alive(now)) for group in self._groups.values())
+
+    # What is seen
+
+    def request(self, client: ClientInfo, request: Request) -> Decision:
+        header, entity = decode_request(request.frame, request.api_key, request.api_version)
+        joining = _joining(entity, header.client_id or "", client.host)
+        if not _only_asks_for_an_id(request.api_version, joining.member):
+            ticket = self._ticket(client, request, entity.group_id)
+            group = self._known(entity.group_id) or self._classic(entity.group_id)
+            if isinstance(group, WatchedGroup):
+                group.join_sent(ticket, joining)
+            else:
+                group.expect(ticket, joining.member)
+        return PASS
+
+    def beat_sent(self, client: ClientInfo, request: Request, beat: Any) -> None:
+        """A ConsumerGroupHeartbeat that joins is on its way. Told by who limits groups: nobody else needs to know."""
+        ticket = self._ticket(client, request, beat.group_id)
+        group = self._known(beat.group_id) or self._consumer(beat.group_id)
+        group.expect(ticket, WatchedMember(member_id=beat.member_id, instance_id=beat.instance_id))
+
+    def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
+        if request.api_key == _HEARTBEAT and self._is_steady(client, request.frame, frame):
+            return
+        try:
+            header, asked = decode_request(request.frame, request.api_key, request.api_version)
+            _, answer = decode_response(frame, request.api_key, request.api_version)
+        except BadBody as error:  # the client gets it as it is, and will say what it thinks of it
+            log.debug("not understood api=%s peer=%s why=%r", request.api_key, client.peer, str(error))
+            return
+        if answer.error_code is not ErrorCode.none:
+            self.errors[request.api_key, answer.error_code.name.upper()] += 1
+        if request.api_key == _JOIN_GROUP:
+            joining = _joining(asked, header.client_id or "", client.host)
+            is_join = not _only_asks_for_an_id(request.api_version, joining.member)
+            self._join_answered(self._answered(client, request) if is_join else None, joining, asked, answer)
+        elif request.api_key == _CONSUMER_GROUP_HEARTBEAT:
+            member = WatchedMember(
+                member_id=asked.member_id,
+                instance_id=asked.instance_id,
+                client_id=header.client_id or "",
+                host=client.host,
+            )
+            is_join = asked.member_epoch == 0
+            self._beat_answered(self._answered(client, request) if is_join else None, member, asked, answer)
+        elif request.api_key == _LEAVE_GROUP:
+            self._leave_answered(asked, answer)
+        elif request.api_key == _HEARTBEAT and answer.error_code is ErrorCode.none:
+            group = self._classic(asked.group_id)
+            group.confirmed(asked.member_id, asked.generation_id, self._clock())
+            beat = _Steady(request.frame[8:], frame[4:], group, asked.member_id, asked.generation_id)
+            self._steady[client] = beat
+        else:
+            self._member_answered(asked, answer)
+
+    def gone(self, client: ClientInfo) -> None:
+        self._steady.pop(client, None)
+        for ticket in self._waiting.pop(client, ()):
+            if group := self._groups.get(ticket.group_id):
+                group.join_refused(ticket)
+
+    def _join_answered(self, ticket: _Ticket | None, joining: Joining, asked: Any, answer: Any) -> None:
+        if answer.error_code is not ErrorCode.none:
+            known = self._refused(ticket, asked.group_id)
+            if isinstance(known, WatchedGroup) and answer.error_code in _FORGOTTEN:
+                known.forgotten(asked.member_id)
+            return
+        joined = Joined(
+            member_id=answer.member_id,
+            generation=answer.generation_id,
+            protocol=answer.protocol_name or "",
+            members=[(each.member_id, getattr(each, "group_instance_id", None)) for each in answer.members],
+        )
+        self._tell(self._classic(asked.group_id).join_answered(ticket, joining, joined, self._clock()))
+
+    def _is_steady(self, client: ClientInfo, asked: bytes, answer: bytes) -> bool:
+        """Whether a heartbeat and its answer are the same as the last: most are, and need not be read again."""
+        last = self._steady.get(client)
+        if last is None or last.answer != answer[4:] or last.asked != asked[8:]:
+            return False
+        if self._groups.get(last.group.group_id) is not last.group:
+            return False
+        self._keep(self._groups.pop(last.group.group_id))
+        last.group.confirmed(last.member_id, last.generation, self._clock())
+        return True
+
+    def _member_answered(self, asked: Any, answer: Any) -> None:
+        """SyncGroup that went well ends a rebalance; otherwise it says the same as Heartbeat."""
+        if answer.error_code is ErrorCode.none:
+            group = self._classic(asked.group_id)
+            self._tell(group.synced(asked.member_id, asked.generation_id, self._clock()))
+            return
+        known = self._groups.get(asked.group_id)
+        if not isinstance(known, WatchedGroup):
+            return
+        if answer.error_code is ErrorCode.rebalance_in_progress:
+            known.announced(asked.member_id, self._clock())
+        elif answer.error_code in _FORGOTTEN:
+            known.forgotten(asked.member_id)
+
+    def _leave_answered(self, asked: Any, answer: Any) -> None:
+        if answer.error_code is not ErrorCode.none:
+            return
+        if not hasattr(asked, "members"):  # before version 3: one at a time
+            self._classic(asked.group_id).left([asked.member_id], [])
+            return
+        refused = {_named(each) for each in answer.members if each.error_code is not ErrorCode.none}
+        gone = [each for each in asked.members if _named(each) not in refused]
+        if not gone:
+            return
+        reasons = [getattr(each, "reason", None) for each in gone]
+        self._classic(asked.group_id).left(
+            [each.member_id for each in gone],
+            [each.group_instance_id for each in gone if each.group_instance_id is not None],
+            next((reason for reason in reasons if reason), ""),
+        )
+
+    def _beat_answered(self, ticket: _Ticket | None, member: WatchedMember, asked: Any, answer: Any) -> None:
+        if answer.error_code is not ErrorCode.none:
+            known = self._refused(ticket, asked.group_id)
+            # Who has a wrong epoch is a member still, and joins again.
+            if isinstance(known, WatchedConsumerGroup) and answer.error_code in _FORGOTTEN:
+                known.forgotten(asked.member_id)
+            return
+        topics = None if asked.subscribed_topic_names is None else frozenset(asked.subscribed_topic_names)
+        beat = Beat(member=member, epoch=asked.member_epoch, topics=topics)
+        member_id = answer.member_id or asked.member_id
+        group = self._consumer(asked.group_id)
+        self._tell(group.answered(ticket, beat, member_id, answer.member_epoch, self._clock()))
+
+    def _refused(self, ticket: _Ticket | None, group_id: str) -> AnyWatchedGroup | None:
+        known = self._known(group_id)
+        if known:
+            known.join_refused(ticket)
+        return known
+
+    def _ticket(self, client: ClientInfo, request: Request, group_id: str) -> _Ticket:
+        ticket = _Ticket(group_id, request.api_key, request.correlation_id)
+        self._waiting.setdefault(client, deque()).append(ticket)
+        return ticket
+
+    def _answered(self, client: ClientInfo, request: Request) -> _Ticket | None:
+        """The ticket of a join that is answered now. Answers come in the order of the requests."""
+        waiting = self._waiting.get(client, ())
+        named = (request.api_key, request.correlation_id)
+        ticket = next((each for each in waiting if (each.api_key, each.correlation_id) == named), None)
+        if ticket is None:
+            return None
+        self._waiting[client].remove(ticket)
+        if not self._waiting[client]:
+            del self._waiting[client]
+        return ticket
+
+    def _tell(self, rebalanced: Rebalanced | None) -> None:
+        if rebalanced is None:
+            return
+        self.rebalances[rebalanced.cause] += 1
+        log.info(
+            "rebalance group=%s generation=%s members=%s cause=%s%s%s",
+            plain(rebalanced.group_id),
+            rebalanced.generation,
+            rebalanced.members,
+            rebalanced.cause,
+            f" protocol={plain(rebalanced.protocol)}" if rebalanced.protocol else "",
+            f" why={quoted(rebalanced.reason)}" if rebalanced.reason else "",
+        )
+
+    def _known(self, group_id: str) -> AnyWatchedGroup | None:
+        """The group as it is known, of whatever kind; it is the one last heard of."""
+        known = self._groups.pop(group_id, None)
+        if known:
+            self._keep(known)
+        return known
+
+    def _classic(self, group_id: str) -> WatchedGroup:
+        """The group, which is a classic one."""
+        known = self._groups.pop(group_id, None)
+        if isinstance(known, WatchedConsumerGroup):
+            known = WatchedGroup.succeeding(known, self._clock())
+            known.state = State.STABLE if known.members else State.EMPTY
+        group = known or WatchedGroup(group_id)
+        self._keep(group)
+        return group
+
+    def _consumer(self, group_id: str) -> WatchedConsumerGroup:
+        """The group, which is one of the newer protocol."""
+        known = self._groups.pop(group_id, None)
+        if isinstance(known, WatchedGroup):
+            known = WatchedConsumerGroup.succeeding(known, self._clock())
+        group = known or WatchedConsumerGroup(group_id)
+        self._keep(group)
+        return group
+
+    def _keep(self, group: AnyWatchedGroup) -> None:
+        self._groups[group.group_id] = group
+        if len(self._groups) > self._max_groups:
+            del self._groups[next(iter(self._groups))]
+
+
+def _joining(entity: Any, client_id: str, host: str) -> Joining:
+    member = WatchedMember(
+        member_id=entity.member_id,
+        instance_id=getattr(entity, "group_instance_id", None),
+        client_id=client_id,
+        host=host,
+        topics=_topics(entity),
+        session_timeout=entity.session_timeout.total_seconds(),
+    )
+    return Joining(member=member, protocol_type=entity.protocol_type, reason=getattr(entity, "reason", None) or "")
+
+
+def _topics(entity: Any) -> frozenset[str]:
+    """What a consumer subscribes to. Other kinds of members, and what is not understood, name none."""
+    if entity.protocol_type != "consumer" or not entity.protocols:
+        return frozenset()
+    try:
+        return frozenset(read_subscription(entity.protocols[0].metadata))
+    except BadBody:
+        return frozenset()
+
+
+def _only_asks_for_an_id(version: int, member: WatchedMember) -> bool:
+    """From version 4 on, who has neither an id nor an instance id is given one, and nothing else happens (KIP-394)."""
+    return version >= 4 and not member.member_id and member.instance_id is None
+
+
+def _named(leaving: Any) -> tuple[str, str | None]:
+    return leaving.member_id, leaving.group_instance_id

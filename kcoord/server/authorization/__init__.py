@@ -1,0 +1,1 @@
+"""Checks of the rules: each API's guard decides what a principal may do, as KafkaApis and ControllerApis do."""

@@ -1,0 +1,68 @@
+"""Dispatch where rules say who may do what: each request is seen by its API's guard before it is decided.
+
+A guard takes away from a request what its principal may not ask for, has the rest decided, and says in the reply what
+was denied, as a Kafka broker with an authorizer does. What guards look at and what they say is in authorizing_groups,
+authorizing_records and authorizing_topics. An API without a guard is not served: who adds one says who may use it.
+"""
+
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from kcoord.api.table import SERVED
+from kcoord.broker.cluster import Asked
+from kcoord.groups.instant import Instant
+from kcoord.protocol.headers import RequestHeader
+from kcoord.security.rules import Operation
+from kcoord.server.authorization.permissions import Authorizer, Guard, Permissions
+from kcoord.server.dispatch.dispatch import Dispatch, Outcome, outcome_of
+from kcoord.server.dispatch.routes import Asker, Route
+from kcoord.tickets import Ticket
+
+if TYPE_CHECKING:
+    from kcoord.broker.fetching import Fetch
+
+
+class AuthorizingDispatch(Dispatch):
+    """The requests of one node, by those who may ask them."""
+
+    def __init__(self, *args: Any, authorizer: Authorizer) -> None:
+        super().__init__(*args)
+        self._authorizer = authorizer
+
+    def _coordinate(self, frame: bytes, by: Route, request: Any, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
+        def decide(narrowed: Any) -> Any:
+            return self._groups.decide(self._node.node_id, by.decide, narrowed, ticket, at)
+
+        reply = _guard_of(by.api.key)(request, self._permissions(asker), self._cluster, decide)
+        return outcome_of(frame, by, reply, asker, ticket)
+
+    def _reply(self, api_key: int, request: Any, asked: Asked, asker: Asker) -> Any:
+        decide = partial(self._decided, api_key, asked, asker)
+        return _guard_of(api_key)(request, self._permissions(asker), self._cluster, decide)
+
+    def _fetch(self, header: RequestHeader, request: "Fetch", asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:
+        """Which topics a fetch reads is known only within its session."""
+
+        def may_read(topic: str) -> bool:
+            return self._permissions(asker).may_topic(Operation.READ, topic)
+
+        return super()._fetch(header, replace(request, may_read=may_read), asked, asker, ticket)
+
+    def _decided(self, api_key: int, asked: Asked, asker: Asker, request: Any) -> Any:
+        return super()._reply(api_key, request, asked, asker)
+
+    def _permissions(self, asker: Asker) -> Permissions:
+        return self._authorizer.permissions_of(asker.principal, asker.host)
+
+
+@cache
+def _guard_of(api_key: int) -> Guard:
+    """Imported when it is first asked for, as the API's own file is."""
+    if SERVED[api_key].is_of_groups:
+        from kcoord.server.authorization import group_apis
+
+        return group_apis.GUARDS[api_key]
+    from kcoord.server.authorization import record_apis, topic_apis
+
+    return {**record_apis.GUARDS, **topic_apis.GUARDS}[api_key]

@@ -1,0 +1,235 @@
+"""Who may ask what of groups, as KafkaApis has it.
+
+| API                   | needs                               | otherwise                                            |
+|-----------------------|-------------------------------------|------------------------------------------------------|
+| JoinGroup, SyncGroup, | read group                          | GROUP_AUTHORIZATION_FAILED                           |
+| Heartbeat, LeaveGroup |                                     |                                                      |
+| OffsetCommit          | read group                          | the same on every partition                          |
+|                       | read topic                          | TOPIC_AUTHORIZATION_FAILED on its partitions         |
+| OffsetFetch           | describe group                      | GROUP_AUTHORIZATION_FAILED on the group              |
+|                       | describe topic                      | TOPIC_AUTHORIZATION_FAILED on its partitions; of all |
+|                       |                                     | topics, those that may be described                  |
+| OffsetDelete          | delete group                        | GROUP_AUTHORIZATION_FAILED                           |
+|                       | read topic                          | TOPIC_AUTHORIZATION_FAILED on its partitions         |
+| DescribeGroups        | describe group                      | GROUP_AUTHORIZATION_FAILED on the group              |
+| ListGroups            | describe cluster, or describe group | those that may be described                          |
+| DeleteGroups          | delete group                        | GROUP_AUTHORIZATION_FAILED on the group              |
+
+Whether there is such a group or topic is not looked at before, and so not told.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from kcoord.broker.cluster import Cluster
+from kcoord.errors import ErrorCode
+from kcoord.groups.offsets import fetching
+from kcoord.groups.offsets.partition_results import Verdicts, in_order, same_for
+from kcoord.groups.replies import (
+    OPERATIONS_NOT_ASKED_FOR,
+    CommitReply,
+    DeletedGroup,
+    DeleteGroupsReply,
+    DeleteOffsetsReply,
+    DescribedGroup,
+    DescribeGroupsReply,
+    FetchOffsetsReply,
+    HeartbeatReply,
+    JoinReply,
+    LeaveReply,
+    ListGroupsReply,
+    OffsetGroup,
+    Reply,
+    SyncReply,
+    TopicErrors,
+)
+from kcoord.groups.requests import (
+    AskedGroup,
+    AskedTopic,
+    Commit,
+    CommittedTopic,
+    DeleteGroups,
+    DeleteOffsets,
+    DescribeGroups,
+    FetchOffsets,
+    ListGroups,
+    Sync,
+)
+from kcoord.security.rules import Kind, Operation
+from kcoord.server.authorization.permissions import Decide, Guard, Permissions, parted
+
+_NOT_THE_GROUP: Final = ErrorCode.group_authorization_failed
+_NOT_THE_TOPIC: Final = ErrorCode.topic_authorization_failed
+
+
+def members_guard(refused: Reply) -> Guard:
+    """Of what members do: they may read their group."""
+
+    def guard(request: Any, permissions: Permissions, cluster: Cluster, decide: Decide[Any, Any]) -> Any:
+        return decide(request) if permissions.may_group(Operation.READ, request.group_id) else refused
+
+    return guard
+
+
+def sync(request: Sync, permissions: Permissions, cluster: Cluster, decide: Decide[Sync, SyncReply]) -> SyncReply:
+    """That a protocol is missing is said first."""
+    if request.lacks_protocol or permissions.may_group(Operation.READ, request.group_id):
+        return decide(request)
+    return SyncReply(error_code=_NOT_THE_GROUP)
+
+
+def commit(
+    request: Commit, permissions: Permissions, cluster: Cluster, decide: Decide[Commit, CommitReply]
+) -> CommitReply:
+    if not permissions.may_group(Operation.READ, request.group_id):
+        return CommitReply(topics=_refused(request.topics, _NOT_THE_GROUP))
+    pairs = request.by_topic()
+    allowed, denied = parted(pairs, lambda pair: _may_topic(permissions, cluster, pair[0], Operation.READ))
+    if not denied:  # the very request: what is remembered of such a commit holds
+        return decide(request)
+    topics, offsets = [topic for topic, _ in allowed], chain.from_iterable(committed for _, committed in allowed)
+    reply = decide(request._replace(topics=tuple(topics), offsets=tuple(offsets)))
+    return reply._replace(topics=_merged([topic for topic, _ in denied], _NOT_THE_TOPIC) + reply.topics)
+
+
+def fetch_offsets(
+    request: FetchOffsets, permissions: Permissions, cluster: Cluster, decide: Decide[FetchOffsets, FetchOffsetsReply]
+) -> FetchOffsetsReply:
+    parted = [_part_topics(asked, permissions, cluster) for asked in request.groups]
+    visible = [part.asked for part in parted if part.is_visible]
+    reply = decide(replace(request, groups=tuple(visible)))
+    decided = iter(reply.groups)
+    groups = [
+        _shown(next(decided), part, permissions) if part.is_visible else fetching.refuse(part.asked, _NOT_THE_GROUP)
+        for part in parted
+    ]
+    return replace(reply, groups=tuple(groups))
+
+
+def delete_offsets(
+    request: DeleteOffsets,
+    permissions: Permissions,
+    cluster: Cluster,
+    decide: Decide[DeleteOffsets, DeleteOffsetsReply],
+) -> DeleteOffsetsReply:
+    if not permissions.may_group(Operation.DELETE, request.group_id):
+        return DeleteOffsetsReply(error_code=_NOT_THE_GROUP)
+    allowed, denied = parted(request.topics, lambda topic: _may_topic(permissions, cluster, topic, Operation.READ))
+    reply = decide(replace(request, topics=allowed))
+    return reply if reply.error_code else replace(reply, topics=_merged(denied, _NOT_THE_TOPIC) + reply.topics)
+
+
+def describe_groups(
+    request: DescribeGroups,
+    permissions: Permissions,
+    cluster: Cluster,
+    decide: Decide[DescribeGroups, DescribeGroupsReply],
+) -> DescribeGroupsReply:
+    allowed, denied = parted(request.group_ids, lambda name: permissions.may_group(Operation.DESCRIBE, name))
+    reply = decide(replace(request, group_ids=allowed))
+    refused = [DescribedGroup(group_id=name, error_code=_NOT_THE_GROUP) for name in denied]
+    return replace(reply, groups=(*refused, *(_with_operations(group, permissions) for group in reply.groups)))
+
+
+def list_groups(
+    request: ListGroups, permissions: Permissions, cluster: Cluster, decide: Decide[ListGroups, ListGroupsReply]
+) -> ListGroupsReply:
+    reply = decide(request)
+    if permissions.could(Operation.DESCRIBE, Kind.CLUSTER):
+        return reply
+    seen = [group for group in reply.groups if permissions.could(Operation.DESCRIBE, Kind.GROUP, group.group_id)]
+    return replace(reply, groups=tuple(seen))
+
+
+def delete_groups(
+    request: DeleteGroups, permissions: Permissions, cluster: Cluster, decide: Decide[DeleteGroups, DeleteGroupsReply]
+) -> DeleteGroupsReply:
+    asked = tuple(dict.fromkeys(request.group_ids))
+    allowed, denied = parted(asked, lambda name: permissions.may_group(Operation.DELETE, name))
+    reply = decide(replace(request, group_ids=allowed))
+    refused = [DeletedGroup(group_id=name, error_code=_NOT_THE_GROUP) for name in denied]
+    return replace(reply, results=(*reply.results, *refused))
+
+
+GUARDS: Final[Mapping[int, Guard]] = {
+    8: commit,
+    9: fetch_offsets,
+    11: members_guard(JoinReply(member_id="", error_code=_NOT_THE_GROUP)),
+    12: members_guard(HeartbeatReply(error_code=_NOT_THE_GROUP)),
+    13: members_guard(LeaveReply(error_code=_NOT_THE_GROUP)),
+    14: sync,
+    15: describe_groups,
+    16: list_groups,
+    42: delete_groups,
+    47: delete_offsets,
+}
+"""By API key."""
+
+
+def _may_topic(
+    permissions: Permissions, cluster: Cluster, topic: CommittedTopic | AskedTopic, operation: Operation
+) -> bool:
+    """An id of no topic may be asked for: that there is none is then the answer."""
+    name = _name(cluster, topic.name, topic.topic_id)
+    return name is None or permissions.may_topic(operation, name)
+
+
+def _name(cluster: Cluster, name: str | None, topic_id: UUID | None) -> str | None:
+    if name is not None:
+        return name
+    found = cluster.topic_by_id(topic_id)
+    return found.name if found else None
+
+
+class _Parted(NamedTuple):
+    """What is asked of a group: whether it may be seen, and of its topics those that may and those that may not be."""
+
+    is_visible: bool
+    asked: AskedGroup
+    hidden: tuple[AskedTopic, ...]
+
+
+def _part_topics(asked: AskedGroup, permissions: Permissions, cluster: Cluster) -> _Parted:
+    if not permissions.may_group(Operation.DESCRIBE, asked.group_id):
+        return _Parted(False, asked, ())
+    if asked.topics is None:
+        return _Parted(True, asked, ())
+    seen, hidden = parted(asked.topics, lambda topic: _may_topic(permissions, cluster, topic, Operation.DESCRIBE))
+    return _Parted(True, replace(asked, topics=seen), hidden)
+
+
+def _shown(group: OffsetGroup, part: _Parted, permissions: Permissions) -> OffsetGroup:
+    """The offsets of a group, without those of topics that may not be seen."""
+    if group.error_code:
+        return group
+    if part.asked.topics is None:
+        seen = [topic for topic in group.topics if permissions.could(Operation.DESCRIBE, Kind.TOPIC, topic.name or "")]
+        return replace(group, topics=tuple(seen))
+    refused = fetching.refuse(replace(part.asked, topics=part.hidden), _NOT_THE_TOPIC)
+    return replace(group, topics=group.topics + refused.topics)
+
+
+def _with_operations(group: DescribedGroup, permissions: Permissions) -> DescribedGroup:
+    if group.authorized_operations == OPERATIONS_NOT_ASKED_FOR:
+        return group
+    return replace(group, authorized_operations=permissions.operations(Kind.GROUP, group.group_id))
+
+
+def _refused(topics: tuple[CommittedTopic, ...], error: ErrorCode) -> tuple[TopicErrors, ...]:
+    return tuple(
+        TopicErrors(name=topic.name, topic_id=topic.topic_id, partitions=same_for(topic.partitions, error))
+        for topic in topics
+    )
+
+
+def _merged(topics: Iterable[CommittedTopic | AskedTopic], error: ErrorCode) -> tuple[TopicErrors, ...]:
+    """The same error for all of their partitions, each topic once."""
+    return in_order(
+        [
+            Verdicts(name=topic.name, topic_id=topic.topic_id, missing=same_for(topic.partitions, error))
+            for topic in topics
+        ]
+    )

@@ -1,0 +1,331 @@
+"""Who may ask what of topics, their settings and the cluster, as KafkaApis and ControllerApis have it.
+
+| API                     | needs                                            | otherwise                              |
+|-------------------------|--------------------------------------------------|----------------------------------------|
+| Metadata                | describe topic; to make one also create cluster, | the error on the topic; of all topics, |
+|                         | or create topic                                  | those that may be described            |
+| CreateTopics            | create cluster, or create topic                  | the error on the topic                 |
+|                         | describe-configs topic                           | the error in place of its settings     |
+| DeleteTopics            | delete cluster, or delete topic                  | the error on the topic                 |
+| CreatePartitions        | alter topic                                      | the error on the topic                 |
+| DescribeConfigs         | describe-configs topic, group or cluster         | the error of that kind on the resource |
+| IncrementalAlterConfigs | alter-configs topic, group or cluster            | the same                               |
+| FindCoordinator         | describe group                                   | the error on the group                 |
+| DescribeCluster         | describe cluster to be told what is allowed      | that nothing is                        |
+
+Errors are TOPIC_, GROUP_ or CLUSTER_AUTHORIZATION_FAILED. What may not be described is not told to be there or not:
+that it is not allowed is said before it is looked for. Ids of topics are no secret: that one is of no topic is told.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+from uuid import UUID
+
+from kcoord.broker import alter_configs as altering
+from kcoord.broker import describe_configs as describing
+from kcoord.broker import metadata
+from kcoord.broker.alter_configs import AlterConfigs, AlterConfigsReply, AlteredResource, AlterLine
+from kcoord.broker.cluster import INTERNAL_TOPICS, Cluster
+from kcoord.broker.describe_cluster import (
+    CoordinatorLine,
+    DescribeCluster,
+    DescribeClusterReply,
+    FindCoordinator,
+    FindCoordinatorReply,
+    KeyType,
+)
+from kcoord.broker.describe_configs import DescribeConfigs, DescribeConfigsReply, DescribedResource
+from kcoord.broker.metadata import OPERATIONS_NOT_ASKED_FOR, Metadata, MetadataReply, TopicAsked, TopicLine
+from kcoord.broker.names import METADATA_TOPIC
+from kcoord.broker.topics import (
+    CreatedTopic,
+    CreatePartitions,
+    CreatePartitionsReply,
+    CreateTopics,
+    CreateTopicsReply,
+    DeletedTopic,
+    DeleteTopics,
+    DeleteTopicsReply,
+    DoomedTopic,
+    GrownTopic,
+)
+from kcoord.errors import ErrorCode
+from kcoord.security.rules import Kind, Operation
+from kcoord.server.authorization.permissions import Decide, Guard, Permissions, parted
+
+_NOT_THE_TOPIC: Final = ErrorCode.topic_authorization_failed
+_DENIED: Final = "The rules do not allow it."
+_KINDS_OF_CONFIGS: Final = {2: Kind.TOPIC, 4: Kind.CLUSTER, 8: Kind.CLUSTER, 16: Kind.CLUSTER, 32: Kind.GROUP}
+_ERRORS: Final = {
+    Kind.TOPIC: ErrorCode.topic_authorization_failed,
+    Kind.GROUP: ErrorCode.group_authorization_failed,
+    Kind.CLUSTER: ErrorCode.cluster_authorization_failed,
+}
+
+
+# Topics.
+
+
+def see_metadata(
+    request: Metadata, permissions: Permissions, cluster: Cluster, decide: Decide[Metadata, MetadataReply]
+) -> MetadataReply:
+    if metadata.refusal(request):
+        return decide(request)
+    asked, refused = _visible(request, permissions, cluster)
+    reply = decide(replace(request, topics=asked))
+    lines = [_with_operations(line, permissions) for line in reply.topics]
+    if asked is None:
+        lines = [line for line in lines if permissions.could(Operation.DESCRIBE, Kind.TOPIC, line.name or "")]
+    return replace(
+        reply,
+        topics=(*lines, *refused),
+        cluster_authorized_operations=_cluster_operations(reply.cluster_authorized_operations, permissions),
+    )
+
+
+def create_topics(
+    request: CreateTopics, permissions: Permissions, cluster: Cluster, decide: Decide[CreateTopics, CreateTopicsReply]
+) -> CreateTopicsReply:
+    times = Counter(topic.name for topic in request.topics)
+    may_create_all = permissions.could(Operation.CREATE, Kind.CLUSTER)
+    allowed, denied = parted(
+        request.topics,
+        lambda topic: (
+            may_create_all
+            or times[topic.name] > 1
+            or topic.name == METADATA_TOPIC
+            or permissions.may_topic(Operation.CREATE, topic.name)
+        ),
+    )
+    reply = decide(replace(request, topics=allowed))
+    refused = [CreatedTopic(name=topic.name, error_code=_NOT_THE_TOPIC, error_message=_DENIED) for topic in denied]
+    return replace(reply, topics=(*(_without_settings(line, permissions) for line in reply.topics), *refused))
+
+
+def delete_topics(
+    request: DeleteTopics, permissions: Permissions, cluster: Cluster, decide: Decide[DeleteTopics, DeleteTopicsReply]
+) -> DeleteTopicsReply:
+    if permissions.could(Operation.DELETE, Kind.CLUSTER):
+        return decide(request)
+    times = Counter(request.topics)
+    kept: list[DoomedTopic] = []
+    refused: list[DeletedTopic] = []
+    for doomed in request.topics:
+        is_meant = doomed.is_clear and times[doomed] == 1
+        denied = _undeletable(doomed, permissions, cluster) if is_meant else None
+        if denied:
+            refused.append(denied)
+        else:
+            kept.append(doomed)
+    reply = decide(replace(request, topics=tuple(kept)))
+    return replace(reply, responses=(*reply.responses, *refused))
+
+
+def create_partitions(
+    request: CreatePartitions,
+    permissions: Permissions,
+    cluster: Cluster,
+    decide: Decide[CreatePartitions, CreatePartitionsReply],
+) -> CreatePartitionsReply:
+    times = Counter(growth.name for growth in request.topics)
+    allowed, denied = parted(
+        request.topics,
+        lambda growth: times[growth.name] > 1 or permissions.may_topic(Operation.ALTER, growth.name),
+    )
+    reply = decide(replace(request, topics=allowed))
+    refused = [GrownTopic(name=growth.name, error_code=_NOT_THE_TOPIC) for growth in denied]
+    return replace(reply, results=(*reply.results, *refused))
+
+
+# Settings.
+
+
+def describe_configs(
+    request: DescribeConfigs,
+    permissions: Permissions,
+    cluster: Cluster,
+    decide: Decide[DescribeConfigs, DescribeConfigsReply],
+) -> DescribeConfigsReply:
+    if describing.asks_for_no_kind(request):
+        return decide(request)
+    allowed, denied = parted(
+        request.resources,
+        lambda resource: _may_configs(
+            permissions, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name
+        ),
+    )
+    reply = decide(replace(request, resources=allowed))
+    refused = [
+        DescribedResource(
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            error_code=_ERRORS[_KINDS_OF_CONFIGS[resource.resource_type]],
+            error_message=_DENIED,
+        )
+        for resource in denied
+    ]
+    return replace(reply, results=(*reply.results, *refused))
+
+
+def alter_configs(
+    request: AlterConfigs, permissions: Permissions, cluster: Cluster, decide: Decide[AlterConfigs, AlterConfigsReply]
+) -> AlterConfigsReply:
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+
+    def is_allowed(resource: AlteredResource) -> bool:
+        """Or not to be meant at all, which is said first."""
+        kind, name = resource.resource_type, resource.resource_name
+        is_nonsense = times[kind, name] > 1 or kind not in _KINDS_OF_CONFIGS or altering.refusal(resource)
+        return bool(is_nonsense) or _may_configs(permissions, Operation.ALTER_CONFIGS, kind, name)
+
+    allowed, denied = parted(request.resources, is_allowed)
+    reply = decide(replace(request, resources=allowed))
+    refused = [
+        AlterLine(
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            error_code=_ERRORS[_KINDS_OF_CONFIGS[resource.resource_type]],
+            error_message=_DENIED,
+        )
+        for resource in denied
+    ]
+    return replace(reply, responses=(*reply.responses, *refused))
+
+
+# The cluster.
+
+
+def find_coordinator(
+    request: FindCoordinator,
+    permissions: Permissions,
+    cluster: Cluster,
+    decide: Decide[FindCoordinator, FindCoordinatorReply],
+) -> FindCoordinatorReply:
+    if request.key_type != KeyType.GROUP:  # refused in any case
+        return decide(request)
+    allowed, _ = parted(request.keys, lambda key: permissions.may_group(Operation.DESCRIBE, key))
+    reply = decide(replace(request, keys=allowed))
+    found = {line.key: line for line in reply.coordinators}
+    denied = ErrorCode.group_authorization_failed
+    lines = [found.get(key) or CoordinatorLine(key=key, error_code=denied) for key in request.keys]
+    return replace(reply, coordinators=tuple(lines))
+
+
+def describe_cluster(
+    request: DescribeCluster,
+    permissions: Permissions,
+    cluster: Cluster,
+    decide: Decide[DescribeCluster, DescribeClusterReply],
+) -> DescribeClusterReply:
+    reply = decide(request)
+    operations = _cluster_operations(reply.cluster_authorized_operations, permissions)
+    return replace(reply, cluster_authorized_operations=operations)
+
+
+def freely(request: Any, permissions: Permissions, cluster: Cluster, decide: Decide[Any, Any]) -> Any:
+    """For logins: who sends one here has logged in already, or need not."""
+    return decide(request)
+
+
+GUARDS: Final[Mapping[int, Guard]] = {
+    3: see_metadata,
+    10: find_coordinator,
+    17: freely,
+    19: create_topics,
+    20: delete_topics,
+    32: describe_configs,
+    36: freely,
+    37: create_partitions,
+    44: alter_configs,
+    60: describe_cluster,
+}
+"""By API key."""
+
+
+def _may_configs(permissions: Permissions, operation: Operation, resource_type: int, name: str) -> bool:
+    match _KINDS_OF_CONFIGS[resource_type]:
+        case Kind.TOPIC:
+            return permissions.may_topic(operation, name)
+        case Kind.GROUP:
+            return permissions.may_group(operation, name)
+        case _:
+            return permissions.may_cluster(operation)
+
+
+def _visible(
+    request: Metadata, permissions: Permissions, cluster: Cluster
+) -> tuple[tuple[TopicAsked, ...] | None, list[TopicLine]]:
+    """The topics that may be asked for, and what is said of the others."""
+    if request.topics is None:
+        return None, []
+    if any(topic.topic_id for topic in request.topics):
+        ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id is not None)
+        allowed, denied = parted(ids, lambda topic_id: _may_see(permissions, cluster, topic_id))
+        asked = tuple(TopicAsked(name=None, topic_id=topic_id) for topic_id in allowed)
+        return asked, [TopicLine(name=None, topic_id=topic_id, error_code=_NOT_THE_TOPIC) for topic_id in denied]
+    names = dict.fromkeys(topic.name or "" for topic in request.topics)
+    seen, unseen = parted(names, lambda name: permissions.may_topic(Operation.DESCRIBE, name))
+    allowed_names, unmade = parted(seen, lambda name: _may_be_made(name, request, permissions, cluster))
+    refused = [TopicLine(name=name, error_code=_NOT_THE_TOPIC, is_internal=name in INTERNAL_TOPICS) for name in unmade]
+    refused += [TopicLine(name=name, error_code=_NOT_THE_TOPIC) for name in unseen]
+    return tuple(TopicAsked(name=name) for name in allowed_names), refused
+
+
+def _may_see(permissions: Permissions, cluster: Cluster, topic_id: UUID) -> bool:
+    found = cluster.topic_by_id(topic_id)
+    return found is None or permissions.may_topic(Operation.DESCRIBE, found.name)
+
+
+def _may_be_made(name: str, request: Metadata, permissions: Permissions, cluster: Cluster) -> bool:
+    """Whether to ask for it does no more than is allowed: who asks for a topic that is not there may make it."""
+    makes_topics = request.allow_auto_topic_creation and cluster.settings.auto_create_topics_enable
+    if name in cluster.topics or not makes_topics or permissions.could(Operation.CREATE, Kind.CLUSTER):
+        return True
+    return permissions.may_topic(Operation.CREATE, name)
+
+
+def _with_operations(line: TopicLine, permissions: Permissions) -> TopicLine:
+    if line.topic_authorized_operations == OPERATIONS_NOT_ASKED_FOR:
+        return line
+    return replace(line, topic_authorized_operations=permissions.operations(Kind.TOPIC, line.name or ""))
+
+
+def _cluster_operations(told: int, permissions: Permissions) -> int:
+    if told == OPERATIONS_NOT_ASKED_FOR:
+        return told
+    return permissions.operations(Kind.CLUSTER) if permissions.may_cluster(Operation.DESCRIBE) else 0
+
+
+def _without_settings(line: CreatedTopic, permissions: Permissions) -> CreatedTopic:
+    """Of a topic that was made, unless they may be described."""
+    if line.error_code or permissions.could(Operation.DESCRIBE_CONFIGS, Kind.TOPIC, line.name):
+        return line
+    return replace(
+        line, topic_config_error_code=int(_NOT_THE_TOPIC), num_partitions=-1, replication_factor=-1, configs=()
+    )
+
+
+def _undeletable(doomed: DoomedTopic, permissions: Permissions, cluster: Cluster) -> DeletedTopic | None:
+    """What is said of a topic that may not be deleted."""
+    if doomed.name is not None:
+        return _undeletable_by_name(doomed.name, permissions, cluster)
+    return _undeletable_by_id(doomed, permissions, cluster)
+
+
+def _undeletable_by_id(doomed: DoomedTopic, permissions: Permissions, cluster: Cluster) -> DeletedTopic | None:
+    """Its name is told to who may describe it."""
+    found = cluster.topic_by_id(doomed.topic_id)
+    if found is None or permissions.may_topic(Operation.DELETE, found.name):
+        return None
+    name = found.name if permissions.could(Operation.DESCRIBE, Kind.TOPIC, found.name) else None
+    return DeletedTopic(name=name, topic_id=doomed.topic_id, error_code=_NOT_THE_TOPIC, error_message=_DENIED)
+
+
+def _undeletable_by_name(name: str, permissions: Permissions, cluster: Cluster) -> DeletedTopic | None:
+    """That there is none is told to who may describe it."""
+    is_seen = permissions.may_topic(Operation.DESCRIBE, name)
+    if is_seen and (name not in cluster.topics or permissions.may_topic(Operation.DELETE, name)):
+        return None
+    return DeletedTopic(name=name, error_code=_NOT_THE_TOPIC, error_message=_DENIED)

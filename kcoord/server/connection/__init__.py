@@ -1,0 +1,1 @@
+"""One client's connection: reading, deciding in rounds of the event loop, pending requests, writing."""

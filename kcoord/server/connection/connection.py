@@ -1,0 +1,338 @@
+"""One client's connection.
+
+As a broker does, a connection works on one request at a time: the next is not looked at before the one at hand is
+answered, so answers keep the order of requests and a client that asks faster than it is answered fills its own socket.
+What is decided in one turn leaves in one write. A turn ends after so many requests or bytes of answers, so that a
+client with a lot to ask neither holds up the others nor fills memory with answers that it does not read. Small requests
+and answers of many connections are worked on together (turns.py); large ones at once, as they take memory.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import cast
+
+from kcoord.groups.instant import Instant
+from kcoord.metrics.reasons import Closing
+from kcoord.protocol.frames import LENGTH_BYTES, FrameSplitter
+from kcoord.protocol.validate import BadBody
+from kcoord.server.connection.connection_host import Owner
+from kcoord.server.dispatch.dispatch import Answer, HangUp, Park, Unserved
+from kcoord.server.dispatch.routes import Asker
+from kcoord.tickets import Ticket
+
+log = logging.getLogger("kcoord.server")
+
+_READ_AHEAD_BYTES = 1 << 16
+_TURN_REQUESTS = 100
+_TURN_BYTES = 1 << 16
+LARGE_BYTES = 1 << 13
+
+
+class Connection(asyncio.Protocol):
+    __slots__ = (
+        "_frames",
+        "_has_ended",
+        "_has_turn_coming",
+        "_is_amidst",
+        "_is_closed",
+        "_is_full",
+        "_is_paused",
+        "_outgoing",
+        "_owner",
+        "_parked_bytes",
+        "_splitter",
+        "_transport",
+        "_unread_bytes",
+        "address",
+        "asker",
+        "closing",
+        "held_bytes",
+        "last_active",
+        "node_id",
+        "peer",
+        "ticket",
+    )
+
+    def __init__(self, owner: Owner, node_id: int, max_frame_bytes: int) -> None:
+        self.node_id = node_id
+        self.peer = ""
+        self.address = ""
+        self.asker = Asker("")
+        self.closing: Closing | None = None  # None: it is open, or the client hung up
+        self.last_active = owner.now().now
+        self.held_bytes = 0
+        self.ticket: Ticket | None = None
+        self._owner = owner
+        self._splitter = FrameSplitter(max_frame_bytes)
+        self._frames: deque[bytes] = deque()
+        self._outgoing: list[bytes] = []
+        self._unread_bytes = 0  # that came in and were not worked on: requests with their lengths, the last in part
+        self._parked_bytes = 0
+        self._is_amidst = False  # the last frame came in part so far
+        self._is_full = False
+        self._is_paused = False
+        self._has_turn_coming = False
+        self._has_ended = False  # the client sends no more, and is kept until what it sent is done
+        self._is_closed = False
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peername = transport.get_extra_info("peername") or ("?", 0)
+        self.address, self.peer = str(peername[0]), f"{peername[0]}:{peername[1]}"
+        self.asker = Asker(self.address)
+        if reason := self._owner.admit(self):
+            self.close(reason, closing=Closing.REFUSED)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._is_closed = True
+        self._frames.clear()
+        self._outgoing.clear()
+        self._unread_bytes = self._parked_bytes = 0
+        self._hold(-self.held_bytes)
+        self._owner.gone(self)
+
+    def eof_received(self) -> bool:
+        """Stay open for a client that sends no more while its records are being appended.
+
+        A producer with acks=0 waits for no answer, and may close when it has sent its last batch. Over TLS a transport
+        closes in any case.
+        """
+        assert self._transport is not None
+        is_plain = self._transport.get_extra_info("ssl_object") is None
+        self._has_ended = is_plain and not self._is_closed and self._owner.is_in_slices(self.ticket)
+        return self._has_ended
+
+    def data_received(self, chunk: bytes) -> None:
+        if self._has_taken_in(chunk):
+            if len(chunk) > LARGE_BYTES:
+                self._work_now([])
+            else:
+                self._ask_for_turn()
+
+    def pause_writing(self) -> None:
+        """The client does not read what it is sent."""
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        self._work_now([])
+
+    def answer(self, pieces: list[bytes], now: float) -> None:
+        """The answer to the request that was parked."""
+        self.ticket = None
+        self._parked_bytes = 0
+        if self._frames or self._is_full or self._is_amidst:
+            self._work_now(list(pieces))
+            return
+        self.last_active = now
+        self._put_aside(pieces, size_of(pieces))
+        self._hold(-self.held_bytes)
+        if self._has_ended:
+            self._end_if_done()
+
+    def answer_flushed(self, frame: bytes, now: float) -> int:
+        """Write the answer to the parked request at once, because the records that it rests on are flushed already.
+
+        Returns how many bytes this connection no longer holds, for the owner to subtract in one sum.
+        """
+        if self._outgoing or self._frames or self._is_full or self._is_amidst or self._is_closed:
+            self.answer([frame], now)
+            return 0
+        assert self._transport is not None
+        self._transport.write(frame)
+        self.ticket = None
+        self.last_active = now
+        freed, self.held_bytes, self._parked_bytes = self.held_bytes, 0, 0
+        return freed
+
+    def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
+        """Hang up on the client once it has its answers, saying why in one line of the log."""
+        self._log_closing(reason, closing)
+        self._owner.keep()
+        self._send()
+        self._is_closed = True
+        assert self._transport is not None
+        self._transport.close()
+
+    def close(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
+        """Hang up at once, saying why in one line of the log; what is unsent is dropped."""
+        self._log_closing(reason, closing)
+        self._outgoing.clear()
+        self.hang_up()
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether answers wait to be sent."""
+        return bool(self._outgoing)
+
+    def hang_up(self) -> None:
+        self._is_closed = True
+        assert self._transport is not None
+        self._transport.abort()
+
+    def _log_closing(self, reason: str, closing: Closing) -> None:
+        if not self._is_closed:
+            self.closing = closing
+            log.warning("closed peer=%s node=%s why=%r", self.peer, self.node_id, reason)
+
+    def _has_taken_in(self, chunk: bytes) -> bool:
+        """Whether what came is to be worked on: not on a broken stream, nor if there is a turn coming for it."""
+        if self._is_closed or self._splitter.broken:
+            return False
+        self._take_in(chunk)
+        if self._has_turn_coming:
+            self._take_stock()
+            return False
+        return True
+
+    def _take_in(self, chunk: bytes) -> None:
+        """Cut frames out of what came."""
+        self._unread_bytes += len(chunk)
+        frames = self._splitter.feed(chunk)
+        self._is_amidst = self._splitter.is_amidst
+        self._frames += frames
+        if len(frames) == 1:
+            self.asker.alone += 1
+        elif frames:
+            self.asker.came_together()
+
+    def _ask_for_turn(self) -> None:
+        self._has_turn_coming = True
+        self._owner.soon(self._take_turn)
+
+    def _take_turn(self, at: Instant) -> None:
+        self._has_turn_coming = False
+        if not self._is_closed:
+            self._work([], at)
+
+    def _work_now(self, pieces: list[bytes]) -> None:
+        """Not in a turn. If there is one coming, all the rest waits for it."""
+        at = self._owner.now()
+        if not self._has_turn_coming:
+            self._work(pieces, at)
+        else:
+            self.last_active = at.now
+            self._put_aside(pieces, size_of(pieces))
+            self._take_stock()
+        self._owner.settle()
+
+    def _work(self, pieces: list[bytes], at: Instant) -> None:
+        """Work on what came in until nothing is left, one is parked, or the turn is over. The pieces leave first."""
+        self.last_active = at.now
+        frames, requests, size = self._frames, 0, size_of(pieces)
+        while frames and self.ticket is None and not self._is_full and not self._is_closed:
+            if requests == _TURN_REQUESTS or size > _TURN_BYTES:
+                self._ask_for_turn()
+                break
+            frame = frames.popleft()
+            requests += 1
+            self._unread_bytes -= LENGTH_BYTES + len(frame)
+            try:
+                outcome = self._owner.decide(self, frame, at)
+            except Exception as error:
+                outcome = self._fault(error)
+            if type(outcome) is Answer:
+                for piece in outcome.pieces:
+                    pieces.append(piece)
+                    size += len(piece)
+            elif type(outcome) is Park:
+                self.ticket = outcome.ticket
+                self._parked_bytes = len(frame) + outcome.held_bytes
+                self._owner.park(self, outcome)
+            else:
+                assert type(outcome) is HangUp
+                self._outgoing += pieces
+                pieces, size = [], 0
+                self.refuse(outcome.reason, closing=outcome.closing)
+        if pieces:
+            self._put_aside(pieces, size)
+        if frames or self._is_amidst or self.held_bytes or self._is_full:
+            self._take_stock()
+        elif self.ticket is not None:
+            self._hold(self._parked_bytes)
+        if self._has_ended:
+            self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        """Close the connection of a client that sends no more, once nothing that it sent is left to be appended."""
+        has_more = bool(self._frames) and self.ticket is None
+        if self._is_closed or has_more or self._owner.is_in_slices(self.ticket):
+            return
+        self._owner.keep()
+        self._send()
+        self._is_closed = True
+        assert self._transport is not None
+        self._transport.close()
+
+    def _take_stock(self) -> None:
+        """Not all is done: what is held is counted, a client that is far ahead not read from, a broken stream ended."""
+        if self._splitter.broken and not self._frames and self.ticket is None:
+            self.refuse(str(self._splitter.broken), closing=Closing.MALFORMED)
+        self._hold(self._bytes_in_flight() - self.held_bytes)
+        if self._frames or self._is_paused:
+            self._pause_or_resume()
+
+    def _bytes_in_flight(self) -> int:
+        """What this client makes us hold: requests that wait, a part of one, and answers that it does not read."""
+        held = self._parked_bytes + self._unread_bytes
+        if self._is_full:
+            assert self._transport is not None
+            held += self._transport.get_write_buffer_size()
+        return held
+
+    def _fault(self, error: Exception) -> HangUp:
+        """What becomes of a request that could not be decided."""
+        if isinstance(error, BadBody):
+            return HangUp(reason=f"a malformed request: {error}", closing=Closing.MALFORMED)
+        if isinstance(error, Unserved):
+            return HangUp(reason=str(error), closing=Closing.UNSERVED)
+        log.error("bug peer=%s node=%s: a request could not be answered", self.peer, self.node_id, exc_info=error)
+        return HangUp(reason="a fault of the server", closing=Closing.FAULT)
+
+    def _refuse_fault(self, error: Exception) -> None:
+        fault = self._fault(error)
+        self.refuse(fault.reason, closing=fault.closing)
+
+    def _put_aside(self, pieces: list[bytes], size: int) -> None:
+        """Answers leave when all have had their turn; large ones at once, together with those before them."""
+        is_first = not self._outgoing
+        if is_first:
+            self._outgoing = pieces
+        else:
+            self._outgoing += pieces
+        if size > LARGE_BYTES:
+            self._owner.keep()
+            self._send()
+        elif is_first:
+            self._owner.leave(self._send)
+
+    def _send(self) -> None:
+        outgoing = self._outgoing
+        if outgoing and not self._is_closed:
+            assert self._transport is not None
+            self._outgoing = []
+            self._transport.writelines(outgoing)
+
+    def _hold(self, change: int) -> None:
+        self.held_bytes += change
+        if change:
+            self._owner.held(change)
+
+    def _pause_or_resume(self) -> None:
+        if self._is_closed:
+            return
+        assert self._transport is not None
+        is_behind = bool(self._frames) and self.held_bytes > _READ_AHEAD_BYTES
+        if is_behind and not self._is_paused:
+            self._transport.pause_reading()
+        elif self._is_paused and not is_behind:
+            self._transport.resume_reading()
+        self._is_paused = is_behind
+
+
+def size_of(pieces: list[bytes]) -> int:
+    if not pieces:
+        return 0
+    return len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))

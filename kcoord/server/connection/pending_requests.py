@@ -1,0 +1,170 @@
+"""Requests that wait for their answers: fetches for records, joins and syncs for what other members of a group do.
+
+Theory of operation. When a large group is rebalanced, all its members but one wait, and thousands have their answers at
+once. So these are made together, by columns, when what they rest on is kept, and each is written at once; one at a
+time, each went through some 19 calls. Of one connection one request waits at most, so that it does not matter in which
+order connections have their answers.
+"""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kcoord.broker.long_polls import LongPolls
+from kcoord.metrics.reasons import Closing
+from kcoord.server.clock import now_ms
+from kcoord.server.connection.connection import Connection
+from kcoord.server.dispatch.dispatch import Answer, HangUp, Outcome, Park
+from kcoord.server.dispatch.routes import Route
+from kcoord.tickets import Ticket
+
+if TYPE_CHECKING:
+    from kcoord.broker.fetching import Waiting
+
+log = logging.getLogger("kcoord.server")
+
+ParkedRequest = tuple[Connection, Route, int, "Waiting | None"]
+"""Who asked, how it is answered, the correlation id; and what a Fetch waits for."""
+
+
+class Parked:
+    """By their tickets."""
+
+    def __init__(self, finish: Callable[[Connection, "Waiting", int], object]) -> None:
+        """`finish` has the reply to a Fetch that was parked, at this time in milliseconds."""
+        self.requests: dict[Ticket, ParkedRequest] = {}
+        self.long_polls = LongPolls()
+        self.on_answer: Callable[[Ticket, Route, object, int], None] | None = None
+        """Who wants to know of answers: to what, how it was written, the reply, and its bytes."""
+        self._finish = finish
+
+    def park(self, connection: Connection, park: Park) -> None:
+        self.requests[park.ticket] = (connection, park.route, park.correlation_id, park.waiting)
+        if waiting := park.waiting:
+            deadline = time.monotonic() + waiting.request.max_wait
+            self.long_polls.park(park.ticket, waiting.watched, waiting.missing_bytes, deadline)
+
+    def park_member(self, connection: Connection, by: Route, correlation_id: int, ticket: Ticket) -> None:
+        """The same of a join or a sync that was not decided, but stands."""
+        self.requests[ticket] = (connection, by, correlation_id, None)
+
+    def forget(self, ticket: Ticket) -> None:
+        """Who asked has hung up."""
+        self.requests.pop(ticket, None)
+        self.long_polls.forget(ticket)
+
+    def answer_ready(self) -> bool:
+        """Answer the fetches for which enough has come; whether there were any."""
+        ready = self.long_polls.take_ready()
+        self.answer_fetches(ready)
+        return bool(ready)
+
+    def answer_fetches(self, tickets: Sequence[Ticket]) -> None:
+        for ticket in tickets:
+            connection, by, correlation_id, waiting = self.requests.pop(ticket)
+            assert waiting is not None
+            try:
+                reply = self._finish(connection, waiting, now_ms())
+            except Exception as error:
+                _could_not_answer(connection, error)
+            else:
+                self._answer(ticket, (connection, by, correlation_id, waiting), reply, time.monotonic())
+
+    def answer(self, ticket: Ticket, reply: object, now: float) -> None:
+        """Answer a member, unless it has hung up meanwhile."""
+        parked = self.requests.pop(ticket, None)
+        if parked is not None:
+            self._answer(ticket, parked, reply, now)
+
+    def finish_slices(self, ticket: Ticket, outcome: Outcome, now: float) -> None:
+        """End a request that was decided in slices, unless who asked has hung up meanwhile."""
+        parked = self.requests.pop(ticket, None)
+        if parked is None:
+            return
+        connection, by = parked[:2]
+        try:
+            if isinstance(outcome, HangUp):
+                connection.refuse(outcome.reason, closing=outcome.closing)
+                return
+            assert isinstance(outcome, Answer)
+            if self.on_answer is not None:
+                self.on_answer(ticket, by, outcome.reply, sum(map(len, outcome.pieces)))
+            connection.answer(outcome.pieces, now)
+        except Exception as error:  # is not to keep the others waiting
+            _could_not_answer(connection, error)
+
+    def fail(self, ticket: Ticket, error: Exception) -> None:
+        """Hang up on whoever asked what could not be decided."""
+        parked = self.requests.pop(ticket, None)
+        if parked is not None:
+            _could_not_answer(parked[0], error)
+
+    def answer_all(self, replies: Iterable[tuple[Ticket, object]], now: float) -> int:
+        """The same of many together, where what their answers rest on is kept. How many bytes connections hold no more,
+        for their owner to count."""
+        by_route: defaultdict[Route, _Alike] = defaultdict(_Alike)
+        take = self.requests.pop
+        for ticket, reply in replies:
+            parked = take(ticket, None)
+            if parked is not None:
+                connection, by, correlation_id, _ = parked
+                alike = by_route[by]
+                alike.tickets.append(ticket)
+                alike.connections.append(connection)
+                alike.correlation_ids.append(correlation_id)
+                alike.replies.append(reply)
+        freed = 0
+        for by, alike in by_route.items():
+            freed += self._answer_alike(by, alike, now)
+        return freed
+
+    def _answer_alike(self, by: Route, alike: "_Alike", now: float) -> int:
+        try:
+            frames = by.answer_all(alike.correlation_ids, alike.replies)
+        except Exception:  # one of them cannot be written: the others are answered all the same
+            for ticket, connection, correlation_id, reply in alike.rows():
+                self._answer(ticket, (connection, by, correlation_id, None), reply, now)
+            return 0
+        freed, on_answer = 0, self.on_answer
+        for ticket, connection, reply, frame in zip(
+            alike.tickets, alike.connections, alike.replies, frames, strict=True
+        ):
+            try:
+                if on_answer is not None:
+                    on_answer(ticket, by, reply, len(frame))
+                freed += connection.answer_flushed(frame, now)
+            except Exception as error:  # is not to keep the others waiting
+                _could_not_answer(connection, error)
+        return freed
+
+    def _answer(self, ticket: Ticket, parked: ParkedRequest, reply: object, now: float) -> None:
+        connection, by, correlation_id, _ = parked
+        try:
+            pieces = by.answer(correlation_id, reply)
+            if self.on_answer is not None:
+                self.on_answer(ticket, by, reply, sum(map(len, pieces)))
+            connection.answer(pieces, now)
+        except Exception as error:
+            _could_not_answer(connection, error)
+
+
+class _Alike:
+    """Requests of one version of an API that are to be answered, with their replies, by columns."""
+
+    __slots__ = ("connections", "correlation_ids", "replies", "tickets")
+
+    def __init__(self) -> None:
+        self.tickets: list[Ticket] = []
+        self.connections: list[Connection] = []
+        self.correlation_ids: list[int] = []
+        self.replies: list[object] = []
+
+    def rows(self) -> Iterator[tuple[Ticket, Connection, int, object]]:
+        return zip(self.tickets, self.connections, self.correlation_ids, self.replies, strict=True)
+
+
+def _could_not_answer(connection: Connection, error: Exception) -> None:
+    log.error("bug peer=%s: a parked request could not be answered", connection.peer, exc_info=error)
+    connection.close("a fault of the server", closing=Closing.FAULT)

@@ -1,0 +1,127 @@
+"""Requests that are decided in slices (broker/slices.py), beside all else that the loop does.
+
+Theory of operation. In each iteration of the loop one request has one slice of its work done, so that whoever else has
+something to say waits for one slice at most, however many such requests there are. They take turns. What must be
+decompressed first and is large is decompressed in a thread, for one request at a time: memory is bounded by one such
+request, not by how many there are. Those that wait for that hold what they were sent, and little more.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kcoord.tickets import Ticket
+
+if TYPE_CHECKING:
+    from kcoord.broker.log.slices import Decompression, Slices
+
+
+class _Job:
+    """A request under way."""
+
+    __slots__ = ("is_dropped", "slices", "ticket")
+
+    def __init__(self, ticket: Ticket, slices: "Slices[Any]") -> None:
+        self.ticket = ticket
+        self.slices = slices
+        self.is_dropped = False
+
+
+class SlicedWork:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        finish: Callable[[Ticket, Any], None],
+        fail: Callable[[Ticket, Exception], None],
+    ) -> None:
+        """`finish` is called with what a request's slices returned, `fail` with what they raised."""
+        self._loop = loop
+        self._finish = finish
+        self._fail = fail
+        self._jobs: dict[Ticket, _Job] = {}
+        self._ready: deque[_Job] = deque()
+        self._large: _Job | None = None  # whose plain bytes may be many, until it is done
+        self._waiting: deque[tuple[_Job, Decompression]] = deque()  # to be the large one
+        self._coming: asyncio.Handle | None = None
+
+    def add(self, ticket: Ticket, slices: "Slices[Any]", asked: "Decompression | None") -> None:
+        """Go on with a request whose first slice is done, and asked for this at its end."""
+        self._jobs[ticket] = job = _Job(ticket, slices)
+        self._schedule(job, asked)
+
+    def forget(self, ticket: Ticket) -> None:
+        """Whoever asked has hung up: no more is done for it."""
+        job = self._jobs.pop(ticket, None)
+        if job is not None:
+            job.is_dropped = True
+            self._waiting = deque(each for each in self._waiting if each[0] is not job)
+            if job in self._ready:
+                self._ready.remove(job)
+                self._end(job)
+
+    def has(self, ticket: Ticket) -> bool:
+        """Whether this request is under way."""
+        return ticket in self._jobs
+
+    def close(self) -> None:
+        """Do no more for anybody."""
+        for ticket in list(self._jobs):
+            self.forget(ticket)
+        if self._coming is not None:
+            self._coming.cancel()
+
+    def _schedule(self, job: _Job, asked: "Decompression | None") -> None:
+        if asked is None:
+            self._ready.append(job)
+            if self._coming is None:
+                self._coming = self._loop.call_soon(self._work)
+        elif self._large is None or self._large is job:
+            self._large = job
+            running = self._loop.run_in_executor(None, asked.run)
+            running.add_done_callback(partial(self._decompressed, job))
+        else:
+            self._waiting.append((job, asked))
+
+    def _work(self) -> None:
+        self._coming = None
+        try:
+            if self._ready:
+                job = self._ready.popleft()
+                self._go_on(job, partial(job.slices.send, None))
+        finally:  # a fault in one request is not to stop the others
+            if self._ready and self._coming is None:
+                self._coming = self._loop.call_soon(self._work)
+
+    def _decompressed(self, job: _Job, running: "asyncio.Future[bytes]") -> None:
+        if job.is_dropped or running.cancelled():
+            self._end(job)
+            return
+        error = running.exception()
+        if error is None:
+            self._go_on(job, partial(job.slices.send, running.result()))
+        else:
+            self._go_on(job, partial(job.slices.throw, error))
+
+    def _go_on(self, job: _Job, step: Callable[[], "Decompression | None"]) -> None:
+        try:
+            asked = step()
+        except StopIteration as end:
+            self._end(job)
+            self._finish(job.ticket, end.value)
+        except Exception as error:
+            self._end(job)
+            self._fail(job.ticket, error)
+        else:
+            self._schedule(job, asked)
+
+    def _end(self, job: _Job) -> None:
+        """Let go of what it holds, and let the next one be the large one."""
+        self._jobs.pop(job.ticket, None)
+        job.slices.close()
+        if self._large is job:
+            self._large = None
+            if self._waiting:
+                self._schedule(*self._waiting.popleft())

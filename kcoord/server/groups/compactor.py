@@ -1,0 +1,61 @@
+"""Compaction in the background: partitions of `__consumer_offsets`, one after the other, for a part of the time."""
+
+import asyncio
+import logging
+import time
+from typing import Final
+
+from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Partition
+from kcoord.protocol.records.batch import BadBatch
+from kcoord.server.clock import now_ms
+from kcoord.server.groups.group_runtime import GroupRuntime
+from kcoord.storage.cleaner import Compacted, compact, is_worth_compacting
+
+log = logging.getLogger("kcoord.storage")
+
+_WORK: Final = 0.0005
+_REST_PER_WORK: Final = 4
+"""It works for half a millisecond at once, or a step, and a fifth of the time at most: others are served in between."""
+
+
+async def compact_what_is_worth_it(cluster: Cluster, groups: GroupRuntime) -> None:
+    least = cluster.settings.kcoord_compaction_bytes
+    topic = cluster.topics.get(OFFSETS_TOPIC)  # none where the journal is elsewhere
+    for partition in topic.partitions if topic else ():
+        if is_worth_compacting(partition.log, least):
+            try:
+                await _compact(partition, cluster, groups)
+            except (OSError, BadBatch) as error:
+                groups.counts.failed_compactions += 1
+                log.error("not compacted partition=%s why=%r", partition.index, str(error))
+
+
+async def _compact(partition: Partition, cluster: Cluster, groups: GroupRuntime) -> None:
+    retention_ms, began, worked = cluster.settings.log_cleaner_delete_retention_ms, time.monotonic(), 0.0
+    overtaken = groups.overtaken_in(partition.index)
+    steps = compact(partition.log, overtaken, now_ms=now_ms(), delete_retention_ms=retention_ms)
+    try:
+        while not groups.is_reading:  # who reads must find the deletion of what it has read
+            turn_began, took = time.monotonic(), 0.0
+            try:
+                while took < _WORK:
+                    next(steps)
+                    took = time.monotonic() - turn_began
+            finally:
+                worked += time.monotonic() - turn_began
+            await asyncio.sleep(took * _REST_PER_WORK)
+    except StopIteration as end:
+        outcome: Compacted = end.value
+        cluster.freed(outcome.bytes_before - outcome.bytes_after)
+        groups.counts.compactions += 1
+        groups.counts.compacted_bytes += outcome.bytes_before - outcome.bytes_after
+        log.info(
+            "compacted partition=%s bytes=%s left=%s worked=%.3fs took=%.3fs",
+            partition.index,
+            outcome.bytes_before,
+            outcome.bytes_after,
+            worked,
+            time.monotonic() - began,
+        )
+    finally:
+        steps.close()

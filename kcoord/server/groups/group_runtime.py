@@ -1,0 +1,282 @@
+"""The coordinators of a cluster's nodes, driven: no reply leaves before the records that it rests on are kept (D4).
+
+    decide, tick, … ─► replies and records are put aside ─► flush ─► the records are kept ─► the replies may leave
+
+The asker has its reply at once, but it is for nobody's eyes until the flush; those to requests that were parked are put
+aside in the order in which they were decided.
+
+What could not be kept was not decided: no reply since the last flush is sent, the groups of the partitions that failed
+are let go of, and read again from the log (D5), as they are at the start (group_reading).
+
+Where the journal is not a log of this cluster's own, it may keep what it was given only later, and be ready to
+be read only later. Whoever drives it then holds replies back, and says when it is lost, ready, or another's.
+
+No asyncio and no clock here, so that a simulation can drive it as the server does.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from kcoord.broker.cluster import Cluster, NodeId
+from kcoord.errors import ErrorCode
+from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.effects import Effects, Event
+from kcoord.groups.instant import Instant
+from kcoord.groups.records import OffsetsStored, Record, StoredAgain, UsualPlaces
+from kcoord.groups.replies import JoinReply, Reply, SyncReply
+from kcoord.groups.topics import Heir, Topics
+from kcoord.metrics.counts import JournalCounts
+from kcoord.offsets_log.group_log import GroupLog
+from kcoord.server.groups.cluster_topics import ClusterTopics
+from kcoord.server.groups.group_event_log import log_events
+from kcoord.server.groups.group_journal import Appending, Journal
+from kcoord.server.groups.group_loader import GroupReading
+from kcoord.server.metrics.group_stats import Census, census
+from kcoord.storage.superseded import Overtaken
+from kcoord.tickets import Ticket
+
+log = logging.getLogger("kcoord.groups")
+
+Decide = Callable[[Coordinator, object, Ticket, Instant], Effects | Reply]
+Stand = Callable[[Coordinator, object, object], Any]
+
+
+class GroupRuntime:
+    """The cluster has its offsets topic. What is in it is to be read first: see `unread` and `read`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        fresh_id: Callable[[], str],
+        make_log: Callable[[Cluster], Journal] = GroupLog,
+        topics: Topics | None = None,
+    ) -> None:
+        """`topics` are the cluster's own, unless others are told."""
+        self._cluster = cluster
+        self._fresh_id = fresh_id
+        self._topics = topics or ClusterTopics(cluster)
+        self._log = make_log(cluster)
+        self._leaders = self._log.leaders
+        self._coordinators = {node_id: self._coordinator(node_id) for node_id in cluster.nodes}
+        self._is_alone = len(cluster.nodes) == 1
+        self.outbox: deque[tuple[Ticket, Reply]] = deque()  # to who waits, in order
+        self.counts = JournalCounts()
+        self.on_events: Callable[[Iterable[Event]], None] = lambda events: None
+        self.on_read: Callable[[], None] = lambda: None  # a partition was read, for the first time or again
+        self._reading = GroupReading(self._log, self)
+
+    def decide(self, node_id: NodeId, decide: Decide, request: object, ticket: Ticket, at: Instant) -> Reply | None:
+        """The reply to this request; None if it is parked. Replies to others wait in the outbox."""
+        effects = decide(self._coordinators[node_id], request, ticket, at)
+        if not isinstance(effects, Effects):
+            return effects
+        self.keep(effects, at)
+        own = None
+        for to, reply in effects.replies:
+            if to == ticket:
+                own = reply
+            else:
+                self.outbox.append((to, reply))
+        return own
+
+    def standing(self, node_id: NodeId, stand: Stand, request: object, reply: object) -> Any:
+        """How to ask the same again in fewer steps, of the kind that `stand` makes; None if it does not stand."""
+        return stand(self._coordinators[node_id], request, reply)
+
+    def keeping(self, places: UsualPlaces) -> "Keeping":
+        """How to have kept what becomes of a standing commit to these places, as `decide` has what it decides."""
+        return Keeping(self._log.appending(places), self._could_not_append)
+
+    def take_replies(self) -> list[tuple[Ticket, Reply]]:
+        """All that is in the outbox."""
+        replies, self.outbox = self.outbox, deque()
+        return list(replies)
+
+    def flush(self, at: Instant) -> bool:
+        """Whether all that was decided is kept. If not, no reply that was taken since the last flush may be sent."""
+        failed = self._log.flush(at.wall_ms)
+        if failed:
+            self._unload(failed, at)
+        return not failed
+
+    def flush_was_lost(self, why: str, at: Instant) -> None:
+        """What the last flush wrote may not be there."""
+        self._unload(dict.fromkeys(self._log.flushed, why), at)
+
+    def journal_is_ready(self) -> None:
+        """The journal can be read, again or for the first time."""
+        self._reading.journal_is_ready()
+
+    def stand_down(self, at: Instant) -> None:
+        """Another has the journal now: no group is coordinated here from now on. Whoever waits hears of it."""
+        self._reading.stand_down()
+        self.outbox = deque(_not_coordinator(self.outbox))
+        for coordinator in self._coordinators.values():
+            self.outbox += coordinator.unload(at).replies
+
+    def knows(self, group_id: str) -> bool:
+        """Whether there is such a group, of whatever kind. False of one that is not read yet."""
+        coordinator = self.coordinator_of(self._log.partition_of(group_id))
+        return group_id in coordinator.groups or group_id in coordinator.others
+
+    def topics_of_offsets(self) -> set[tuple[str, UUID]]:
+        """Names and ids of the topics that offsets were committed for, as far as ids were known then."""
+        return {
+            (name, stamp.topic_id)
+            for coordinator in self._coordinators.values()
+            for group in coordinator.groups.values()
+            for name, partitions in group.offsets.items()
+            for *_, stamp in partitions.values()
+            if stamp.topic_id is not None
+        }
+
+    def can_be_asked_for(self, group_id: str) -> bool:
+        return self._reading.refusal(group_id) is None
+
+    def refusal_until_read(self, group_id: str) -> ErrorCode | None:
+        """What is said of a group that is still to be read; None if it is read, or never will be."""
+        return self._reading.refusal_until_read(group_id)
+
+    def take_over(self, offsets: Sequence[OffsetsStored], at: Instant) -> None:
+        """Offsets that a group has elsewhere, kept with the next flush as if they had been committed here."""
+        if offsets:
+            self.coordinator_of(self._log.partition_of(offsets[0].group_id)).replay_all(offsets)
+            self.keep(Effects((), tuple(offsets)), at)
+
+    def _unload(self, failed: Mapping[int, str], at: Instant) -> None:
+        """Let go of the groups of these partitions. Whoever waits hears of it; they are to be read again."""
+        self.counts.failed_writes += len(failed)
+        for why in dict.fromkeys(failed.values()):
+            alike = [str(index) for index in failed if failed[index] == why]
+            log.error("unloaded partitions=%s why=%r", ",".join(alike), why)
+        for index in failed:
+            self._reading.close(index)
+        self.outbox = deque(_not_coordinator(self.outbox))
+        for coordinator in self._coordinators.values():
+            self.outbox += coordinator.unload(at, self._reading.is_in(failed.keys())).replies
+
+    def deadline(self) -> float | None:
+        """When to call `tick`."""
+        deadlines = [coordinator.deadline() for coordinator in self._coordinators.values()]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def has_due(self, now: float) -> bool:
+        """Whether a session or a phase of any group is to end by now."""
+        due = [coordinator.has_due(now) for coordinator in self._coordinators.values()]
+        return any(due)
+
+    def tick(self, at: Instant, *, passed_by: float | None = None) -> None:
+        """End the sessions and phases whose deadlines have passed, by an earlier time if one is given."""
+        self._for_each(lambda coordinator: coordinator.tick(at, passed_by=passed_by), at)
+
+    def expire_offsets(self, at: Instant) -> None:
+        if not self.is_reading:  # of a group that is half read, what is known so far may be old
+            self._for_each(lambda coordinator: coordinator.expire_offsets(at), at)
+
+    def topic_deleted(self, name: str, topic_id: UUID, at: Instant, *, heir: Heir | None = None) -> None:
+        """`heir`: the topic that has the name now, where there is one."""
+        self._reading.topic_deleted(name, topic_id, heir)
+        is_read = self._reading.is_open
+        self._for_each(lambda coordinator: coordinator.topic_deleted(name, topic_id, is_read, heir=heir), at)
+
+    def census(self) -> Census:
+        reading = self._reading
+        return census(self._coordinators.values(), reading.quarantined, len(self._leaders), reading.closed.values())
+
+    # Reading what was kept.
+
+    @property
+    def is_reading(self) -> bool:
+        return self._reading.is_under_way
+
+    @property
+    def unread(self) -> Sequence[int]:
+        """The partitions that are to be read."""
+        return self._reading.unread
+
+    def read(self, now: Callable[[], Instant]) -> Iterator[None]:
+        """Read the partitions that are to be read by now, a step at a time; others are served in between."""
+        return self._reading.read(now)
+
+    def overtaken_in(self, index: int) -> Overtaken:
+        """What compaction of this partition need not read."""
+        return self._log.overtaken_in(index)
+
+    def coordinator_of(self, index: int) -> Coordinator:
+        return self._coordinators[self._leaders[index]]
+
+    def was_read(self) -> None:
+        self.on_read()
+
+    def _for_each(self, happen: Callable[[Coordinator], Effects], at: Instant) -> None:
+        for coordinator in self._coordinators.values():
+            effects = happen(coordinator)
+            self.keep(effects, at)
+            self.outbox += effects.replies
+
+    def keep(self, effects: Effects, at: Instant) -> None:
+        """Its records with the next flush, and its events are told."""
+        if effects.records:
+            try:
+                self._log.append(effects.records, at.wall_ms)
+            except Exception as bug:
+                self._could_not_append(effects.records, bug, at)
+                raise
+        if effects.events:
+            log_events(effects.events)
+            self.on_events(effects.events)
+
+    def _could_not_append(self, records: Sequence[Record], bug: Exception, at: Instant) -> None:
+        """What was decided must not stay in memory alone."""
+        self._unload({self._log.partition_of(record.group_id): repr(bug) for record in records}, at)
+
+    def _refusal(self, node_id: NodeId, group_id: str) -> ErrorCode | None:
+        """Why this node cannot be asked for the group."""
+        reading = self._reading
+        if self._is_alone and not reading.closed and not reading.quarantined:
+            return None
+        if self._leaders[self._log.partition_of(group_id)] != node_id:
+            return ErrorCode.not_coordinator
+        return reading.refusal(group_id)
+
+    def _coordinator(self, node_id: NodeId) -> Coordinator:
+        return Coordinator(
+            settings=self._cluster.settings,
+            topics=self._topics,
+            fresh_id=self._fresh_id,
+            refusal=partial(self._refusal, node_id),
+            list_refusal=lambda: self._reading.list_refusal(node_id),
+        )
+
+
+class Keeping:
+    """Of commits to the same places."""
+
+    __slots__ = ("_appending", "_could_not")
+
+    def __init__(self, appending: Appending, could_not: Callable[[Sequence[Record], Exception, Instant], None]) -> None:
+        self._appending = appending
+        self._could_not = could_not
+
+    def keep(self, record: StoredAgain, at: Instant) -> None:
+        try:
+            self._appending.append(record, at.wall_ms)
+        except Exception as bug:
+            self._could_not((record,), bug, at)
+            raise
+
+
+def _not_coordinator(replies: Iterable[tuple[Ticket, Reply]]) -> list[tuple[Ticket, Reply]]:
+    """What those get who waited for what could not be kept. Only joins and syncs wait."""
+    error = ErrorCode.not_coordinator
+    refused: list[tuple[Ticket, Reply]] = []
+    for ticket, reply in replies:
+        if isinstance(reply, JoinReply):
+            refused.append((ticket, JoinReply(member_id=reply.member_id, error_code=error)))
+        elif isinstance(reply, SyncReply):
+            refused.append((ticket, SyncReply(error_code=error)))
+    return refused

@@ -1,0 +1,67 @@
+"""How many connections there may be, those of clients that are still at a gate included."""
+
+import logging
+from collections import Counter
+from typing import Final
+
+from kcoord.server.listener.descriptors import descriptor_limit, most_connections, open_descriptors
+from kcoord.settings import Settings
+
+log = logging.getLogger("kcoord.server")
+
+_UNLIMITED: Final = Settings().max_connections
+
+
+class ConnectionLimits:
+    """max.connections and max.connections.per.ip of all listeners together."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._most = settings.max_connections
+        self._about_most = f"max.connections={self._most} are open"
+        self._most_per_address = settings.max_connections_per_ip
+        self._open = 0
+        self._per_address: Counter[str] = Counter()
+
+    @property
+    def most(self) -> int:
+        """Connections in all."""
+        return self._most
+
+    @property
+    def open(self) -> int:
+        """Those that came and did not go."""
+        return self._open
+
+    def heed_descriptors(self, *, per_client: int = 1) -> None:
+        """Let in no more clients than there are descriptors for, each of whom takes so many of them."""
+        limit = descriptor_limit()
+        room = most_connections(limit, opened=open_descriptors(), per_client=per_client)
+        if room >= self._most:
+            return
+        if self._most != _UNLIMITED:
+            log.warning("max.connections=%s: RLIMIT_NOFILE=%s leaves room for %s", self._most, limit, room)
+        self._most = room
+        self._about_most = f"max.connections={room} are open, as RLIMIT_NOFILE={limit} leaves room for no more"
+
+    def refusal(self, address: str) -> str | None:
+        """Says beyond which limit one more from there would be; None if none."""
+        if self._open >= self._most:
+            return self._about_most
+        return self._about_address() if self._per_address[address] >= self._most_per_address else None
+
+    def came(self, address: str) -> str | None:
+        """Somebody came from there, who is counted until he `went`: which limit he is beyond; None if none."""
+        self._open += 1
+        self._per_address[address] += 1
+        if self._open > self._most:
+            return self._about_most
+        return self._about_address() if self._per_address[address] > self._most_per_address else None
+
+    def went(self, address: str) -> None:
+        self._open -= 1
+        self._per_address[address] -= 1
+        if not self._per_address[address]:
+            del self._per_address[address]
+
+    def _about_address(self) -> str:
+        return f"max.connections.per.ip={self._most_per_address} are open from there"

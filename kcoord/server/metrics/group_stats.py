@@ -1,0 +1,50 @@
+"""What groups there are, counted when somebody asks: to keep count all the time would cost those who do not."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from operator import attrgetter
+
+from kcoord.errors import ErrorCode
+from kcoord.groups.classic.state import State
+from kcoord.groups.coordinator import Coordinator
+
+
+class Reading(StrEnum):
+    """What can be said of the groups of a partition."""
+
+    KNOWN = "known"
+    READING = "reading"
+    UNAVAILABLE = "unavailable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Census:
+    states: Mapping[State, int]
+    members: int
+    pending_ids: int
+    held_bytes: int
+    quarantined: int
+    partitions: Mapping[Reading, int]
+
+
+def census(
+    coordinators: Iterable[Coordinator], quarantined: Collection[str], partitions: int, closed: Collection[ErrorCode]
+) -> Census:
+    """Of all coordinators; `closed` is what is said of partitions whose groups cannot be asked for."""
+    coordinators = list(coordinators)
+    groups = [group for coordinator in coordinators for group in coordinator.groups.values()]
+    reading = sum(error is ErrorCode.coordinator_load_in_progress for error in closed)
+    return Census(
+        states=Counter(map(attrgetter("state"), groups)),
+        members=sum(map(len, map(attrgetter("members"), groups))),
+        pending_ids=sum(map(len, map(attrgetter("pending"), groups))),
+        held_bytes=sum(coordinator.held_bytes for coordinator in coordinators),
+        quarantined=len(quarantined),
+        partitions={
+            Reading.KNOWN: partitions - len(closed),
+            Reading.READING: reading,
+            Reading.UNAVAILABLE: len(closed) - reading,
+        },
+    )

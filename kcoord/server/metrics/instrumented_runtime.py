@@ -1,0 +1,206 @@
+"""The same cluster at work, counted: what --metrics adds. Without it, nothing here is imported.
+
+Theory of operation. Requests that are answered at once are counted where they are decided, with one addition where the
+answer is as before; how long they took follows from the round of the loop in which they are (metrics/counts.py). A
+parked request is remembered with when it came, until its answer leaves. All else is counted where it happens, or when
+somebody asks.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kcoord.api.table import SERVED
+from kcoord.broker.cluster import OFFSETS_TOPIC, Partition
+from kcoord.errors import ErrorCode
+from kcoord.groups.effects import Cause, Event, Happening
+from kcoord.groups.instant import Instant
+from kcoord.groups.replies import CommitReply, HeartbeatReply
+from kcoord.metrics.counts import NO_TALLY, Histogram, RequestCounts, Requests, Tally
+from kcoord.metrics.reasons import Closing
+from kcoord.protocol.frames import LENGTH_BYTES
+from kcoord.security.refusals import Refusal
+from kcoord.server.cluster_runtime import ClusterRuntime
+from kcoord.server.connection.connection import Connection
+from kcoord.server.dispatch.dispatch import Answer, Outcome, Park
+from kcoord.server.dispatch.reply_errors import first_error
+from kcoord.server.dispatch.routes import Asker, Route
+from kcoord.server.fast_path.response_cache import AnsweredFrame, PhaseFrame
+from kcoord.server.runtime import Runtime
+from kcoord.storage.filesystem import System
+from kcoord.tickets import Ticket
+
+if TYPE_CHECKING:
+    from kcoord.server.groups.group_runtime import GroupRuntime
+
+_ERROR_NAMES: Final = {error: error.name.upper() for error in ErrorCode}  # as Kafka writes them
+_REPEATED: Final = frozenset({HeartbeatReply, CommitReply})  # of which the very same object is given again
+
+
+class _Waiting(NamedTuple):
+    """A parked request: when it came, and how large it is."""
+
+    since: float
+    size: int
+
+
+class Measured(ClusterRuntime):
+    """What to put before the runtime that is to be counted, as MeasuredRuntime does."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self.requests = RequestCounts()
+        self.opened = 0
+        self.closed: Counter[Closing] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.events: Counter[Happening] = Counter()
+        self.rebalances: Counter[Cause] = Counter()
+        self.fsyncs = Histogram()
+        self._since = 0.0
+        self._waiting: dict[Ticket, _Waiting] = {}
+        self._finished: list[tuple[Requests, _Waiting, int]] = []  # parked ones whose answers, so long, leave next
+        super().__init__(*given, **named)
+        self._parked.on_answer = self._finish_parked
+        self._time_fsyncs()
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held_bytes
+
+    def parked(self) -> Mapping[str, int]:
+        """How many requests of each API wait."""
+        return Counter(by.api.name for _, by, _, _ in self._parked.requests.values())
+
+    # What connections ask of their owner.
+
+    def admit(self, connection: Connection) -> str | None:
+        refusal = super().admit(connection)
+        if refusal:
+            self.refused[Refusal.LIMIT] += 1
+        else:
+            self.opened += 1
+        return refusal
+
+    def gone(self, connection: Connection) -> None:
+        super().gone(connection)
+        if connection.closing is not Closing.REFUSED:
+            self.closed[connection.closing or Closing.CLIENT] += 1
+        if connection.ticket is not None:
+            self._waiting.pop(connection.ticket, None)
+
+    def decide(self, connection: Connection, frame: bytes, at: Instant) -> Outcome:
+        outcome = super().decide(connection, frame, at)
+        if type(outcome) is Answer:
+            asker = connection.asker
+            tally = asker.tally
+            if tally.reply is not outcome[1] or tally.frame_bytes != len(frame):
+                tally = self._tally_of(asker, frame, outcome)
+            fresh = tally.fresh
+            tally.fresh = fresh + 1
+            if not fresh:
+                self.requests.fresh.append(tally)
+                self._since = at.now
+        elif type(outcome) is Park:
+            since = self._turns.asked.now if self._turns.asked else at.now
+            self._waiting[outcome.ticket] = _Waiting(since, LENGTH_BYTES + len(frame))
+        return outcome
+
+    def stood(self, standing: AnsweredFrame, chunk: bytes, answer: bytes) -> None:
+        """A request that was answered without being decided."""
+        tally = standing.tally
+        if tally is NO_TALLY:
+            tally = standing.tally = self._new_tally(chunk[LENGTH_BYTES:], [answer], standing.reply)
+        fresh = tally.fresh
+        tally.fresh = fresh + 1
+        if not fresh:
+            self.requests.fresh.append(tally)
+            self._since = self._turns.arrival().now
+
+    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
+        outcome = super().ask_again(connection, standing, chunk)
+        if isinstance(outcome, Answer):
+            tally = self._new_tally(chunk[LENGTH_BYTES:], outcome.pieces, outcome.reply)
+            tally.fresh = 1
+            self.requests.fresh.append(tally)
+            self._since = self._turns.arrival().now
+        elif outcome is not None:
+            self._waiting[outcome] = _Waiting(self._turns.arrival().now, len(chunk))
+        return outcome
+
+    def keep(self) -> None:
+        super().keep()
+        if self.requests.fresh or self._finished:
+            self._count_left(time.monotonic())
+
+    def _count_left(self, now: float) -> None:
+        """What was answered may leave now."""
+        self.requests.left(now - (self._turns.asked.now if self._turns.asked else self._since))
+        for requests, waiting, sent in self._finished:
+            self.requests.answered(requests, now - waiting.since, received_bytes=waiting.size, sent_bytes=sent)
+        self._finished.clear()
+
+    def _tally_of(self, asker: Asker, frame: bytes, answer: Answer) -> Tally:
+        tally = self._new_tally(frame, answer.pieces, answer.reply)
+        if type(answer.reply) in _REPEATED:
+            asker.tally = tally
+        return tally
+
+    def _new_tally(self, frame: bytes, pieces: Iterable[bytes], reply: object) -> Tally:
+        return Tally(
+            reply,
+            self._requests_of(SERVED[int.from_bytes(frame[:2])].name, reply),
+            frame_bytes=len(frame),
+            sent_bytes=sum(map(len, pieces)),
+            offsets=_committed(reply) if isinstance(reply, CommitReply) else 0,
+        )
+
+    def _requests_of(self, api: str, reply: object) -> Requests:
+        return self.requests.of(api, _ERROR_NAMES[first_error(reply)])
+
+    def _finish_parked(self, ticket: Ticket, by: Route, reply: object, size: int) -> None:
+        self._finished.append((self._requests_of(by.api.name, reply), self._waiting.pop(ticket), size))
+
+    # What happens elsewhere.
+
+    def _appended(self, partition: Partition, size: int) -> None:
+        super()._appended(partition, size)
+        if partition.topic == OFFSETS_TOPIC and self.groups:
+            self.groups.counts.written_bytes += size
+
+    def _made_groups(self) -> "GroupRuntime":
+        groups = super()._made_groups()
+        groups.on_events = self._heard
+        return groups
+
+    def _heard(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.events[event.what] += 1
+            if event.cause is not None:
+                self.rebalances[event.cause] += 1
+
+    def _time_fsyncs(self) -> None:
+        from kcoord.storage.data_dir import DataDir
+
+        if isinstance(self.cluster.storage, DataDir):
+            self.cluster.storage.files.system = TimedSystem(self.fsyncs)
+
+
+class MeasuredRuntime(Measured, Runtime):
+    """`kcoord serve --metrics`."""
+
+
+class TimedSystem(System):
+    """The operating system, with a watch."""
+
+    def __init__(self, fsyncs: Histogram) -> None:
+        self._fsyncs = fsyncs
+
+    def sync(self, file: int) -> None:
+        began = time.monotonic()
+        super().sync(file)
+        self._fsyncs.add(time.monotonic() - began)
+
+
+def _committed(reply: CommitReply) -> int:
+    lines = [line for topic in reply.topics for line in topic.partitions]
+    return sum(line.error_code is ErrorCode.none for line in lines)

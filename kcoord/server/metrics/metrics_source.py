@@ -1,0 +1,115 @@
+"""What is told of a cluster at work when Prometheus asks: see kcoord.metrics.collecting.Source."""
+
+import socket
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+from kcoord.broker.cluster import OFFSETS_TOPIC
+from kcoord.groups.classic.state import State
+from kcoord.groups.effects import Cause, Happening
+from kcoord.metrics import catalogue
+from kcoord.metrics.catalogue import Family, Sample
+from kcoord.metrics.counts import JournalCounts
+from kcoord.metrics.http import MetricsServer
+from kcoord.metrics.reasons import Closing
+from kcoord.security.refusals import Refusal
+from kcoord.server.metrics.group_stats import Census, Reading
+from kcoord.server.metrics.instrumented_runtime import Measured, MeasuredRuntime
+from kcoord.server.runtime import Runtime
+from kcoord.server.setup import Setup
+
+_NO_GROUPS: Final = Census(states={}, members=0, pending_ids=0, held_bytes=0, quarantined=0, partitions={})
+_LIVE_STATES: Final = [state for state in State if state is not State.DEAD]
+_CLOSINGS: Final = [closing for closing in Closing if closing is not Closing.REFUSED]
+
+Word = TypeVar("Word", bound=str)
+
+
+@asynccontextmanager
+async def measured(setup: Setup, listening: socket.socket) -> AsyncIterator[Runtime]:
+    """Serve, and tell Prometheus of it over this socket."""
+    async with MeasuredRuntime(setup) as runtime, MetricsServer(listening, ClusterSource(runtime), role="serve"):
+        yield runtime
+
+
+class ClusterSource:
+    """Where the words of a label are few, all of them are told, 0 included: what never happened can be seen, too."""
+
+    families = (*catalogue.OF_CLIENTS, *catalogue.OF_REQUESTS, *catalogue.OF_GROUPS, *catalogue.OF_JOURNAL)
+
+    def __init__(self, runtime: Measured) -> None:
+        self._runtime = runtime
+
+    def why_not_ready(self) -> str | None:
+        groups = self._runtime.groups
+        if groups is None:
+            return "groups are not read yet" if OFFSETS_TOPIC in self._runtime.cluster.topics else None
+        return "groups are being read" if groups.is_reading else None
+
+    def samples(self) -> Iterator[Sample]:
+        yield from _client_samples(self._runtime)
+        yield from request_samples(self._runtime)
+        yield from group_samples(self._runtime)
+        yield from journal_samples(self._runtime)
+
+
+def _client_samples(runtime: Measured) -> Iterator[Sample]:
+    yield Sample(catalogue.OPEN, len(runtime.connections))
+    yield Sample(catalogue.OPENED, runtime.opened)
+    yield from by_word(catalogue.CLOSED, _CLOSINGS, runtime.closed)
+    yield from by_word(catalogue.REFUSED, map(str, Refusal), runtime.refused)
+    yield Sample(catalogue.HELD, runtime.held_bytes)
+
+
+def request_samples(runtime: Measured) -> Iterator[Sample]:
+    for requests in runtime.requests:
+        yield Sample(catalogue.REQUESTS, requests.total, (requests.api, requests.error))
+    for api, counts in runtime.requests.apis.items():
+        yield Sample(catalogue.DURATIONS, counts.durations, (api,))
+        yield Sample(catalogue.RECEIVED, counts.received_bytes, (api,))
+        yield Sample(catalogue.SENT, counts.sent_bytes, (api,))
+    for api, count in runtime.parked().items():
+        yield Sample(catalogue.PARKED, count, (api,))
+
+
+def group_samples(runtime: Measured) -> Iterator[Sample]:
+    census = runtime.groups.census() if runtime.groups else _NO_GROUPS
+    yield from by_word(catalogue.GROUPS, _LIVE_STATES, census.states)
+    yield Sample(catalogue.MEMBERS, census.members)
+    yield Sample(catalogue.PENDING, census.pending_ids)
+    yield Sample(catalogue.GROUP_BYTES, census.held_bytes)
+    yield from _limit_samples(runtime)
+    yield Sample(catalogue.QUARANTINED, census.quarantined)
+    yield from by_word(catalogue.EVENTS, Happening, runtime.events)
+    yield from by_word(catalogue.REBALANCES, Cause, runtime.rebalances)
+    yield Sample(catalogue.COMMITTED, runtime.requests.offsets_committed)
+    yield from by_word(catalogue.JOURNAL_PARTITIONS, Reading, census.partitions)
+
+
+def _limit_samples(runtime: Measured) -> Iterator[Sample]:
+    """Of all brokers together, as what they hold is told."""
+    settings, brokers = runtime.cluster.settings, len(runtime.cluster.nodes)
+    yield Sample(catalogue.GROUP_LIMITS, brokers * settings.kcoord_max_groups, ("groups",))
+    yield Sample(catalogue.GROUP_LIMITS, brokers * settings.kcoord_max_members, ("members",))
+    yield Sample(catalogue.GROUP_LIMITS, brokers * settings.kcoord_groups_max_bytes, ("bytes",))
+
+
+def journal_samples(runtime: Measured) -> Iterator[Sample]:
+    counts = runtime.groups.counts if runtime.groups else JournalCounts()
+    yield Sample(catalogue.JOURNAL_BYTES, counts.written_bytes)
+    yield Sample(catalogue.JOURNAL_FAILURES, counts.failed_writes)
+    yield Sample(catalogue.FSYNCS, runtime.fsyncs)
+    yield Sample(catalogue.TRANSACTIONS, counts.transactions)
+    yield Sample(catalogue.COMPACTIONS, counts.compactions, ("done",))
+    yield Sample(catalogue.COMPACTIONS, counts.failed_compactions, ("failed",))
+    yield Sample(catalogue.COMPACTED, counts.compacted_bytes)
+    yield Sample(catalogue.FACTS_READ, counts.facts_read)
+    yield Sample(catalogue.SECONDS_READ, counts.seconds_read)
+    yield Sample(catalogue.LOG_BYTES, runtime.cluster.held_bytes)
+
+
+def by_word(family: Family, words: Iterable[Word], counts: Mapping[Word, int]) -> Iterator[Sample]:
+    """A sample for each word that the label may have."""
+    for word in words:
+        yield Sample(family, counts.get(word, 0), (str(word),))

@@ -1,0 +1,115 @@
+"""Compaction of one log, a step at a time: what it holds is read, what stays is written beside it, and takes its place.
+
+    closed segments ─► first pass: the last record of each key ─► second pass: what stays ─► `.cleaned`, then a swap
+
+Between two steps whoever owns the log goes on: appends go to the active segment, which is not touched. Until the swap
+the log is as it was, so that compaction may be dropped, or its process killed, at any point. `compacting` decides what
+stays. The first pass takes as much memory as the keys do, which for groups is less than their offsets take anyway.
+Batches that are known to hold nothing that counts when compaction begins (`overtaken`) are passed by, in both passes.
+
+What is new is what came after the last compaction. A log is worth compacting when that is at least half of it: the work
+that is done for each byte that was written is bounded then, and so is what a start has to read, to twice what is live.
+"""
+
+from bisect import bisect_right
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kcoord.broker.log.partition_log import PartitionLog
+from kcoord.broker.log.segment import Segment
+from kcoord.protocol.records.batch import Batch, split
+from kcoord.storage.cleaner_policy import LastRecords
+from kcoord.storage.superseded import Overtaken, ToRead
+
+_STEP_BYTES: Final = 1 << 16
+_STEP_LOOKS: Final = 8
+_LOOK_BYTES: Final = 1 << 14
+"""That are read through in the time that it takes to look up a batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """What came of it."""
+
+    bytes_before: int
+    bytes_after: int
+
+
+def is_worth_compacting(log: PartitionLog, least_new_bytes: int) -> bool:
+    """The first segment, where there is another, is what the last compaction left."""
+    compacted = log.segments[0].size if len(log.segments) > 1 else 0
+    new = log.size - compacted
+    return not log.is_failed and new >= least_new_bytes and new >= compacted
+
+
+def compact(
+    log: PartitionLog, overtaken: Overtaken, *, now_ms: int, delete_retention_ms: int
+) -> Generator[None, None, Compacted]:
+    """Compact what the log holds now. The log is as it was if OSError or BadBatch is raised, and on close()."""
+    log.close_active(now_ms)
+    segments = list(log.segments[:-1])
+    overtaken.forget_before(segments[0].base_offset)  # retention may have deleted others
+    to_read = _in_few_looks(segments, overtaken.to_read(log.end_offset))
+    last_records, last_offset = LastRecords(), -1
+    for batches in _steps(segments, to_read):
+        for batch in batches:
+            last_records.see(batch)
+            last_offset = batch.header.last_offset
+        yield
+        _ensure_there(segments, log)
+    compaction = last_records.compaction(now_ms=now_ms, delete_retention_ms=delete_retention_ms)
+    replacement = log.make_replacement()
+    try:
+        for batches in _steps(segments, to_read):
+            is_last = [batch.header.last_offset == last_offset for batch in batches]
+            kept = [compaction.kept(batch, is_last=last) for batch, last in zip(batches, is_last, strict=True)]
+            replacement.append(bytearray().join(kept))
+            yield
+            _ensure_there(segments, log)
+        before = sum(segment.size for segment in segments)
+        log.replace_segments(len(segments), replacement, now_ms)
+        overtaken.forget_before(segments[-1].next_offset)
+    except BaseException:
+        replacement.delete()
+        raise
+    return Compacted(bytes_before=before, bytes_after=replacement.size)
+
+
+def _ensure_there(segments: Sequence[Segment], log: PartitionLog) -> None:
+    if log.segments[0] is not segments[0]:
+        raise OSError("retention has deleted segments meanwhile")
+
+
+def _in_few_looks(segments: Sequence[Segment], to_read: ToRead) -> ToRead:
+    """To read through what is known where that is less work than to look up so many batches in it."""
+    known = [segment for segment in segments if segment.next_offset > to_read.all_before]
+    size = sum(segment.size for segment in known)
+    if known:
+        size -= known[0].position_of(to_read.all_before)
+    if len(to_read.base_offsets) * _LOOK_BYTES < size:
+        return to_read
+    return ToRead(all_before=segments[-1].next_offset, base_offsets=())
+
+
+def _steps(segments: Sequence[Segment], to_read: ToRead) -> Iterator[list[Batch]]:
+    """The batches that are to be read, some at a time; always the last, which nothing can have overtaken."""
+    for segment in segments:
+        position, end = 0, segment.size
+        if to_read.all_before < segment.next_offset:
+            end = segment.position_of(to_read.all_before)
+        while position < end:
+            size = max(min(_STEP_BYTES, end - position), segment.batch_size(position))
+            content = segment.whole_batches(position, size)
+            yield list(split(content))
+            position += len(content)
+    for start in range(0, len(to_read.base_offsets), _STEP_LOOKS):
+        yield [_batch(segments, base_offset) for base_offset in to_read.base_offsets[start : start + _STEP_LOOKS]]
+
+
+def _batch(segments: Sequence[Segment], base_offset: int) -> Batch:
+    ends = [segment.next_offset for segment in segments]
+    batch = segments[bisect_right(ends, base_offset)].batch_holding(base_offset)
+    assert batch is not None, "it was written here"
+    assert batch.header.base_offset == base_offset, "another is there"
+    return batch

@@ -1,0 +1,246 @@
+"""Compaction, the part that decides: of the records of a log, which stay, and the bytes of what stays.
+
+Two passes over the batches of a partition, from its first on. The first, `LastRecords`, finds the last record of each
+key. The second asks its `Compaction`, batch by batch, what is left of each. As in Kafka (Cleaner,
+MemoryRecords.filterTo):
+
+| a record                                    | stays                                                                  |
+|---------------------------------------------|------------------------------------------------------------------------|
+| that is the last of its key                 | yes                                                                    |
+| that is not                                 | no                                                                     |
+| without a key                               | no: it can mean nothing in a compacted topic                           |
+| of a transaction that was aborted           | no, and it is not the last of its key either                           |
+| of a transaction that is still open         | yes, and it is not the last of its key: who knows how it ends          |
+| behind the begin of an open transaction     | yes: a tombstone there deletes what the transaction has pending        |
+| without a value (a tombstone), the last     | until the delete horizon of its batch                                  |
+| that says how a transaction ended           | yes                                                                    |
+
+A tombstone must be seen by those who read along before it goes. So the first compaction that meets one writes into its
+batch until when it is kept, `delete.retention.ms` from then: the delete horizon. A later one drops it.
+
+What stays keeps its offset and its timestamp, and a batch its base offset and its last offset, so that nobody who reads
+or counts sees anything but holes. A batch of which nothing stays goes, except the last: where the log ends must be
+known. (A broker also keeps the last one of each producer, for its sequence number. What coordinators write is not held
+against sequences.)
+
+What comes out takes the place of what went in all at once, or from the first batch on: where a tombstone is gone, what
+it deleted must have gone before.
+"""
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Final
+
+from kcoord.errors import ErrorCode
+from kcoord.protocol.records.batch import (
+    BadBatch,
+    Batch,
+    BatchHeader,
+    assemble,
+    has_valid_crc,
+    with_delete_horizon,
+    without_records,
+)
+from kcoord.protocol.records.compression import Codec, compress
+from kcoord.protocol.records.record import ensure_filled, plain_records, wrong_record_size
+from kcoord.protocol.varint import BadVarint, read_uvarint, read_varlong, write_varint
+
+_MARKER_KEY: Final = Struct(">hh")
+_ABORT: Final = 0
+_COMMIT: Final = 1
+_NEVER: Final = 2**63 - 1
+_PLACE_BITS: Final = 8
+
+
+@dataclass(slots=True)
+class _OpenTransaction:
+    first_offset: int
+    offsets: dict[bytes, int] = field(default_factory=dict)
+
+
+class LastRecords:
+    """The first pass."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[bytes, int] = {}
+        self._open: dict[int, _OpenTransaction] = {}  # by producer id
+        self._aborted: dict[int, list[range]] = {}
+
+    def see(self, batch: Batch) -> None:
+        """The next batch, in the log's order. Raises BadBatch: what is corrupt must not be written anew as sound."""
+        if not has_valid_crc(batch):
+            raise BadBatch(ErrorCode.corrupt_message, f"The batch at offset {batch.header.base_offset} is corrupt")
+        if batch.header.is_control:
+            self._end_transaction(batch)
+            return
+        offsets = self._offsets
+        if batch.header.is_transactional and batch.header.record_count:
+            begun = _OpenTransaction(batch.header.base_offset)
+            offsets = self._open.setdefault(batch.header.producer_id, begun).offsets
+        base_offset = batch.header.base_offset
+        largest_delta = batch.header.last_offset - base_offset
+        for _, _, delta, key, _ in _steps(plain_records(batch), batch.header.record_count):
+            if delta > largest_delta:
+                raise BadBatch(ErrorCode.invalid_record, "A record has an offset behind the last of its batch")
+            if key is not None:
+                offsets[key] = base_offset + delta
+
+    def compaction(self, *, now_ms: int, delete_retention_ms: int) -> "Compaction":
+        """What the second pass needs, after the last batch was seen."""
+        return Compaction(
+            now_ms=now_ms,
+            delete_retention_ms=delete_retention_ms,
+            offsets=self._offsets,
+            places={offset >> _PLACE_BITS for offset in self._offsets.values()},
+            aborted=self._aborted,
+            stable_end=min((begun.first_offset for begun in self._open.values()), default=_NEVER),
+        )
+
+    def _end_transaction(self, batch: Batch) -> None:
+        kind = _marker_kind(batch)
+        if kind not in (_ABORT, _COMMIT) or batch.header.producer_id not in self._open:
+            return
+        ended = self._open.pop(batch.header.producer_id)
+        if kind == _COMMIT:
+            # Of two records of a key the one with the higher offset counts, whichever was committed later.
+            for key, offset in ended.offsets.items():
+                self._offsets[key] = max(offset, self._offsets.get(key, -1))
+        else:
+            aborted = range(ended.first_offset, batch.header.base_offset)
+            self._aborted.setdefault(batch.header.producer_id, []).append(aborted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """The second pass. Most batches of a log that was written to for a while hold no last record: their records are not
+    looked at."""
+
+    now_ms: int
+    delete_retention_ms: int
+    offsets: Mapping[bytes, int]
+    """Of the last record of each key."""
+    places: Set[int]
+    """Where these are, in so many offsets at a time."""
+    aborted: Mapping[int, list[range]]
+    """The offsets of transactions that were aborted, by producer id."""
+    stable_end: int
+    """The first offset of the transactions that are still open."""
+
+    def kept(self, batch: Batch, *, is_last: bool = False) -> bytes | memoryview:
+        """What is left of the batch: its own bytes, a smaller batch, or nothing."""
+        header = batch.header
+        if header.is_control or header.last_offset >= self.stable_end:
+            return batch.data
+        if not self._may_hold_last_records(header) or self._is_aborted(header):
+            return _emptied(header, is_last=is_last)
+        plain = plain_records(batch)
+        kept, has_tombstones = self._kept_records(header, plain)
+        if not kept:
+            return _emptied(header, is_last=is_last)
+        if has_tombstones and header.delete_horizon is None:
+            return _rebuilt(with_delete_horizon(header, self.now_ms + self.delete_retention_ms), header, plain, kept)
+        if len(kept) == header.record_count:
+            return batch.data
+        return _rebuilt(header, header, plain, kept)
+
+    def _kept_records(self, header: BatchHeader, plain: bytes) -> tuple[list[slice], bool]:
+        """Where the records are that stay, and whether there are tombstones among them."""
+        drops_tombstones = header.delete_horizon is not None and self.now_ms >= header.delete_horizon
+        base_offset, offsets = header.base_offset, self.offsets
+        kept = []
+        has_tombstones = False
+        for start, end, delta, key, has_value in _steps(plain, header.record_count):
+            if key is None or base_offset + delta < offsets.get(key, -1) or (drops_tombstones and not has_value):
+                continue
+            kept.append(slice(start, end))
+            has_tombstones |= not has_value
+        return kept, has_tombstones
+
+    def _may_hold_last_records(self, header: BatchHeader) -> bool:
+        return not self.places.isdisjoint(range(_place(header.base_offset), _place(header.last_offset) + 1))
+
+    def _is_aborted(self, header: BatchHeader) -> bool:
+        aborted = self.aborted.get(header.producer_id, ()) if header.is_transactional else ()
+        return any(header.base_offset in offsets for offsets in aborted)
+
+
+def _place(offset: int) -> int:
+    return offset >> _PLACE_BITS
+
+
+def _emptied(header: BatchHeader, *, is_last: bool) -> bytes:
+    return assemble(without_records(header), b"") if is_last else b""
+
+
+def _marker_kind(batch: Batch) -> int | None:
+    """None of a batch that a broker's compaction has emptied: its transaction has left nothing."""
+    for _, _, _, key, _ in _steps(plain_records(batch), batch.header.record_count):
+        if key is not None and len(key) >= _MARKER_KEY.size:
+            kind: int = _MARKER_KEY.unpack_from(key)[1]
+            return kind
+    return None
+
+
+def _steps(plain: bytes, count: int) -> Iterator[tuple[int, int, int, bytes | None, bool]]:
+    """Of each record its start and its end, its offset delta, its key, and whether it has a value. Raises BadBatch.
+
+    All that compaction asks of a record, in a third of the time that `record_spans` takes for all that there is.
+    """
+    start = 0
+    try:
+        for _ in range(count):
+            size, position = read_uvarint(plain, start)
+            end = position + (size >> 1)
+            position += 1  # attributes
+            while plain[position] > 0x7F:  # timestamp delta
+                position += 1
+            delta, position = read_uvarint(plain, position + 1)
+            key_size, position = read_uvarint(plain, position)
+            key = None if key_size & 1 else plain[position : position + (key_size >> 1)]
+            position += 0 if key is None else key_size >> 1
+            if position >= end or end > len(plain):
+                raise wrong_record_size(size >> 1, position - start)
+            if delta & 1:
+                raise BadBatch(ErrorCode.invalid_record, "A record has an offset before that of its batch")
+            yield start, end, delta >> 1, key, not plain[position] & 1
+            start = end
+    except (IndexError, BadVarint):
+        raise _broken_record() from None
+    ensure_filled(plain, start)
+
+
+def _broken_record() -> BadBatch:
+    return BadBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long")
+
+
+def _rebuilt(header: BatchHeader, old: BatchHeader, plain: bytes, kept: list[slice]) -> bytes:
+    """A batch of these records of the old one."""
+    moved_by = old.base_timestamp - header.base_timestamp
+    deltas = [_timestamp_delta(plain, record.start) for record in kept]
+    records = [plain[record] for record in kept]
+    if moved_by:
+        records = [_restamped(record, delta + moved_by) for record, delta in zip(records, deltas, strict=True)]
+    if not header.uses_append_time:
+        header = header._replace(max_timestamp=old.base_timestamp + max(deltas))
+    return assemble(header._replace(record_count=len(kept)), compress(Codec(header.codec), b"".join(records)))
+
+
+def _timestamp_delta(plain: bytes, start: int) -> int:
+    _, attributes_at = read_uvarint(plain, start)
+    try:
+        return read_varlong(plain, attributes_at + 1)[0]
+    except BadVarint:
+        raise _broken_record() from None
+
+
+def _restamped(record: bytes, timestamp_delta: int) -> bytes:
+    """The record with another timestamp delta."""
+    _, attributes_at = read_uvarint(record, 0)
+    _, rest_at = read_varlong(record, attributes_at + 1)
+    body = bytearray(record[attributes_at : attributes_at + 1])
+    write_varint(body, timestamp_delta)
+    body += record[rest_at:]
+    whole = bytearray()
+    write_varint(whole, len(body))
+    return bytes(whole + body)

@@ -1,0 +1,158 @@
+"""The data folder of a server: what it is called and by whom it is used, and the logs in it.
+
+meta.properties               whose data it is: Kafka's file, with the cluster's id and the node's
+.lock                         held while a process uses the folder; a broker holds the same
+kcoord-topics.jsonl           the topics (topics_file)
+log-start-offset-checkpoint   where logs begin that were cut by DeleteRecords: Kafka's file
+<topic>-<partition>/          a log (log_folder)
+<topic>-<partition>.<id>-delete/   a log that is being deleted
+"""
+
+import errno
+import fcntl
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from kcoord.broker.log.storage import KeptTopic, LogStorage
+from kcoord.java_properties import read_properties
+from kcoord.storage.checkpoints import START_OFFSETS, BadCheckpoint, read_start_offsets, start_offsets_text
+from kcoord.storage.filesystem import System
+from kcoord.storage.log_dir import DELETED, LogFolder
+from kcoord.storage.segment_files import SegmentFiles
+from kcoord.storage.topics_file import BadTopicsFile, Kept, TopicsFile
+
+log = logging.getLogger("kcoord.storage")
+
+META: Final = "meta.properties"
+LOCK: Final = ".lock"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+FIRST_NODE: Final = 1
+
+
+class BadDataDir(Exception):
+    """The folder cannot be used; the text says why, in one line."""
+
+
+class DataDir:
+    """See kcoord.broker.log.storage.Storage. `cluster_id` and `node_id` are what the folder was used for before."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        fresh_cluster_id: Callable[[], str],
+        most_files: int,
+        is_synced: bool = False,
+        system: System | None = None,
+    ) -> None:
+        """Open the folder, and make it if need be. Raises BadDataDir."""
+        self.folder = folder
+        self.files = SegmentFiles(most_files=most_files, is_synced=is_synced, system=system)
+        self._topics = TopicsFile(folder, self.files)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock(folder)
+        except FileExistsError:
+            raise BadDataDir(f"{folder} is not a folder") from None
+        except OSError as error:
+            raise _unusable(folder, error) from None
+        try:
+            self._open(fresh_cluster_id)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, fresh_cluster_id: Callable[[], str]) -> None:
+        try:
+            self.cluster_id, self.node_id = self._whose(fresh_cluster_id)
+            self.files.system.delete(self.folder / CLEAN_SHUTDOWN)  # as a broker that starts does
+            self._start_offsets = read_start_offsets(self.folder)
+            self.is_known = self._topics.exists
+            self.kept: Kept = self._topics.open()
+        except (BadTopicsFile, BadCheckpoint) as error:
+            raise BadDataDir(str(error)) from None
+        except OSError as error:
+            raise _unusable(self.folder, error) from None
+
+    def log_folder(self, name: str) -> LogFolder:
+        return LogFolder(self.folder / name, self.files, self._keep_start_offset)
+
+    def start_offset(self, name: str) -> int:
+        """Where this log begins at the earliest."""
+        return self._start_offsets.get(name, 0)
+
+    def delete_leftovers(self) -> None:
+        """The logs whose deletion was begun. Raises OSError."""
+        for path in self.folder.iterdir():
+            if path.name.endswith(DELETED) and path.is_dir():
+                self.files.system.delete_folder(path)
+
+    def make_log(self, name: str, topic_id: UUID) -> LogStorage:
+        if name in self._start_offsets:  # of a log of the same name that was deleted
+            self._write_start_offsets({log: start for log, start in self._start_offsets.items() if log != name})
+        made = self.log_folder(name)
+        made.make(topic_id)
+        return made
+
+    def keep_topic(self, topic: KeptTopic) -> None:
+        self._topics.keep_topic(topic)
+
+    def take_back(self) -> None:
+        self._topics.take_back()
+
+    def forget_topic(self, topic_id: UUID) -> None:
+        self._topics.forget_topic(topic_id)
+
+    def keep_producer_ids(self, end: int) -> None:
+        self._topics.keep_producer_ids(end)
+
+    def sync(self) -> None:
+        self.files.sync()
+
+    def close(self) -> None:
+        self.files.close()
+        os.close(self._lock)
+
+    def _whose(self, fresh_cluster_id: Callable[[], str]) -> tuple[str, int]:
+        path = self.folder / META
+        if not path.exists():
+            cluster_id = fresh_cluster_id()
+            properties = f"version=1\ncluster.id={cluster_id}\nnode.id={FIRST_NODE}\n"
+            self.files.system.write_whole(path, properties.encode())
+            return cluster_id, FIRST_NODE
+        properties_found = read_properties(path.read_text(errors="replace"))
+        cluster_id = properties_found.get("cluster.id", "")
+        node_id = properties_found.get("node.id", properties_found.get("broker.id", ""))
+        if not cluster_id or not node_id.isdecimal():
+            raise BadDataDir(f"{path}: cluster.id or node.id is missing")
+        return cluster_id, int(node_id)
+
+    def _keep_start_offset(self, name: str, offset: int) -> None:
+        self._write_start_offsets({**self._start_offsets, name: offset})
+
+    def _write_start_offsets(self, start_offsets: dict[str, int]) -> None:
+        self.files.system.write_whole(self.folder / START_OFFSETS, start_offsets_text(start_offsets))
+        self._start_offsets = start_offsets
+
+
+def _lock(folder: Path) -> int:
+    """Held until it is closed, or the process ends. Raises BadDataDir if it is taken."""
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a broker has this kind
+    except OSError as error:
+        os.close(lock)
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            raise BadDataDir(f"{folder} is in use by another process") from None
+        raise
+    return lock
+
+
+def _unusable(folder: Path, error: OSError) -> BadDataDir:
+    where = error.filename or folder
+    return BadDataDir(f"cannot use {where}: {error.strerror or error}")

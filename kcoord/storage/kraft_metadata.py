@@ -1,0 +1,148 @@
+"""What a broker's folder tells of its cluster's topics: the log of the controllers, `__cluster_metadata-0`.
+
+Only what is needed to take topics over is read: which there are, how many partitions each has, their settings, and the
+producer ids that were given out. A broker that is no controller has no such log.
+
+| record            | type | fields that are read here                                   |
+|-------------------|------|-------------------------------------------------------------|
+| TopicRecord       | 2    | name, id                                                    |
+| PartitionRecord   | 3    | number, the topic's id                                      |
+| ConfigRecord      | 4    | kind of resource, its name, the setting's name, value       |
+| RemoveTopicRecord | 9    | id                                                          |
+| ProducerIdsRecord | 15   | the next id, behind a broker's id and epoch                 |
+
+A record begins with the version of this frame, its type and the version of that type. The newest
+`<end offset>-<epoch>.checkpoint` stands for all that was logged before its end offset.
+"""
+
+import logging
+import re
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from kcoord.protocol.records.batch import BadBatch, split
+from kcoord.protocol.records.record import read_records
+from kcoord.protocol.varint import BadVarint, read_uvarint
+
+log = logging.getLogger("kcoord.storage")
+
+FOLDER: Final = "__cluster_metadata-0"
+_FRAME_VERSION: Final = 1
+_OF_TOPIC: Final = 2  # ConfigResource.Type
+_CHECKPOINT_NAME: Final = re.compile(r"(\d{20})-\d{10}\.checkpoint")
+_SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
+
+
+class _Kind(IntEnum):
+    TOPIC = 2
+    PARTITION = 3
+    CONFIG = 4
+    REMOVE_TOPIC = 9
+    PRODUCER_IDS = 15
+
+
+@dataclass(slots=True, kw_only=True)
+class BrokerTopic:
+    name: str
+    partitions: int = 0
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class BrokerMetadata:
+    topics: dict[UUID, BrokerTopic] = field(default_factory=dict)
+    producer_ids: int = 0
+
+
+def read_broker_metadata(data_dir: Path) -> BrokerMetadata:
+    """What is known; nothing, where there is no such log or it cannot be read."""
+    folder = data_dir / FOLDER
+    known = BrokerMetadata()
+    if not folder.is_dir():
+        return known
+    try:
+        checkpoint = max((path for path in folder.iterdir() if _CHECKPOINT_NAME.fullmatch(path.name)), default=None)
+        from_offset = int(checkpoint.name[:20]) if checkpoint else 0
+        if checkpoint:
+            _apply_file(known, checkpoint, from_offset=0)
+        for path in sorted(path for path in folder.iterdir() if _SEGMENT_NAME.fullmatch(path.name)):
+            _apply_file(known, path, from_offset=from_offset)
+    except (OSError, BadBatch, BadVarint, ValueError, IndexError) as error:
+        log.warning("left aside folder=%s why=%r", folder, str(error))
+        return BrokerMetadata()
+    return known
+
+
+def _apply_file(known: BrokerMetadata, path: Path, *, from_offset: int) -> None:
+    for batch in split(path.read_bytes()):
+        if batch.header.is_control or batch.header.last_offset < from_offset:
+            continue
+        for record in read_records(batch):
+            if record.value and record.offset >= from_offset:
+                _apply(known, _Reader(record.value))
+
+
+class _Reader:
+    """The fields of one record, in their order."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._position = 0
+
+    def unsigned(self) -> int:
+        value, self._position = read_uvarint(self._content, self._position)
+        return value
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), signed=True)
+
+    def text(self) -> str | None:
+        size = self.unsigned() - 1
+        return None if size < 0 else self.take(size).decode()
+
+    def uuid(self) -> UUID:
+        return UUID(bytes=self.take(16))
+
+    def take(self, size: int) -> bytes:
+        end = self._position + size
+        if end > len(self._content):
+            raise ValueError(f"a record of {len(self._content)} bytes breaks off")
+        taken, self._position = self._content[self._position : end], end
+        return taken
+
+
+def _apply(known: BrokerMetadata, reader: _Reader) -> None:
+    if reader.unsigned() != _FRAME_VERSION:
+        raise ValueError("a record's frame is of an unknown version")
+    kind = reader.unsigned()
+    reader.unsigned()  # the version of the kind: all of them begin with the fields that are read
+    match kind:
+        case _Kind.TOPIC:
+            name = reader.text() or ""
+            known.topics[reader.uuid()] = BrokerTopic(name=name)
+        case _Kind.PARTITION:
+            index, topic = reader.number(4), known.topics.get(reader.uuid())
+            if topic:
+                topic.partitions = max(topic.partitions, index + 1)
+        case _Kind.CONFIG:
+            _apply_config(known, reader)
+        case _Kind.REMOVE_TOPIC:
+            known.topics.pop(reader.uuid(), None)
+        case _Kind.PRODUCER_IDS:
+            reader.take(4 + 8)
+            known.producer_ids = reader.number(8)
+
+
+def _apply_config(known: BrokerMetadata, reader: _Reader) -> None:
+    if reader.number(1) != _OF_TOPIC:
+        return
+    resource, name, value = reader.text(), reader.text() or "", reader.text()
+    for topic in known.topics.values():
+        if topic.name == resource:
+            if value is None:
+                topic.configs.pop(name, None)
+            else:
+                topic.configs[name] = value

@@ -1,0 +1,215 @@
+"""The folder of one log, with Kafka's names in it.
+
+| file                        | holds                                                                        |
+|-----------------------------|------------------------------------------------------------------------------|
+| `<base offset>.log`         | a segment; the offset has 20 digits, so that names are in order              |
+| `<base offset>.snapshot`    | the idempotent producers of all batches before that segment                  |
+| `<base offset>.log.cleaned` | a replacement that is being made: forgotten when the folder is opened again  |
+| `<base offset>.log.swap`    | a replacement that is complete: put in place when the folder is opened again |
+| `partition.metadata`        | the topic's id                                                               |
+| `leader-epoch-checkpoint`   | a broker's: read, and left as it is                                          |
+
+Kafka's `.index`, `.timeindex` and `.txnindex` of a segment are neither read nor written. They go with their segment and
+when it changes: a broker makes those anew that it does not find.
+"""
+
+import logging
+import os
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from kcoord.broker.log.producers import Producers
+from kcoord.broker.log.storage import Store
+from kcoord.storage.producer_snapshot import write_snapshot
+from kcoord.storage.segment_files import SegmentFile, SegmentFiles
+
+log = logging.getLogger("kcoord.storage")
+
+PARTITION_METADATA: Final = "partition.metadata"
+SEGMENT: Final = ".log"
+SNAPSHOT: Final = ".snapshot"
+CLEANED: Final = ".log.cleaned"
+SWAP: Final = ".log.swap"
+INDEXES: Final = (".index", ".timeindex", ".txnindex")
+DELETED: Final = "-delete"
+_SIBLINGS: Final = (SNAPSHOT, *INDEXES)
+_LONGEST_NAME: Final = 255
+OFFSET_DIGITS: Final = 20
+SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
+
+
+class LogFolder:
+    """See kcoord.broker.log.storage.LogStorage."""
+
+    def __init__(self, folder: Path, files: SegmentFiles, keep_start_offset: Callable[[str, int], None]) -> None:
+        self.folder = folder
+        self.name = folder.name
+        self.files = files
+        self.is_new = True  # until there is a segment
+        self._keep_start_offset = keep_start_offset
+
+    def make(self, topic_id: UUID) -> None:
+        """Have the folder, with the topic's id in it."""
+        if not self.is_leftover():
+            self.files.system.make_folder(self.folder)
+        self.files.made(self.folder)
+        try:
+            self.write_topic_id(topic_id)
+        except OSError:
+            self.delete()
+            raise
+
+    def is_leftover(self) -> bool:
+        """Whether it is there and nothing is in it: one that could not be made, and not be taken away either."""
+        if not self.folder.is_dir() or read_topic_id(self.folder) is not None:
+            return False
+        return not self._has_records()
+
+    def _has_records(self) -> bool:
+        return any(path.stat().st_size for path in self.folder.glob(f"*{SEGMENT}"))
+
+    def write_topic_id(self, topic_id: UUID) -> None:
+        self._write(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id_text(topic_id)}".encode())
+
+    def open_segment(self, base_offset: int, size: int) -> SegmentFile:
+        """The store of a segment that is there."""
+        return SegmentFile(self.files, self.path(base_offset, SEGMENT), size=size, siblings=_SIBLINGS)
+
+    def open_replacement(self, base_offset: int, size: int) -> SegmentFile:
+        """The store of one that is complete."""
+        return SegmentFile(self.files, self.path(base_offset, SWAP), size=size)
+
+    def make_segment(self, base_offset: int, producers: Producers) -> Store:
+        self.files.heal(self.folder)  # what follows a segment tells where it ends
+        if not self.is_new:  # before the segment: without its snapshot, it would be one whose past is not known
+            self._write(f"{base_offset:020}{SNAPSHOT}", write_snapshot(producers.items()))
+        store = self.open_segment(base_offset, 0)
+        self.files.descriptor(store)
+        self.files.made(store.path)
+        self.is_new = False
+        return store
+
+    def keep_start_offset(self, offset: int) -> None:
+        self._keep_start_offset(self.name, offset)
+
+    def make_replacement(self, base_offset: int) -> Store:
+        store = SegmentFile(self.files, self.path(base_offset, CLEANED))
+        store.truncate(0)
+        return store
+
+    def replace(self, replaced: Sequence[Store], replacement: Store, end_offset: int) -> None:
+        """In the steps of Kafka's LocalLog.replaceSegments.
+
+        From the first renaming on there is no way back, as what is replaced begins to go. What fails then is left for
+        the next start, or for the next time; until then the replacement is read under the name that it has.
+        """
+        assert isinstance(replacement, SegmentFile)
+        files = [store for store in replaced if isinstance(store, SegmentFile)]
+        base_offset = offset_of(files[0].path)
+        swap = self.path(base_offset, SWAP)
+        if error := replacement.sync():
+            raise error
+        self.files.system.rename(replacement.path, swap)
+        replacement.moved(swap)
+        for file in files:
+            file.close()
+            self.files.forget(file)
+        try:
+            self.put_in_place(base_offset, end_offset)
+            replacement.moved(self.path(base_offset, SEGMENT), _SIBLINGS)
+            self.files.system.sync_folder(self.folder)
+        except OSError as failed:
+            log.error("not in place yet log=%s segment=%s error=%r", self.name, base_offset, str(failed))
+
+    def put_in_place(self, base_offset: int, end_offset: int) -> None:
+        """Let a replacement that is complete be the segment that begins here, and all others up to the end be gone."""
+        system = self.files.system
+        system.sync_folder(self.folder)
+        for name in self.names():  # the oldest first: what is left by a crash is the end of what was there
+            if SEGMENT_NAME.fullmatch(name) and base_offset < int(name[:OFFSET_DIGITS]) < end_offset:
+                for kind in (SEGMENT, *_SIBLINGS):
+                    system.delete(self.path(int(name[:OFFSET_DIGITS]), kind))
+        self.delete_indexes(base_offset)
+        system.rename(self.path(base_offset, SWAP), self.path(base_offset, SEGMENT))
+
+    def delete(self) -> None:
+        """Out of the way at once, by Kafka's name for it; what of it cannot be deleted now is at the next start."""
+        system, doomed = self.files.system, self.folder.with_name(_doomed_name(self.name, self._topic_id_hex()))
+        self.files.forget_folder(self.folder)
+        try:
+            system.rename(self.folder, doomed)
+            self.files.made(doomed)
+            system.delete_folder(doomed)
+        except OSError as error:
+            log.warning("not deleted folder=%s error=%r", self.folder, str(error))
+            self._forget_id_if_empty()
+
+    def _forget_id_if_empty(self) -> None:
+        """Without its topic's id an empty one is a leftover, not a topic that the next start would take over."""
+        try:
+            if not self._has_records():
+                self.files.system.delete(self.folder / PARTITION_METADATA)
+        except OSError as error:
+            log.warning("not deleted file=%s error=%r", self.folder / PARTITION_METADATA, str(error))
+
+    def delete_indexes(self, base_offset: int) -> None:
+        """Kafka's index of a segment that changes: it makes another."""
+        for kind in INDEXES:
+            self.files.system.delete(self.path(base_offset, kind))
+
+    def names(self) -> list[str]:
+        """Of all files, in order."""
+        return sorted(os.listdir(self.folder))  # noqa: PTH208 - names are wanted, of thousands of folders
+
+    def path(self, base_offset: int, kind: str) -> Path:
+        return self.folder / f"{base_offset:020}{kind}"
+
+    def _write(self, name: str, content: bytes) -> None:
+        """A small file that is nothing by itself: if it is lost, what it says can be found elsewhere."""
+        store = SegmentFile(self.files, self.folder / name)
+        try:
+            store.truncate(0)
+            store.append(content)
+        finally:
+            store.close()
+        self.files.made(store.path)
+
+    def _topic_id_hex(self) -> str:
+        topic_id = read_topic_id(self.folder)
+        return topic_id.hex if topic_id else "0" * 32
+
+
+def offset_of(path: Path) -> int:
+    """The base offset in the name of a segment's file."""
+    return int(path.name.partition(".")[0])
+
+
+def topic_id_text(topic_id: UUID) -> str:
+    """As Kafka's Uuid.toString."""
+    return urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+
+
+def topic_id_of(text: str) -> UUID:
+    """Raises ValueError."""
+    return UUID(bytes=urlsafe_b64decode(text + "=="))
+
+
+def read_topic_id(folder: Path) -> UUID | None:
+    """The id in a log's folder; None if there is none that can be read."""
+    try:
+        lines = (folder / PARTITION_METADATA).read_text().splitlines()
+        fields = dict(line.split(": ", 1) for line in lines if line)
+        return topic_id_of(fields["topic_id"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _doomed_name(name: str, unique: str) -> str:
+    """As UnifiedLog.logDeleteDirName."""
+    topic, _, partition = name.rpartition("-")
+    suffix = f"-{partition}.{unique}{DELETED}"
+    return topic[: _LONGEST_NAME - len(suffix)] + suffix

@@ -1,0 +1,197 @@
+"""Segments in files that have a name: what is appended is written to the system at once, and read from it.
+
+So it survives the end of the process, however that comes about. With `is_synced` it also survives a power cut, once
+`sync` has returned: that asks the disk for all files that were written since the last time. A file that could not be
+synced takes nothing more: the system may have forgotten what it could not write, so that nobody knows what is there.
+
+At most `most_files` are open at a time; of more, those that were not used for the longest are closed until they are
+needed again.
+"""
+
+import logging
+import os
+from pathlib import Path
+
+from kcoord.broker.log.segment import Damaged
+from kcoord.storage.filesystem import System
+
+log = logging.getLogger("kcoord.storage")
+
+
+class SegmentFiles:
+    """All files of segments, and what they take together."""
+
+    def __init__(self, *, most_files: int, is_synced: bool = False, system: System | None = None) -> None:
+        self.system = system or System()
+        self.is_synced = is_synced
+        self._most_files = max(1, most_files)
+        self._open: dict[SegmentFile, int] = {}  # descriptors, the longest unused first
+        self._unsynced: dict[SegmentFile, None] = {}
+        self._unsynced_folders: dict[Path, None] = {}
+        self.scarred: dict[SegmentFile, None] = {}  # files with something behind their end that could not be cut off
+        self._is_failing = False
+
+    @property
+    def open_files(self) -> int:
+        return len(self._open)
+
+    def made(self, path: Path) -> None:
+        """Something with this name is new: with `is_synced`, the next `sync` is for the name too."""
+        if self.is_synced:
+            self._unsynced_folders[path.parent] = None
+
+    def sync(self) -> None:
+        """Have all that was written on the disk. Raises OSError if any of it cannot be; the other files are synced."""
+        if not (self._unsynced or self._unsynced_folders):
+            return
+        files, self._unsynced = self._unsynced, {}
+        folders, self._unsynced_folders = self._unsynced_folders, {}
+        errors = [error for file in files if (error := file.sync())]
+        errors += [error for folder in folders if (error := self._sync_folder(folder))]
+        if errors:
+            raise errors[0]
+
+    def heal(self, folder: Path) -> None:
+        """Cut off what unfinished writes left in files of this folder. Raises OSError."""
+        for file in [each for each in self.scarred if each.path.parent == folder]:
+            file.heal()
+
+    def close(self) -> None:
+        for file in list(self._open):
+            self.let_go(file)
+
+    # What files ask for.
+
+    def descriptor(self, file: "SegmentFile") -> int:
+        """The open file; it is now the last that will be closed."""
+        opened = self._open.pop(file, None)
+        if opened is None:
+            while len(self._open) >= self._most_files:
+                os.close(self._open.pop(next(iter(self._open))))
+            opened = self.system.open(file.path)
+        self._open[file] = opened
+        return opened
+
+    def let_go(self, file: "SegmentFile") -> None:
+        opened = self._open.pop(file, None)
+        if opened is not None:
+            os.close(opened)
+
+    def written(self, file: "SegmentFile") -> None:
+        if self.is_synced:
+            self._unsynced[file] = None
+        if self._is_failing:
+            log.warning("storage works again")
+            self._is_failing = False
+
+    def failed(self, error: OSError) -> None:
+        if not self._is_failing:
+            log.warning("storage failing error=%r", str(error))
+        self._is_failing = True
+
+    def forget(self, file: "SegmentFile") -> None:
+        """The file is gone: there is nothing to sync, and nothing to cut off."""
+        self._unsynced.pop(file, None)
+        self.scarred.pop(file, None)
+
+    def forget_folder(self, folder: Path) -> None:
+        self._unsynced_folders.pop(folder, None)
+
+    def _sync_folder(self, folder: Path) -> OSError | None:
+        try:
+            self.system.sync_folder(folder)
+        except OSError as error:
+            log.error("not synced folder=%s error=%r", folder, str(error))
+            self._unsynced_folders[folder] = None
+            return error
+        return None
+
+
+class SegmentFile:
+    """One store; see kcoord.broker.log.storage.Store."""
+
+    __slots__ = ("_files", "_siblings", "_size", "fault", "path")
+
+    def __init__(self, files: SegmentFiles, path: Path, *, size: int = 0, siblings: tuple[str, ...] = ()) -> None:
+        """`siblings` are the suffixes of files that are nothing without this one, and go with it."""
+        self.path = path
+        self.fault: OSError | None = None
+        self._files = files
+        self._size = size
+        self._siblings = siblings
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def append(self, content: bytes | bytearray) -> None:
+        if self.fault:
+            raise OSError(self.fault.errno, f"{self.path.name} could not be synced: {self.fault.strerror}")
+        files, size = self._files, self._size
+        try:
+            if self in files.scarred:
+                self.heal()
+            files.system.write(files.descriptor(self), content, size)
+        except OSError as error:
+            self._drop_unfinished()
+            files.failed(error)
+            raise
+        self._size = size + len(content)
+        files.written(self)
+
+    def read(self, position: int, size: int) -> bytes:
+        size = min(size, self._size - position)
+        if size <= 0:
+            return b""
+        files = self._files
+        content = files.system.read(files.descriptor(self), size, position)
+        if len(content) < size:
+            raise Damaged(f"{self.path} ends at {position + len(content)}, not at {self._size}")
+        return content
+
+    def heal(self) -> None:
+        """Cut off what an unfinished write left. Raises OSError."""
+        self._files.system.truncate(self._files.descriptor(self), self._size)
+        self._files.scarred.pop(self, None)
+
+    def truncate(self, size: int) -> None:
+        self._files.system.truncate(self._files.descriptor(self), size)
+        self._size = size
+        self._files.written(self)
+
+    def close(self) -> None:
+        self._files.let_go(self)
+
+    def delete(self) -> None:
+        """The file goes too. What cannot be deleted is said and left: it does no harm but to take room."""
+        self._files.let_go(self)
+        self._files.forget(self)
+        for path in (self.path, *map(self.path.with_suffix, self._siblings)):
+            try:
+                self._files.system.delete(path)
+            except OSError as error:
+                log.warning("not deleted file=%s error=%r", path, str(error))
+
+    def sync(self) -> OSError | None:
+        """Have the content on the disk; the error if that failed, after which nothing more is taken."""
+        try:
+            self._files.system.sync(self._files.descriptor(self))
+        except OSError as error:
+            self.fault = error
+            log.error("not synced file=%s error=%r: nothing more is written to it", self.path, str(error))
+            return error
+        return None
+
+    def moved(self, path: Path, siblings: tuple[str, ...] = ()) -> None:
+        """The file has another name now."""
+        self.path = path
+        self._siblings = siblings
+
+    def _drop_unfinished(self) -> None:
+        """Give the disk back what a write took before it failed."""
+        try:
+            self._files.system.truncate(self._files.descriptor(self), self._size)
+        except OSError:
+            self._files.scarred[self] = None
+        else:
+            self._files.scarred.pop(self, None)

@@ -1,0 +1,209 @@
+"""The topics of a data folder, found again: kcoord's own, or those of a broker whose folder it was.
+
+| a topic is            | then                                                                                     |
+|-----------------------|------------------------------------------------------------------------------------------|
+| in kcoord's file      | it is as the file says; what has no folder is made empty, and said                       |
+| only a folder         | it is taken over, with the id in its `partition.metadata`; what is missing is made empty |
+|                       | its settings are those of the broker's metadata log, or none of its records go by age    |
+| `__consumer_offsets`  | it is compacted, whatever its settings say; a change of them is written down, and said   |
+| deleted, but a folder | the folder goes: the process ended before it could do that                               |
+"""
+
+import errno
+import logging
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+from uuid import UUID
+
+from kcoord.broker.cluster import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    PRODUCER_IDS_AT_ONCE,
+    Cluster,
+    NodeId,
+    Partition,
+    Topic,
+)
+from kcoord.broker.log.failed_log import FailedLog
+from kcoord.broker.log.partition_log import LogSettings, PartitionLog
+from kcoord.broker.log.storage import KeptTopic
+from kcoord.broker.names import METADATA_TOPIC, why_invalid
+from kcoord.broker.offsets_topic import why_offsets_are_lost
+from kcoord.broker.topic_settings import BadConfig, log_settings, refuse_unless_valid
+from kcoord.storage.data_dir import BadDataDir, DataDir
+from kcoord.storage.kraft_metadata import BrokerMetadata, BrokerTopic, read_broker_metadata
+from kcoord.storage.log_dir import LogFolder, read_topic_id
+from kcoord.storage.recovery import Unrecoverable, recover
+
+log = logging.getLogger("kcoord.storage")
+
+_LOG_NAME: Final = re.compile(r"(?P<topic>.+)-(?P<partition>0|[1-9]\d{0,8})")
+_OF_THE_WHOLE_FOLDER: Final = (errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE)
+
+Folders = dict[str, dict[int, LogFolder]]  # by topic and partition
+
+
+def find_topics(cluster: Cluster, data_dir: DataDir, fresh_topic_id: Callable[[], UUID], now_ms: int) -> None:
+    """Let the cluster have the folder's topics. Raises BadDataDir."""
+    try:
+        data_dir.delete_leftovers()
+        folders = _log_folders(data_dir)
+        topics = _kept_topics(data_dir, folders) | _taken_over(cluster, data_dir, folders, fresh_topic_id)
+        _keep_offsets_safe(cluster, data_dir, topics)
+        missing = _missing(topics.values(), folders)
+        if missing:
+            log.warning("missing logs=%s: made empty", ",".join(missing))
+        for kept in topics.values():
+            cluster.add_topic(_open_topic(cluster, data_dir, kept, folders.get(kept.name, {}), now_ms))
+        cluster.begin_producer_ids(max(data_dir.kept.producer_ids, _producer_ids_seen(cluster)))
+    except OSError as error:
+        raise BadDataDir(f"cannot use {error.filename or data_dir.folder}: {error.strerror or error}") from None
+
+
+def _log_folders(data_dir: DataDir) -> Folders:
+    folders: Folders = {}
+    for path in sorted(data_dir.folder.iterdir()):
+        named = _LOG_NAME.fullmatch(path.name)
+        if named is None or not path.is_dir() or named["topic"] == METADATA_TOPIC:
+            continue
+        if why_invalid(named["topic"]):
+            log.warning("left aside folder=%s: no topic has such a name", path)
+            continue
+        if data_dir.log_folder(path.name).is_leftover():
+            continue
+        folders.setdefault(named["topic"], {})[int(named["partition"])] = data_dir.log_folder(path.name)
+    return folders
+
+
+def _kept_topics(data_dir: DataDir, folders: Folders) -> dict[str, KeptTopic]:
+    """Those of kcoord's own file. The folders of those that it says are deleted go."""
+    deleted = data_dir.kept.deleted
+    for topic, logs in list(folders.items()):
+        for index, folder in list(logs.items()):
+            if read_topic_id(folder.folder) in deleted:
+                data_dir.files.system.delete_folder(folder.folder)
+                del logs[index]
+        if not logs:
+            del folders[topic]
+    return {kept.name: kept for kept in data_dir.kept.topics.values()}
+
+
+def _taken_over(
+    cluster: Cluster, data_dir: DataDir, folders: Folders, fresh_topic_id: Callable[[], UUID]
+) -> dict[str, KeptTopic]:
+    """Those that only their folders know; from now on kcoord's own file does too."""
+    known = {kept.name for kept in data_dir.kept.topics.values()}
+    strangers = {name: logs for name, logs in folders.items() if name not in known}
+    metadata = read_broker_metadata(data_dir.folder) if strangers else BrokerMetadata()
+    topics = {}
+    for name, logs in strangers.items():
+        ids = [topic_id for index in sorted(logs) if (topic_id := read_topic_id(logs[index].folder))]
+        topic_id = ids[0] if ids else fresh_topic_id()
+        told = metadata.topics.get(topic_id, BrokerTopic(name=name, configs=_safe_configs(name)))
+        count = max(told.partitions, max(logs) + 1)
+        if not cluster.has_room_for(count):
+            raise BadDataDir(f"{name} has {count} partitions: more than kcoord.max.partitions allows")
+        replicas = tuple(map(tuple, cluster.spread(0, count, 1)))
+        overrides = _known_configs(told)
+        topics[name] = KeptTopic(name=name, topic_id=topic_id, replicas=replicas, overrides=overrides)
+        data_dir.keep_topic(topics[name])
+        log.info("taken over topic=%s partitions=%s settings=%s", name, count, overrides)
+    if metadata.producer_ids > data_dir.kept.producer_ids:
+        data_dir.keep_producer_ids(metadata.producer_ids)
+        data_dir.kept.producer_ids = metadata.producer_ids
+    return topics
+
+
+def _safe_configs(name: str) -> dict[str, str]:
+    """For a topic whose settings are not known: nothing that was taken over is to go by itself."""
+    return {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {"retention.ms": "-1"}
+
+
+def _known_configs(topic: BrokerTopic) -> dict[str, str]:
+    """The settings that mean something here."""
+    known = {}
+    for name, value in topic.configs.items():
+        try:
+            refuse_unless_valid({name: value})
+            known[name] = value
+        except BadConfig as bad:
+            log.warning("left aside topic=%s setting=%s=%r why=%r", topic.name, name, value, str(bad))
+    return known
+
+
+def _keep_offsets_safe(cluster: Cluster, data_dir: DataDir, topics: dict[str, KeptTopic]) -> None:
+    """Have the topic of groups compacted, whatever it was found with: committed offsets are not to go by age."""
+    kept = topics.get(OFFSETS_TOPIC)
+    if kept is None:
+        return
+    if reason := why_offsets_are_lost(kept.name, kept.overrides, cluster.settings):
+        overrides = {**kept.overrides, "cleanup.policy": "compact"}
+        topics[kept.name] = replace(kept, overrides=overrides)
+        data_dir.keep_topic(topics[kept.name])
+        log.warning("setting mended topic=%s cleanup.policy=compact why=%r", kept.name, reason)
+
+
+def _missing(topics: Iterable[KeptTopic], folders: Folders) -> list[str]:
+    return [
+        f"{kept.name}-{index}"
+        for kept in topics
+        for index in range(len(kept.replicas))
+        if index not in folders.get(kept.name, {})
+    ]
+
+
+def _open_topic(
+    cluster: Cluster, data_dir: DataDir, kept: KeptTopic, folders: dict[int, LogFolder], now_ms: int
+) -> Topic:
+    settings = log_settings(kept.overrides, cluster.settings)
+    partitions = []
+    for index, nodes in enumerate(kept.replicas):
+        folder = folders.get(index)
+        if folder is None:
+            name = f"{kept.name}-{index}"
+            made = data_dir.make_log(name, kept.topic_id)
+            log_found = PartitionLog(name, settings, now_ms=now_ms, storage=made)
+        else:
+            log_found = _open_log(folder, kept.topic_id, settings, data_dir.start_offset(folder.name), now_ms)
+        replicas = _replicas(cluster, nodes, index)
+        partitions.append(Partition(topic=kept.name, index=index, replicas=replicas, log=log_found))
+    return Topic(name=kept.name, topic_id=kept.topic_id, partitions=partitions, overrides=dict(kept.overrides))
+
+
+def _open_log(folder: LogFolder, topic_id: UUID, settings: LogSettings, start_offset: int, now_ms: int) -> PartitionLog:
+    try:
+        _claim(folder, topic_id)
+        found = recover(folder, start_offset=start_offset, now_ms=now_ms)
+        return PartitionLog(
+            folder.name, settings, now_ms=now_ms, start_offset=start_offset, storage=folder, recovered=found
+        )
+    except Unrecoverable as error:
+        reason = str(error)
+    except OSError as error:
+        if error.errno in _OF_THE_WHOLE_FOLDER:
+            raise
+        reason = str(error)
+    log.error("log failed log=%s why=%r", folder.name, reason)
+    return FailedLog(folder.name, settings, storage=folder, reason=reason)
+
+
+def _claim(folder: LogFolder, topic_id: UUID) -> None:
+    found = read_topic_id(folder.folder)
+    if found is None:
+        folder.write_topic_id(topic_id)
+    elif found != topic_id:
+        raise Unrecoverable(f"{folder.folder} is of another topic of that name: its id is {found}, not {topic_id}")
+
+
+def _replicas(cluster: Cluster, nodes: tuple[int, ...], index: int) -> tuple[NodeId, ...]:
+    """Those it had, if there are such nodes now."""
+    present = tuple(NodeId(node) for node in nodes if node in cluster.nodes)
+    return present or tuple(cluster.spread(index, 1, 1)[0])
+
+
+def _producer_ids_seen(cluster: Cluster) -> int:
+    """The first block of ids from which none was found in a log."""
+    seen = [producer_id for partition in cluster.partitions() for producer_id, _ in partition.log.producers.items()]
+    return (max(seen) // PRODUCER_IDS_AT_ONCE + 1) * PRODUCER_IDS_AT_ONCE if seen else 0

@@ -1,0 +1,1 @@
+"""The tour that `kcoord demo` plays: three stories on embedded clusters."""

@@ -1,0 +1,215 @@
+"""Groups of kinds that are not coordinated here: they are shown, kept from harm, and can be deleted once nobody is in
+them."""
+
+import pytest
+
+from kcoord.errors import ErrorCode
+from kcoord.groups.foreign_groups import OtherGroup, OtherState
+from kcoord.groups.records import (
+    GroupDeleted,
+    GroupStored,
+    Kind,
+    OffsetDeleted,
+    OffsetsStored,
+    OtherDeleted,
+    OtherStored,
+    Part,
+    Record,
+)
+from tests.groups.scene import WALL_START_MS, Scene
+
+OFFSETS = OffsetsStored("g", "t", (0, 1), (7, 8), (-1, -1), ("", ""), WALL_START_MS)
+CLASSIC = GroupStored(
+    group_id="g", generation=3, protocol_type="consumer", protocol="range", leader_id=None, since_ms=0
+)
+
+
+def stored(part: Part, member_id: str = "", epoch: int = 0, *, kind: Kind = Kind.CONSUMER) -> OtherStored:
+    return OtherStored("g", kind, _key(part, member_id), part, member_id, epoch)
+
+
+def deleted(part: Part, member_id: str = "", *, kind: Kind = Kind.CONSUMER) -> OtherDeleted:
+    return OtherDeleted("g", kind, _key(part, member_id), part, member_id)
+
+
+def _key(part: Part, member_id: str) -> bytes:
+    return f"{part} {member_id}".encode()
+
+
+def with_member(epoch: int = 2, *, kind: Kind = Kind.CONSUMER) -> list[Record]:
+    """As its coordinator wrote it when the first member came and settled."""
+    return [
+        stored(Part.MEMBER, "m", kind=kind),
+        stored(Part.GROUP, epoch=epoch, kind=kind),
+        stored(Part.ELSE, "m", kind=kind),
+        stored(Part.TARGET, epoch=epoch, kind=kind),
+        stored(Part.CURRENT, "m", epoch, kind=kind),
+    ]
+
+
+def without_member(*, kind: Kind = Kind.CONSUMER) -> list[Record]:
+    """And when it went again."""
+    went = [deleted(part, "m", kind=kind) for part in (Part.CURRENT, Part.ELSE, Part.MEMBER)]
+    return [*with_member(kind=kind), *went, stored(Part.GROUP, epoch=3, kind=kind)]
+
+
+def recovered(*records: Record) -> Scene:
+    scene = Scene()
+    scene.records = list(records)
+    scene.restart()
+    return scene
+
+
+# Shown.
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_they_are_listed_with_their_kind_and_their_state(kind: Kind) -> None:
+    (line,) = recovered(*with_member(kind=kind)).list_groups().groups
+    assert (line.group_id, line.protocol_type, line.group_type, line.group_state) == ("g", kind, kind, "Stable")
+    (line,) = recovered(*without_member(kind=kind)).list_groups().groups
+    assert line.group_state == "Empty"
+
+
+def test_they_are_found_by_kind_and_by_state() -> None:
+    scene = recovered(*with_member(), OFFSETS)
+    assert scene.list_groups(types=("classic",)).groups == ()
+    assert len(scene.list_groups(types=("Consumer",)).groups) == 1
+    assert len(scene.list_groups(states=("stable",)).groups) == 1
+    assert scene.list_groups(states=("empty",)).groups == ()
+
+
+def test_what_is_asked_of_classic_groups_says_that_it_is_none() -> None:
+    described = recovered(*with_member()).describe()
+    assert (described.error_code, described.group_state) == (ErrorCode.group_id_not_found, "Dead")
+    assert described.error_message == "Group g is not a classic group."
+
+
+@pytest.mark.parametrize(
+    ("record", "state"),
+    [
+        (stored(Part.GROUP, epoch=3), OtherState.ASSIGNING),
+        (stored(Part.TARGET, epoch=3), OtherState.RECONCILING),
+        (stored(Part.MEMBER, "newcomer"), OtherState.RECONCILING),
+        (stored(Part.CURRENT, "m", 2)._replace(is_settled=False), OtherState.RECONCILING),
+        (stored(Part.ELSE, epoch=9), OtherState.STABLE),
+    ],
+)
+def test_its_state_is_told_from_the_epochs_of_group_target_and_members(record: OtherStored, state: OtherState) -> None:
+    (line,) = recovered(*with_member(), record).list_groups().groups
+    assert line.group_state == state
+
+
+def test_a_share_group_with_members_is_stable_whatever_its_epochs_are() -> None:
+    later = stored(Part.GROUP, epoch=9, kind=Kind.SHARE)
+    (line,) = recovered(*with_member(kind=Kind.SHARE), later).list_groups().groups
+    assert line.group_state == "Stable"
+
+
+def test_its_offsets_can_be_read() -> None:
+    scene = recovered(*with_member(), OFFSETS)
+    assert scene.offset(partition=1).committed_offset == 8
+
+
+# Kept from harm.
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_while_it_has_members_nobody_joins_commits_or_deletes(kind: Kind) -> None:
+    scene = recovered(*with_member(kind=kind), OFFSETS)
+    before = list(scene.records)
+    assert scene.join().reply.error_code is ErrorCode.inconsistent_group_protocol
+    assert scene.heartbeat("m", 2).error_code is ErrorCode.unknown_member_id
+    assert scene.sync("m", 2).reply.error_code is ErrorCode.unknown_member_id
+    committed = scene.commit({("t", 0): 9})
+    assert committed.topics[0].partitions[0].error_code is ErrorCode.unknown_member_id
+    assert scene.delete_offsets({"t": [0]}).error_code is not ErrorCode.none
+    assert scene.delete_groups("g").results[0].error_code is ErrorCode.non_empty_group
+    assert scene.offset().committed_offset == 7
+    assert scene.records == before
+
+
+def test_while_it_has_members_its_offsets_do_not_expire() -> None:
+    week = 7 * 24 * 3600
+    for records, is_kept in ((with_member(), True), (without_member(), False)):
+        scene = recovered(*records, OFFSETS)
+        scene.pass_time(week + 1)
+        scene.take(scene.coordinator.expire_offsets(scene.at()))
+        assert (scene.offset().committed_offset == 7) is is_kept
+        assert bool(scene.list_groups().groups) is is_kept
+
+
+# Deleted.
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_once_it_is_empty_it_can_be_deleted_and_every_key_of_it_is(kind: Kind) -> None:
+    scene = recovered(*without_member(kind=kind), OFFSETS)
+    written = len(scene.records)
+    assert scene.delete_groups("g").results[0].error_code is ErrorCode.none
+    assert scene.list_groups().groups == ()
+    tombstones = scene.records[written:]
+    keys = {record.key for record in tombstones if isinstance(record, OtherDeleted)}
+    assert keys == {_key(Part.GROUP, ""), _key(Part.TARGET, "")}, "those of the member are deleted already"
+    offsets = {(record.topic, record.partition) for record in tombstones if isinstance(record, OffsetDeleted)}
+    assert offsets == {("t", 0), ("t", 1)}
+    scene.restart()
+    assert scene.list_groups().groups == ()
+    assert scene.offset().committed_offset == -1
+    assert scene.join().reply.generation_id == 1
+
+
+def test_its_records_are_deleted_in_the_reverse_of_the_order_in_which_they_came() -> None:
+    """The group itself last, as its own coordinator does."""
+    other = OtherGroup("g", Kind.CONSUMER)
+    records = [stored(Part.GROUP, epoch=1), stored(Part.TARGET, epoch=1)]
+    for record in records:
+        other.keep(record)
+    assert [record.key for record in other.deleted()] == [record.key for record in reversed(records)]
+
+
+# From one kind to another.
+
+
+@pytest.mark.fact("P-024")
+def test_offsets_that_were_there_before_the_group_are_the_groups() -> None:
+    scene = recovered(OFFSETS, *with_member())
+    (line,) = scene.list_groups().groups
+    assert line.group_type == "consumer"
+    assert scene.offset().committed_offset == 7
+
+
+def test_a_classic_group_that_was_converted_keeps_its_offsets() -> None:
+    scene = recovered(CLASSIC, OFFSETS, GroupDeleted(group_id="g"), *with_member())
+    (line,) = scene.list_groups().groups
+    assert (line.group_type, line.group_state) == ("consumer", "Stable")
+    assert scene.offset().committed_offset == 7
+
+
+def test_a_group_that_was_converted_back_is_classic_again() -> None:
+    gone = [deleted(part) for part in (Part.TARGET, Part.GROUP)]
+    scene = recovered(*without_member(), OFFSETS, *gone, CLASSIC)
+    (line,) = scene.list_groups().groups
+    assert (line.group_type, line.group_state) == ("classic", "Empty")
+    assert scene.offset().committed_offset == 7
+    assert scene.join().reply.generation_id == 4
+
+
+def test_letting_go_of_groups_lets_go_of_these_too() -> None:
+    scene = recovered(*with_member())
+    scene.take(scene.coordinator.unload(scene.at(), lambda group_id: group_id == "another"))
+    assert len(scene.list_groups().groups) == 1
+    scene.take(scene.coordinator.unload(scene.at()))
+    assert scene.list_groups().groups == ()
+
+
+def test_whoever_joins_it_when_nobody_is_left_makes_it_a_classic_group_that_has_its_offsets() -> None:
+    scene = recovered(*without_member(), OFFSETS)
+    before = len(scene.records)
+    assert scene.join().reply.error_code is ErrorCode.none
+    deleted_keys = {record.key for record in scene.records[before:] if isinstance(record, OtherDeleted)}
+    assert deleted_keys == {_key(Part.GROUP, ""), _key(Part.TARGET, "")}
+    assert [group.group_type for group in scene.list_groups().groups] == ["classic"]
+    assert scene.offset("t", 1).committed_offset == 8
+    scene.restart()
+    assert [group.group_type for group in scene.list_groups().groups] == ["classic"]

@@ -1,0 +1,289 @@
+"""What stands is answered as what is decided: a life with it is the same life as without."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcoord.errors import ErrorCode
+from kcoord.groups.classic.member import Protocols
+from kcoord.groups.classic.prevalidated import StandingCommit, StandingHeartbeat
+from kcoord.groups.classic.state import State
+from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.effects import NOTHING, Effects, answer
+from kcoord.groups.records import StoredAgain
+from kcoord.groups.replies import JoinReply
+from kcoord.groups.requests import Heartbeat, Join, Sync
+from kcoord.tickets import WAITS, Ticket
+from tests.groups.commits import Line, commit_of
+from tests.groups.scene import Scene
+
+MEMBERS: Final = 4
+SUBSCRIPTIONS: Final = [b"a", b"b", b"long"]
+
+
+@dataclass(slots=True)
+class Life:
+    """Members that ask, each over a connection of its own."""
+
+    uses_standing: bool
+    scene: Scene = field(default_factory=lambda: Scene(group_max_size=3))
+    ids: dict[int, str] = field(default_factory=dict)
+    joins: dict[int, Ticket] = field(default_factory=dict)
+    standing: dict[object, tuple[Any, Any]] = field(default_factory=dict)
+    stood: Counter[str] = field(default_factory=Counter)
+
+    # What befalls them.
+
+    def join(self, number: int, said: bytes, protocols: int, instance: bool) -> None:
+        """With the id that it has, once it has one."""
+        self.learn(number)
+        offered = tuple((name, said) for name in ("range", "sticky")[:protocols])
+        request = self.a_join(number, offered, instance=instance)
+        words = ("join", number, request._replace(protocols=tuple((name, b"") for name, _ in offered)), len(said))
+        varying = tuple(subscription for _, subscription in offered)
+        self.joins[number] = self.ask(words, request, varying, Coordinator.join, Coordinator.stand_join)
+
+    def a_join(self, number: int, offered: Protocols, *, instance: bool) -> Join:
+        return Join(
+            group_id="g",
+            member_id=self.ids.get(number, ""),
+            instance_id=f"i{number}" if instance else None,
+            client_id=f"c{number}",
+            client_host="/h",
+            session_timeout=10.0,
+            rebalance_timeout=60.0,
+            protocol_type="consumer",
+            protocols=offered,
+            needs_known_id=False,
+        )
+
+    def learn(self, number: int) -> None:
+        """The id that a join was answered with."""
+        reply: Any = self.scene.answers.get(self.joins.get(number, Ticket(-1)))
+        if reply is not None and reply.member_id:
+            self.ids[number] = reply.member_id
+
+    def sync(self, number: int, drift: int, brings_plan: bool, protocol: str | None) -> None:
+        self.learn(number)
+        plan = {member_id: f"part of {member_id}".encode() for member_id in self.ids.values()} if brings_plan else {}
+        kind = None if protocol is None else "consumer"
+        request = Sync("g", self.ids.get(number, "nobody"), None, self.generation + drift, kind, protocol, plan)
+        words = ("sync", number, repr(request._replace(generation=0)))
+        self.ask(words, request, (request.generation,), Coordinator.sync, Coordinator.stand_sync)
+
+    def heartbeat(self, number: int, drift: int) -> None:
+        self.learn(number)
+        request = Heartbeat("g", self.ids.get(number, "nobody"), None, self.generation + drift)
+        words = ("heartbeat", number, request)
+        self.ask(words, request, (), Coordinator.heartbeat, Coordinator.stand_heartbeat)
+
+    def commit(self, number: int, drift: int, offset: int, topics: str) -> None:
+        self.learn(number)
+        lines = [(name, [Line(0, offset), Line(1, offset + 1)]) for name in topics]
+        member_id = self.ids.get(number, "nobody")
+        request = commit_of(lines, member_id=member_id, generation=self.generation + drift)
+        words = ("commit", number, request._replace(offsets=()))
+        self.ask(words, request, request.offsets, Coordinator.commit, Coordinator.stand_commit)
+
+    def leave(self, number: int) -> None:
+        self.learn(number)
+        self.scene.leave(self.ids.get(number, "nobody"))
+
+    def pass_time(self, seconds: float) -> None:
+        self.scene.pass_time(seconds)
+
+    def make_topic_anew(self, name: str) -> None:
+        topic_id = self.scene.topics.topic_id(name)
+        assert topic_id is not None
+        self.scene.take(self.scene.coordinator.topic_deleted(name, topic_id))
+        self.scene.topics.made += 1
+
+    def lose_the_journal(self) -> None:
+        """All is let go of and read again; connections stay, with all that stands."""
+        self.scene.take(self.scene.coordinator.unload(self.scene.at()))
+        for record in self.scene.records:
+            self.scene.coordinator.replay(record)
+        self.scene.take(self.scene.coordinator.resume(self.scene.at()))
+
+    # How they ask.
+
+    @property
+    def generation(self) -> int:
+        group = self.scene.coordinator.groups.get("g")
+        return group.generation if group else 0
+
+    def ask(
+        self, words: tuple[Any, ...], request: Any, varying: tuple[Any, ...], decide: Any, stand: Callable[..., Any]
+    ) -> Ticket:
+        ticket, at = Ticket(next(self.scene._tickets)), self.scene.at()
+        standing, reply = self.standing.get(words, (None, None))
+        effects: Effects | None = None
+        if isinstance(standing, StandingCommit):
+            record = standing.commit(varying, at)
+            effects = None if record is None else Effects(((ticket, reply),), (record,))
+        elif isinstance(standing, StandingHeartbeat):
+            effects = answer(ticket, reply) if standing.beat(at.now) else None
+        elif standing is not None:
+            told = standing.ask(varying, ticket)
+            effects = told and (NOTHING if told is WAITS else answer(ticket, told))
+        if effects is not None:
+            self.stood[words[0]] += 1
+            self.scene.take(effects)
+            return ticket
+        decided = decide(self.scene.coordinator, request, ticket, at)
+        effects = decided if isinstance(decided, Effects) else answer(ticket, decided)
+        self.scene.take(effects)
+        if self.uses_standing:
+            reply = dict(effects.replies).get(ticket)
+            self.standing[words] = (stand(self.scene.coordinator, request, reply), reply)
+        return ticket
+
+    def told(self) -> dict[str, Any]:
+        """All that can be seen of it, and when it would go on by itself."""
+        group = self.scene.coordinator.groups.get("g")
+        members = [] if group is None else group.members.values()
+        return {
+            "answers": self.scene.answers,
+            "events": self.scene.events,
+            "records": [each for record in self.scene.records for each in spread(record)],
+            "state": group and (group.state, group.generation, group.leader_id, group.parked_joins, group.supporters),
+            "offsets": group and group.offsets,
+            "members": [
+                (each.member_id, each.protocols, each.assignment, each.session.at, each.join_ticket, each.sync_ticket)
+                for each in members
+            ],
+            "phases": group and (group.join_phase.at, group.sync_phase.at, group.awaiting_sync),
+        }
+
+
+def spread(record: Any) -> Sequence[Any]:
+    return record.spread() if isinstance(record, StoredAgain) else [record]
+
+
+numbers = st.integers(0, MEMBERS - 1)
+drifts = st.sampled_from([0, 0, 0, 0, -1, 1])
+said = st.sampled_from(SUBSCRIPTIONS)
+steps = st.one_of(
+    st.tuples(st.just("all_join"), said),
+    st.tuples(st.just("all_sync"), st.sampled_from(["range", None])),
+    st.tuples(st.just("rebalance"), said),
+    st.tuples(st.just("rebalance"), said),
+    st.tuples(st.just("join"), numbers, said, st.integers(1, 2), st.just(False)),
+    st.tuples(st.just("join"), numbers, said, st.integers(1, 2), st.booleans()),
+    st.tuples(st.just("sync"), numbers, drifts, st.booleans(), st.sampled_from(["range", "sticky", None])),
+    st.tuples(st.just("heartbeat"), numbers, drifts),
+    st.tuples(st.just("commit"), numbers, drifts, st.integers(0, 9), st.sampled_from(["t", "tu"])),
+    st.tuples(st.just("all_beat_and_commit"), st.integers(0, 9)),
+    st.tuples(st.just("all_beat_and_commit"), st.integers(0, 9)),
+    st.tuples(st.just("leave"), numbers),
+    st.tuples(st.just("pass_time"), st.sampled_from([0.5, 6.0, 11.0, 70.0])),
+    st.tuples(st.just("make_topic_anew"), st.sampled_from("tu")),
+    st.tuples(st.just("lose_the_journal")),
+)
+
+
+def do(life: Life, what: str, *by: Any) -> None:
+    match what, by:
+        case "all_join", (said_by_all,):
+            for number in range(3):
+                life.join(number, said_by_all, 1, False)
+        case "rebalance", (said_by_all,):
+            do(life, "all_join", said_by_all)
+            life.join(0, said_by_all, 1, False)
+            do(life, "all_sync", "range")
+        case "all_sync", (protocol,):
+            for number in (1, 0, 2):
+                life.sync(number, 0, number == 0, protocol)
+        case "all_beat_and_commit", (offset,):
+            for number in range(3):
+                life.heartbeat(number, 0)
+                life.commit(number, 0, offset, "t")
+        case _:
+            getattr(life, what)(*by)
+
+
+@given(st.lists(steps, min_size=15, max_size=60))
+def test_a_life_with_what_stands_is_the_same_as_without(path: list[tuple[Any, ...]]) -> None:
+    with_it, without = Life(uses_standing=True), Life(uses_standing=False)
+    for step in path:
+        for life in (with_it, without):
+            do(life, *step)
+        assert with_it.told() == without.told(), step
+
+
+@pytest.fixture
+def life() -> Life:
+    """Three members of a Stable group that have been through some rebalances."""
+    life = Life(uses_standing=True)
+    do(life, "all_join", b"a")
+    life.join(0, b"a", 1, False)  # which the others wait for
+    do(life, "all_sync", "range")
+    for said_by_all in (b"b", b"a", b"b"):
+        do(life, "all_join", said_by_all)
+        do(life, "all_sync", "range")
+    for offset in range(3):
+        do(life, "all_beat_and_commit", offset)
+    assert life.scene.state() == State.STABLE
+    return life
+
+
+def test_members_that_do_as_always_stand(life: Life) -> None:
+    assert life.stood.keys() == {"join", "sync", "heartbeat", "commit"}
+    before = life.stood.copy()
+    do(life, "all_beat_and_commit", 7)
+    do(life, "all_join", b"a")
+    do(life, "all_sync", "range")
+    stood = life.stood - before
+    assert stood == {"heartbeat": 3, "commit": 3, "join": 1, "sync": 2}, "one begins, one is the last, one has the plan"
+
+
+def test_what_another_connection_said_in_between_counts(life: Life) -> None:
+    """The same member joins with other protocols: what stood for its old words does not any more."""
+    other = Life(uses_standing=False, scene=life.scene, ids=dict(life.ids))
+    do(life, "all_join", b"a")
+    do(life, "all_sync", "range")
+    other.join(0, b"b", 2, False)
+    other.join(1, b"b", 2, False)
+    before = life.stood["join"]
+    life.join(1, b"b", 1, False)
+    assert life.stood["join"] == before
+    assert life.scene.coordinator.groups["g"].supporters == {"range": 3, "sticky": 1}
+
+
+@pytest.mark.parametrize(
+    "said", [{"session_timeout": 86_400.0}, {"protocol_type": "connect"}, {"protocols": (("other", b"a"),)}]
+)
+def test_what_was_refused_does_not_stand(life: Life, said: dict[str, Any]) -> None:
+    coordinator = life.scene.coordinator
+    protocols = coordinator.groups["g"].members[life.ids[1]].protocols
+    refused = life.a_join(1, protocols, instance=False)._replace(**said)
+    effects = coordinator.join(refused, Ticket(10_000), life.scene.at())
+    ((_, reply),) = effects.replies
+    assert isinstance(reply, JoinReply)
+    assert reply.error_code is not ErrorCode.none
+    assert coordinator.stand_join(refused, reply) is None
+
+
+def test_a_static_member_that_was_replaced_does_not_stand_any_more() -> None:
+    life, later = Life(uses_standing=True), Life(uses_standing=False)
+    later.scene = life.scene
+    for _ in range(2):
+        life.join(0, b"a", 1, True)
+        life.sync(0, 0, True, "range")
+    for offset in range(3):
+        life.heartbeat(0, 0)
+        life.commit(0, 0, offset, "t")
+    assert life.stood["heartbeat"]
+    before = life.stood.copy()
+    later.join(0, b"a", 1, True)
+    life.heartbeat(0, 0)
+    life.commit(0, 0, 9, "t")
+    assert life.stood == before
+    ticket = Ticket(next(life.scene._tickets) - 2)
+    beat: Any = life.scene.answers[ticket]
+    assert beat.error_code is ErrorCode.unknown_member_id

@@ -1,0 +1,91 @@
+"""Brokers of a few lines: they know who is in the cluster, and who they are."""
+
+import contextlib
+import socket
+import threading
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+from kio.index import load_response_schema
+
+from kcoord.client.kio_codec import build
+from kcoord.protocol.codec import encode_response
+from kcoord.protocol.frames import FrameSplitter
+from kcoord.protocol.headers import RequestHeader, read_request_start
+from kcoord.proxy.forwarding.endpoints import Place
+
+METADATA, HEARTBEAT, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 3, 12, 17, 18, 36
+
+NODE = 999
+"""An API that there is not: its newest version is the id of the broker that is asked."""
+
+
+class FakeCluster:
+    """As a context manager, which stops all brokers."""
+
+    def __init__(self) -> None:
+        self.places: dict[int, Place] = {}
+        """What the brokers tell; a test may change it."""
+        self.asked: Counter[tuple[int, int]] = Counter()
+        """How often, by node and API key."""
+        self.hangs_up_after_login = False
+        self._listening: list[socket.socket] = []
+
+    def start(self, node_id: int) -> Place:
+        """A broker that listens on a port of its own; the cluster's others tell of it from now on."""
+        listening = socket.create_server(("127.0.0.1", 0))
+        self._listening.append(listening)
+        self.places[node_id] = Place("127.0.0.1", listening.getsockname()[1])
+        threading.Thread(target=self._accept, args=(listening, node_id, self.places[node_id].port), daemon=True).start()
+        return self.places[node_id]
+
+    def stop(self, place: Place) -> None:
+        """Whoever listens there does so no longer."""
+        for listening in [each for each in self._listening if each.getsockname()[1] == place.port]:
+            self._listening.remove(listening)
+            listening.shutdown(socket.SHUT_RDWR)
+            listening.close()
+
+    def __enter__(self) -> "FakeCluster":
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        for listening in self._listening:
+            with contextlib.suppress(OSError):
+                listening.shutdown(socket.SHUT_RDWR)
+            listening.close()
+
+    def _accept(self, listening: socket.socket, node_id: int, port: int) -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection, node_id, port), daemon=True).start()
+
+    def _serve(self, connection: socket.socket, node_id: int, port: int) -> None:
+        splitter = FrameSplitter(1 << 20)
+        with connection, contextlib.suppress(OSError):
+            while chunk := connection.recv(1 << 16):
+                for frame in splitter.feed(chunk):
+                    connection.sendall(self._answer(frame, node_id, port))
+                    if self.hangs_up_after_login and read_request_start(frame).api_key == SASL_AUTHENTICATE:
+                        return
+
+    def _answer(self, frame: bytes, node_id: int, port: int) -> bytes:
+        asked = read_request_start(frame)
+        self.asked[node_id, asked.api_key] += 1
+        values: dict[str, Any] = {}
+        match asked.api_key:
+            case 18:  # whom one asks, in the newest version of what nobody cares for; and that one can log in
+                versions = {METADATA: 12, SASL_HANDSHAKE: 1, SASL_AUTHENTICATE: 2, NODE: node_id}
+                values = {"api_keys": [{"api_key": key, "max_version": most} for key, most in versions.items()]}
+            case 17:
+                values = {"mechanisms": ["PLAIN"]}
+            case 3:
+                values = {"brokers": [{"node_id": each, **at._asdict()} for each, at in self.places.items()]}
+            case 12:  # whom one is connected to, in a number that every client can read
+                values = {"throttle_time": timedelta(milliseconds=port)}
+        answer = build(load_response_schema(asked.api_key, asked.api_version), values)
+        return encode_response(RequestHeader(asked.api_key, asked.api_version, asked.correlation_id), answer)

@@ -1,0 +1,173 @@
+"""One client's connection and the broker's that belongs to it, with fake links at both ends."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kcoord.client.kio_codec import build
+from kcoord.protocol.codec import encode_request, request_type
+from kcoord.protocol.headers import RequestHeader
+from kcoord.proxy.forwarding.downstream_connection import ClientSide
+from kcoord.proxy.forwarding.endpoints import Place
+from kcoord.proxy.forwarding.interceptors import PASS, ClientInfo, Decision, Interceptor, Meter, Request
+from kcoord.proxy.forwarding.routes import Routes
+from kcoord.proxy.forwarding.upstream_connection import UpstreamSide
+from kcoord.proxy.no_metrics import NoMeter
+from tests.proxy.answers import here
+
+PRODUCE, FETCH, METADATA, OFFSET_COMMIT, HEARTBEAT, API_VERSIONS = 0, 1, 3, 8, 12, 18
+
+
+class Link(asyncio.Transport):
+    """Remembers what was written and whether it is read from."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("10.0.0.1", 5)})
+        self.writes: list[bytes] = []
+        self.is_reading_now = True
+        self.is_closed = False
+
+    @property
+    def written(self) -> bytes:
+        return b"".join(self.writes)
+
+    def write(self, data: Any) -> None:
+        self.writes.append(bytes(data))
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.writes.append(b"".join(list_of_data))
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def pause_reading(self) -> None:
+        assert self.is_reading_now, "paused twice"
+        self.is_reading_now = False
+
+    def resume_reading(self) -> None:
+        assert not self.is_reading_now, "resumed twice"
+        self.is_reading_now = True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+
+class Scene:
+    """A proxy with one client; `connect` makes the broker's side, or `is_slow` until told."""
+
+    def __init__(self, *interceptors: Interceptor, max_frame_bytes: int = 1 << 20, is_slow: bool = False) -> None:
+        self.routes = Routes(interceptors)
+        self.meter: Meter = NoMeter()
+        self.max_frame_bytes = max_frame_bytes
+        self.seen: list[tuple[Mapping[int, Place], bool]] = []
+        self.connects = 0
+        self.is_gone = False
+        self.held_bytes = 0
+        self._is_slow = is_slow
+        self.client_link, self.broker_link = Link(), Link()
+        self.client = ClientSide(self, 1)
+        self.client.connection_made(self.client_link)
+        self.broker: UpstreamSide | None = None
+
+    # What the two sides ask of the proxy.
+
+    @property
+    def limits(self) -> Mapping[int, range]:
+        return self.routes.limits
+
+    def admit(self, client: ClientSide) -> str | None:
+        return None
+
+    def gone(self, client: ClientSide) -> None:
+        self.is_gone = True
+
+    def held(self, client: ClientSide) -> None:
+        self.held_bytes = client.held_bytes
+
+    def connect(self, client: ClientSide) -> None:
+        self.connects += 1
+        if not self._is_slow:
+            self.connected()
+
+    def place_of(self, node_id: int) -> Place:
+        assert any(node_id in told for told, _ in self.seen), "it has no listener yet"
+        return here(node_id)
+
+    def saw(self, told: Mapping[int, Place], *, is_all: bool) -> None:
+        self.seen.append((told, is_all))
+
+    def reading(self) -> tuple[bool, bool]:
+        """Whether the client is read from, and the broker."""
+        return self.client_link.is_reading_now, self.broker_link.is_reading_now
+
+    # What happens.
+
+    def connected(self) -> None:
+        self.broker = UpstreamSide(self.client, self)
+        self.broker.connection_made(self.broker_link)
+        self.client.connected(self.broker)
+
+    def ask(self, *chunks: bytes) -> None:
+        for chunk in chunks:
+            self.client.data_received(chunk)
+
+    def answer(self, *chunks: bytes) -> None:
+        assert self.broker
+        for chunk in chunks:
+            self.broker.data_received(chunk)
+
+
+class Clerk:
+    """An interceptor that decides as it is told to, and remembers."""
+
+    def __init__(
+        self,
+        decide: Callable[[Request], Decision] = lambda request: PASS,
+        *,
+        interests: Sequence[int] = (),
+        watched: Sequence[int] = (),
+        limits: Mapping[int, range] | None = None,
+    ) -> None:
+        self.interests = frozenset(interests)
+        self.watched = frozenset(watched)
+        self.limits: Mapping[int, range] = limits or {}
+        self.asked: list[Request] = []
+        self.answered: list[tuple[Request, bytes]] = []
+        self.left: list[ClientInfo] = []
+        self._decide = decide
+
+    def request(self, client: ClientInfo, request: Request) -> Decision:
+        self.asked.append(request)
+        return self._decide(request)
+
+    def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
+        self.answered.append((request, frame))
+
+    def gone(self, client: ClientInfo) -> None:
+        self.left.append(client)
+
+
+def request(api_key: int, version: int, correlation_id: int, **values: Any) -> bytes:
+    """With its length."""
+    header = RequestHeader(api_key, version, correlation_id, "me")
+    return encode_request(header, build(request_type(api_key, version), values))
+
+
+def heartbeat(correlation_id: int) -> bytes:
+    return request(HEARTBEAT, 4, correlation_id, group_id="g", generation_id=1, member_id="m")
+
+
+def produce(correlation_id: int, *, acks: int, version: int = 9, size: int = 50) -> bytes:
+    parts = [{"index": 0, "records": bytes(size)}]
+    topics = [{"name": "t", "partition_data": parts}]
+    return request(PRODUCE, version, correlation_id, acks=acks, topic_data=topics, transactional_id="tx")
+
+
+def answer(correlation_id: int, content: bytes = b"\0\0\0\0\0\0") -> bytes:
+    """Of any API whose answers pass; with its length."""
+    return (4 + len(content)).to_bytes(4) + correlation_id.to_bytes(4) + content

@@ -1,0 +1,135 @@
+"""Local coordination whose journal is written by hand: the test says what the upstream has kept, and when."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Self
+from uuid import UUID
+
+from kcoord.proxy.forwarding.interceptors import ClientInfo, Decision, Request, Take
+from kcoord.proxy.local.client_link import ClientLink
+from kcoord.proxy.local.journal_events import Journaling
+from kcoord.proxy.local.kafka_reader import Contents
+from kcoord.proxy.local.kafka_writer import Fenced, Kept, Loaded, Lost, Report, Round
+from kcoord.proxy.local.runtime import LocalRuntime, RuntimeSetup
+from kcoord.proxy.local.upstream_topics import MirroredTopics
+from kcoord.settings import Settings
+
+PARTITIONS = 4
+
+
+class HandWriter:
+    """The topic, and what is written to it: by the test, round by round."""
+
+    def __init__(self, tell: Callable[[Report], None]) -> None:
+        self.rounds: list[Round] = []
+        self.partitions: list[Contents] = [{} for _ in range(PARTITIONS)]
+        self._tell = tell
+        self._epoch = 0
+
+    def start(self) -> None:
+        self.load()
+
+    def submit(self, round_: Round) -> None:
+        self.rounds.append(round_)
+
+    def stop(self) -> None: ...
+
+    def load(self, *, proven_ago: float = 0.0) -> None:
+        self._epoch += 1
+        self._tell(Loaded(self._epoch, [dict(each) for each in self.partitions], time.monotonic() - proven_ago))
+
+    def reload(self, epoch: int) -> None:
+        if epoch == self._epoch:
+            self.keep()
+            self.lose()
+            self.load()
+
+    def keep(self) -> None:
+        """All that was handed over so far."""
+        rounds = self._written()
+        if rounds:
+            self._tell(Kept(rounds[-1].number))
+
+    def lose(self) -> None:
+        self.rounds.clear()
+        self._tell(Lost("the upstream does not answer"))
+
+    def keep_and_not_know(self) -> None:
+        """A transaction that was committed, but the answer to that never came."""
+        self._written()
+        self._tell(Lost("the upstream does not answer"))
+
+    def _written(self) -> list[Round]:
+        """What is written of what was handed over: a writer drops what rests on an earlier reading."""
+        rounds, self.rounds = [each for each in self.rounds if each.epoch == self._epoch], []
+        for partition, key, value in (entry for each in rounds for entry in each.entries):
+            self.partitions[partition].pop(key, None)
+            if value is not None:
+                self.partitions[partition][key] = value
+        return rounds
+
+    def fence(self) -> None:
+        self._tell(Fenced("another has begun"))
+
+
+class Desk:
+    """In the place of a LocalCoordination: what a Guest needs of it. `orders` is a topic of 3 partitions."""
+
+    def __init__(self) -> None:
+        self.topics = MirroredTopics()
+        self.topics.heard("orders", UUID(int=1), 3)
+        self.writer: HandWriter
+        self._links: dict[ClientInfo, ClientLink] = {}
+
+    async def __aenter__(self) -> Self:
+        self.journaling = Journaling("journal", PARTITIONS, self._make_writer)
+        settings = Settings(group_initial_rebalance_delay_ms=0)
+        self.runtime = LocalRuntime(RuntimeSetup(settings=settings), self.topics, self.journaling.make_log)
+        await self.runtime.__aenter__()
+        self.journaling.begin(self.runtime)
+        await self.until_read()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.journaling.end()
+        await self.runtime.__aexit__(None, None, None)
+
+    async def until_read(self) -> None:
+        await self.turn()
+        while self.runtime.coordinator.is_reading:
+            await self.turn()
+
+    async def turn(self) -> None:
+        """Let the loop do all that is due by now."""
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    def break_next_append(self) -> None:
+        """What is decided next cannot be written, as after a bug: the groups of its partition are let go of alone."""
+        log = self.journaling.log
+
+        def fail(records: object, now_ms: int) -> None:
+            del vars(log)["append"]
+            raise ValueError("no record can hold it")
+
+        vars(log)["append"] = fail
+
+    def request(self, client: ClientInfo, request: Request) -> Decision:
+        return Take(lambda: self._ask(client, request))
+
+    def gone(self, client: ClientInfo) -> None:
+        if client in self._links:
+            self._links[client].gone()
+
+    def _ask(self, client: ClientInfo, request: Request) -> None:
+        if client not in self._links:
+            self._links[client] = ClientLink(client, self.runtime.connect(), self.journaling.answers, self._forget)
+        self._links[client].ask(request)
+
+    def _forget(self, link: ClientLink) -> None:
+        del self._links[link.client]
+
+    def _make_writer(self, tell: Callable[[Report], None]) -> HandWriter:
+        self.writer = HandWriter(tell)
+        return self.writer

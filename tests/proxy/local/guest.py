@@ -1,0 +1,160 @@
+"""A client's connection as the proxy has it, for tests of local coordination without a proxy around it."""
+
+import asyncio
+from datetime import timedelta
+from itertools import count
+from typing import Any, Protocol
+
+from kcoord.client.client_codec import by_kio
+from kcoord.protocol.headers import RequestHeader
+from kcoord.proxy.forwarding.interceptors import Answer, ClientInfo, Decision, Pass, Request, Take
+
+FIND_COORDINATOR, JOIN, HEARTBEAT, LEAVE, SYNC = 10, 11, 12, 13, 14
+OFFSET_COMMIT, OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = 8, 9, 15, 16, 42
+
+_LENGTH = 4
+_PATIENCE = 60.0
+
+
+class HungUp(ConnectionError):
+    """What the proxy would do to this client."""
+
+
+class Coordination(Protocol):
+    """The part of an Interceptor that a guest meets."""
+
+    def request(self, client: ClientInfo, request: Request) -> Decision: ...
+
+    def gone(self, client: ClientInfo) -> None: ...
+
+
+class Guest:
+    def __init__(self, coordination: Coordination, *, node_id: int | None = 1, peer: str = "10.0.0.7:40000"):
+        self.node_id = node_id
+        self.peer = peer
+        self.host = peer.rpartition(":")[0]
+        self.principal = None
+        self.client_id = "guest"
+        self.reason = ""
+        self._coordination = coordination
+        self._numbers = count(1)
+        self._answer: asyncio.Future[bytes] | None = None
+
+    async def ask(self, api_key: int, version: int, **fields: Any) -> Any:
+        """The response. Raises HungUp."""
+        return await self.reply_to(self.begin(api_key, version, **fields))
+
+    def begin(self, api_key: int, version: int, *, truncated: int = 0, **fields: Any) -> "Asked":
+        """Ask, without waiting: the answer is `answered`. So many bytes may be missing at the end."""
+        number = next(self._numbers)
+        asking = by_kio(api_key, version)
+        frame = asking.request(RequestHeader(api_key, version, number, "guest"), fields)[_LENGTH:]
+        frame = frame[: len(frame) - truncated]
+        request = Request(frame=frame, api_key=api_key, api_version=version, correlation_id=number)
+        decision = self._coordination.request(self, request)
+        self._answer = asyncio.get_running_loop().create_future()
+        asked = Asked(decision, asking, self._answer)
+        if isinstance(decision, Answer):
+            self.answer(decision.pieces)
+        elif isinstance(decision, Take):
+            decision.begin()
+        return asked
+
+    async def reply_to(self, asked: "Asked") -> Any:
+        assert not isinstance(asked.decision, Pass), "the proxy passes it on"
+        async with asyncio.timeout(_PATIENCE):
+            _, response = asked.asking.response((await asked.answered)[_LENGTH:])
+        return response
+
+    def leave(self) -> None:
+        self._coordination.gone(self)
+
+    # What the coordination does with its client.
+
+    def answer(self, pieces: list[bytes]) -> None:
+        assert self._answer is not None
+        self._answer.set_result(b"".join(pieces))
+
+    def hang_up(self, reason: str) -> None:
+        self.reason = reason
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(HungUp(reason))
+        self._coordination.gone(self)
+
+
+class Asked:
+    def __init__(self, decision: Decision, asking: Any, answered: "asyncio.Future[bytes]") -> None:
+        self.decision = decision
+        self.asking = asking
+        self.answered = answered
+
+
+SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x06orders\xff\xff\xff\xff"
+
+
+def join_fields(group: str, member_id: str = "") -> dict[str, Any]:
+    return {
+        "group_id": group,
+        "session_timeout": timedelta(seconds=45),
+        "rebalance_timeout": timedelta(seconds=60),
+        "member_id": member_id,
+        "group_instance_id": None,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": SUBSCRIPTION}],
+    }
+
+
+def sync_fields(group: str, member_id: str, generation: int) -> dict[str, Any]:
+    """Of the leader, who gives itself all."""
+    plan = [{"member_id": member_id, "assignment": b"mine"}]
+    return {**member_fields(group, member_id, generation), "assignments": plan}
+
+
+def member_fields(group: str, member_id: str, generation: int) -> dict[str, Any]:
+    return {"group_id": group, "generation_id": generation, "member_id": member_id, "group_instance_id": None}
+
+
+async def join_alone(guest: Guest, group: str) -> tuple[str, int]:
+    """As the only member of a group, which is Stable then: the member's id and the generation."""
+    given = await guest.ask(JOIN, 4, **join_fields(group))
+    joined = await guest.ask(JOIN, 4, **join_fields(group, given.member_id))
+    synced = await guest.ask(SYNC, 3, **sync_fields(group, joined.member_id, joined.generation_id))
+    assert synced.assignment == b"mine", (given, joined, synced)
+    return joined.member_id, joined.generation_id
+
+
+def commit_fields(group: str, topic: str, offsets: dict[int, int], **more: Any) -> dict[str, Any]:
+    """Of an OffsetCommit by topic names, as no member unless more is said."""
+    partitions = [
+        {
+            "partition_index": partition,
+            "committed_offset": offset,
+            "committed_leader_epoch": 5,
+            "committed_metadata": "",
+        }
+        for partition, offset in offsets.items()
+    ]
+    return {
+        "group_id": group,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "topics": [{"name": topic, "partitions": partitions}],
+        **more,
+    }
+
+
+def commit_errors(response: Any) -> set[Any]:
+    return {each.error_code for topic in response.topics for each in topic.partitions}
+
+
+async def offsets_of(guest: Guest, group: str) -> dict[tuple[str, int], tuple[int, int, str]]:
+    """Offset, leader epoch and text of each partition. Raises AssertionError if it is refused."""
+    asked = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}]
+    response = await guest.ask(OFFSET_FETCH, 9, groups=asked, require_stable=False)
+    (told,) = response.groups
+    assert told.error_code.value == 0, told.error_code
+    return {
+        (topic.name, each.partition_index): (each.committed_offset, each.committed_leader_epoch, each.metadata or "")
+        for topic in told.topics
+        for each in topic.partitions
+    }

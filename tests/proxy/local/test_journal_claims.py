@@ -1,0 +1,110 @@
+"""Writers of one journal that fence each other in any order: one of them is left, and it is the one that began last."""
+
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcoord.proxy.local.journal_claims import Claiming
+from kcoord.proxy.local.kafka_reader import NO_TERM, TERM, WRITER, Claim, Claims
+
+NOW = 1_000_000
+
+
+class Journal:
+    """The proofs of partition 0."""
+
+    def __init__(self) -> None:
+        self.claims: list[Claim] = []
+
+    def claims_after(self, offset: int) -> Claims:
+        return Claims(self.claims[offset + 1 :], len(self.claims) - 1)
+
+    def prove(self, claiming: Claiming) -> None:
+        headers = claiming.headers
+        self.claims.append(Claim(int.from_bytes(headers[TERM]), headers[WRITER]))
+        claiming.proven(len(self.claims) - 1)
+
+
+class Step(NamedTuple):
+    writer: int
+    clock: int
+
+
+def test_who_began_later_succeeds_who_began_before() -> None:
+    journal = Journal()
+    old, new = Claiming(journal, b"z"), Claiming(journal, b"a")
+    old.begin(NOW)
+    journal.prove(old)
+    new.begin(NOW - 1000)  # its clock is behind
+    journal.prove(new)
+
+    assert old.is_succeeded()
+    assert not new.is_succeeded()
+
+
+def test_nobody_gives_way_to_an_outsider() -> None:
+    journal = Journal()
+    writer = Claiming(journal, b"a")
+    writer.begin(NOW)
+    journal.prove(writer)
+
+    assert not writer.is_succeeded(), "who fences and proves nothing is no proxy"
+
+
+def test_of_two_that_begin_at_the_same_moment_one_gives_way() -> None:
+    journal = Journal()
+    first, second = Claiming(journal, b"a"), Claiming(journal, b"b")
+    first.begin(NOW)
+    second.begin(NOW)
+    journal.prove(second)
+    journal.prove(first)  # it has fenced the other, and was there last
+    assert not second.is_succeeded()
+
+    journal.prove(second)  # so that one takes the journal back
+
+    assert first.is_succeeded()
+    assert not second.is_succeeded()
+
+
+def test_a_proof_of_before_without_a_term_is_no_successors() -> None:
+    journal = Journal()
+    journal.claims.append(Claim(NO_TERM, b"old kcoord"))
+    writer = Claiming(journal, b"a")
+    writer.begin(NOW)
+    journal.prove(writer)
+    assert not writer.is_succeeded()
+
+    journal.claims.append(Claim(NO_TERM, b"old kcoord again"))
+
+    assert writer.is_succeeded()
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5)).map(lambda pair: Step(*pair)), max_size=40))
+def test_whoever_fences_whom_in_the_end_one_is_left_that_nobody_succeeds(steps: list[Step]) -> None:
+    """Each step, a writer begins, or notices that it was fenced: it gives way or takes the journal back."""
+    journal = Journal()
+    writers: dict[int, Claiming] = {}
+    gone: set[int] = set()
+
+    def turn(number: int, clock: int) -> None:
+        if number in gone:
+            return
+        if number not in writers:
+            writers[number] = Claiming(journal, bytes([number]))
+            writers[number].begin(NOW + clock)
+        elif writers[number].is_succeeded():
+            gone.add(number)
+            return
+        journal.prove(writers[number])
+
+    for step in steps:
+        turn(step.writer, step.clock)
+    for _ in range(3):  # whoever is not the last to have proven itself is fenced, and notices it
+        for number in sorted(writers):
+            if journal.claims[-1].writer != bytes([number]):
+                turn(number, 0)
+
+    left = writers.keys() - gone
+    assert len(left) == min(1, len(writers))
+    assert not any(writers[number].is_succeeded() for number in left)

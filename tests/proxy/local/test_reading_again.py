@@ -1,0 +1,174 @@
+"""A journal that is lost while groups are read from it: nothing half read is served."""
+
+from itertools import count
+from typing import cast
+from uuid import UUID
+
+from kcoord.api import list_groups
+from kcoord.broker.cluster import Cluster, Node, NodeId
+from kcoord.errors import ErrorCode
+from kcoord.groups.instant import Instant
+from kcoord.groups.records import OffsetsStored
+from kcoord.groups.replies import ListGroupsReply
+from kcoord.groups.requests import ListGroups
+from kcoord.offsets_log.encoding import key_values
+from kcoord.proxy.local.kafka_log import KafkaLog
+from kcoord.proxy.local.kafka_reader import Contents
+from kcoord.proxy.local.kafka_writer import Loaded
+from kcoord.proxy.local.upstream_topics import MirroredTopics
+from kcoord.server.groups.group_runtime import Decide, GroupRuntime
+from kcoord.settings import Settings
+from kcoord.tickets import Ticket
+
+MANY = 3000
+PROVEN_AT = 990.0
+
+
+def instant() -> Instant:
+    return Instant(1000.0, 1_700_000_000_000)
+
+
+def contents(offset: int) -> list[Contents]:
+    """So many that they are read in several steps."""
+    fact = OffsetsStored("payments", "orders", range(MANY), [offset] * MANY, [-1] * MANY, [""] * MANY, 1)
+    return [{key: value for key, value in key_values(fact) if value is not None}]
+
+
+def made() -> tuple[GroupRuntime, KafkaLog]:
+    log = KafkaLog(NodeId(1), 1, lambda _: None, reload=lambda _: None)
+    cluster = Cluster(
+        cluster_id="c",
+        nodes=[Node(node_id=NodeId(1), host="h", port=1)],
+        settings=Settings(),
+        fresh_id=lambda: UUID(int=1),
+    )
+    ids = count(1)
+    return GroupRuntime(cluster, lambda: str(next(ids)), lambda _: log, MirroredTopics()), log
+
+
+def offsets_of(groups: GroupRuntime) -> set[int]:
+    (coordinator,) = groups._coordinators.values()
+    return {offset for offset, *_ in coordinator.groups["payments"].offsets["orders"].values()}
+
+
+def test_groups_are_closed_until_the_journal_was_read_to_its_end() -> None:
+    groups, log = made()
+    assert (groups.can_be_asked_for("payments"), groups.unread) == (False, [])
+
+    log.was_loaded(Loaded(1, contents(7), PROVEN_AT))
+    groups.journal_is_ready()
+    steps = groups.read(instant)
+    next(steps)
+    assert (groups.can_be_asked_for("payments"), groups.is_reading) == (False, True)
+    for _ in steps:
+        pass
+
+    assert (groups.can_be_asked_for("payments"), offsets_of(groups)) == (True, {7})
+
+
+def test_what_was_half_read_when_the_journal_was_lost_is_read_anew() -> None:
+    groups, log = made()
+    log.was_loaded(Loaded(1, contents(7), PROVEN_AT))
+    groups.journal_is_ready()
+    steps = groups.read(instant)
+    next(steps)
+
+    log.was_lost()
+    groups.flush_was_lost("an outage", instant())
+    for _ in steps:
+        pass
+    assert not groups.can_be_asked_for("payments")
+    assert not groups.knows("payments")
+
+    log.was_loaded(Loaded(2, contents(8), PROVEN_AT))
+    groups.journal_is_ready()
+    for _ in groups.read(instant):
+        pass
+    assert (groups.can_be_asked_for("payments"), offsets_of(groups)) == (True, {8})
+
+
+def test_what_was_half_read_when_the_journal_was_loaded_again_is_read_anew() -> None:
+    groups, log = made()
+    log.was_loaded(Loaded(1, contents(7), PROVEN_AT))
+    groups.journal_is_ready()
+    steps = groups.read(instant)
+    next(steps)
+
+    log.was_lost()
+    groups.flush_was_lost("an outage", instant())
+    log.was_loaded(Loaded(2, contents(8), PROVEN_AT))
+    groups.journal_is_ready()
+    for _ in steps:
+        pass
+    assert not groups.can_be_asked_for("payments")
+
+    log.was_loaded(Loaded(2, contents(8), PROVEN_AT))
+    groups.journal_is_ready()
+    for _ in groups.read(instant):
+        pass
+    assert offsets_of(groups) == {8}
+
+
+def test_one_that_stands_down_while_it_reads_does_not_try_again() -> None:
+    groups, log = made()
+    log.was_loaded(Loaded(1, contents(7), PROVEN_AT))
+    groups.journal_is_ready()
+    steps = groups.read(instant)
+    next(steps)
+
+    log.was_lost()
+    groups.stand_down(instant())
+    for _ in steps:
+        pass
+
+    assert (groups.unread, groups.is_reading, groups.can_be_asked_for("payments")) == ([], False, False)
+
+
+def test_one_that_has_stood_down_reads_nothing_and_knows_nothing() -> None:
+    groups, log = made()
+    log.was_loaded(Loaded(1, contents(7), PROVEN_AT))
+    groups.journal_is_ready()
+    for _ in groups.read(instant):
+        pass
+
+    log.was_lost()
+    groups.stand_down(instant())
+
+    assert (groups.unread, groups.is_reading, groups.knows("payments")) == ([], False, False)
+    assert not groups.can_be_asked_for("payments")
+
+
+def test_what_is_said_of_a_group_until_it_is_read_is_said_no_longer() -> None:
+    groups, log = made()
+    log.was_loaded(Loaded(1, contents(7), PROVEN_AT))
+    groups.journal_is_ready()
+    steps = groups.read(instant)
+    next(steps)
+    assert groups.refusal_until_read("payments") is ErrorCode.coordinator_load_in_progress
+    for _ in steps:
+        pass
+
+    assert groups.refusal_until_read("payments") is None
+
+
+def test_nothing_is_to_be_waited_for_of_groups_that_are_another_s() -> None:
+    groups, log = made()
+    log.was_lost()
+
+    groups.stand_down(instant())
+
+    assert groups.refusal_until_read("payments") is None
+    assert not groups.can_be_asked_for("payments")
+
+
+def test_one_that_has_stood_down_does_not_say_that_there_are_no_groups() -> None:
+    groups, log = made()
+    log.was_lost()
+    asked, decide = ListGroups(), cast(Decide, list_groups.decide)
+    before = groups.decide(NodeId(1), decide, asked, Ticket(1), instant())
+    groups.stand_down(instant())
+    after = groups.decide(NodeId(1), decide, asked, Ticket(2), instant())
+    assert isinstance(before, ListGroupsReply)
+    assert isinstance(after, ListGroupsReply)
+    assert before.error_code is ErrorCode.coordinator_load_in_progress
+    assert after.error_code is ErrorCode.coordinator_not_available

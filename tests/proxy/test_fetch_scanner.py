@@ -1,0 +1,126 @@
+"""A Fetch answer that is sent on while it comes: nothing of it changes but the addresses at its end."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kcoord.protocol.codec import decode_response, known_versions
+from kcoord.protocol.frames import BadBody
+from kcoord.proxy.forwarding.endpoints import Place
+from kcoord.proxy.forwarding.fetch_scanner import SINCE, FetchWalk
+from kcoord.proxy.forwarding.node_endpoints import brokers_in, moved_in_place
+from kcoord.proxy.forwarding.rewriting import FETCH
+from tests.proxy.answers import CORRELATION_ID, frame_of, here, moved, random_answer
+
+VERSIONS = range(SINCE, known_versions(FETCH).stop)
+UNKNOWN_TAG = b"\x63\x03abc"  # 99
+
+
+def long_hosts(answer: Any) -> Any:
+    """As of a cluster whose names are long, so that ours fit."""
+    brokers = tuple(replace(each, node_id=abs(each.node_id), host="h" * 130) for each in answer.node_endpoints)
+    return replace(answer, node_endpoints=brokers)
+
+
+def is_at_tail(walk: FetchWalk) -> bool:
+    return walk.is_at_tail
+
+
+def walked(frame: bytes, cuts: list[int]) -> bytes:
+    """The answer after a walk in which it comes in parts."""
+    walk, passed, tail = FetchWalk(), bytearray(), b""
+    for start, end in zip([0, *cuts], [*cuts, len(frame)], strict=True):
+        chunk = frame[start:end]
+        position = 0 if is_at_tail(walk) else walk.feed(chunk, 0, len(chunk))
+        passed += chunk[:position]
+        tail += chunk[position:]
+    assert walk.is_at_tail
+    return bytes(passed) + (tail if tail == b"\0" else moved_in_place(tail, here))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(), data=st.data())
+def test_wherever_it_is_cut_only_addresses_differ(version: int, seed: int, data: st.DataObject) -> None:
+    answer = long_hosts(random_answer(FETCH, version, random.Random(seed)))
+    frame = frame_of(FETCH, version, answer)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(frame)), max_size=12)))
+
+    sent = walked(frame, cuts)
+
+    assert len(sent) == len(frame)
+    assert decode_response(sent, FETCH, version) == (CORRELATION_ID, moved(answer))
+
+
+def test_byte_by_byte_it_is_the_same() -> None:
+    answer = long_hosts(random_answer(FETCH, VERSIONS[-1], random.Random(5)))
+    frame = frame_of(FETCH, VERSIONS[-1], answer)
+    assert walked(frame, list(range(1, len(frame)))) == walked(frame, [])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_addresses_that_do_not_fit_are_left_out(version: int) -> None:
+    answer = random_answer(FETCH, version, random.Random(3))
+    endpoint = _endpoint(version)
+    answer = replace(answer, node_endpoints=(replace(endpoint, node_id=3, host="k", port=9092, rack=None),))
+    frame = frame_of(FETCH, version, answer)
+
+    sent = walked(frame, [])
+
+    assert len(sent) == len(frame)
+    assert decode_response(sent, FETCH, version) == (CORRELATION_ID, replace(answer, node_endpoints=()))
+
+
+def _endpoint(version: int) -> Any:
+    seeds = (random_answer(FETCH, version, random.Random(seed)) for seed in range(100))
+    return next(answer.node_endpoints[0] for answer in seeds if answer.node_endpoints)
+
+
+@pytest.mark.parametrize("host_length", range(len(here(3).host) - 3, len(here(3).host) + 140))
+def test_every_difference_of_lengths_is_made_up_for(host_length: int) -> None:
+    version = VERSIONS[-1]
+    endpoint = replace(_endpoint(version), node_id=3, host="x" * host_length, port=1, rack="r")
+    answer = replace(random_answer(FETCH, version, random.Random(3)), node_endpoints=(endpoint,))
+    frame = frame_of(FETCH, version, answer)
+
+    sent = walked(frame, [])
+    _, read = decode_response(sent, FETCH, version)
+
+    assert len(sent) == len(frame)
+    assert b"x" * 4 not in sent
+    fits = host_length >= len(here(3).host) and host_length != len(here(3).host) + 1  # no tag has only 1 byte
+    assert read.node_endpoints == ((moved(endpoint),) if fits else ())
+
+
+def test_tagged_fields_that_nobody_knows_yet_stay() -> None:
+    endpoints = b"\2" + bytes(3) + b"\3" + b"\3kk" + bytes(4) + b"\0\0"
+    tail = b"\2" + b"\0" + bytes([len(endpoints)]) + endpoints + UNKNOWN_TAG
+    assert brokers_in(tail) == {3: Place("kk", 0)}
+
+    sent = moved_in_place(tail, here)
+
+    assert len(sent) == len(tail)
+    assert UNKNOWN_TAG in sent
+    assert b"kk" not in sent
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(), junk=st.binary(max_size=6), data=st.data())
+def test_a_broken_answer_is_an_error_and_nothing_worse(seed: int, junk: bytes, data: st.DataObject) -> None:
+    frame = frame_of(FETCH, VERSIONS[-1], random_answer(FETCH, VERSIONS[-1], random.Random(seed)))
+    at = data.draw(st.integers(0, len(frame)))
+    broken = frame[:at] + junk + frame[at + data.draw(st.integers(0, 4)) :]
+    walk = FetchWalk()
+    try:
+        position = walk.feed(broken, 0, len(broken))
+        if walk.is_at_tail:
+            tail = broken[position:]
+            if len(tail) > 1:
+                brokers_in(tail)
+                assert len(moved_in_place(tail, here)) == len(tail)
+    except BadBody:
+        pass

@@ -1,0 +1,106 @@
+"""Rounds: all have their turn, then answers leave."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from kcoord.groups.instant import Instant
+from kcoord.server.connection.event_round import Turn, Turns
+
+
+def run(script: Callable[[Turns, list[str]], None], *, settle: Callable[[], None] | None = None) -> list[str]:
+    """What happened, after as many rounds as there are to be had."""
+    happened: list[str] = []
+
+    async def main() -> None:
+        turns = Turns(
+            asyncio.get_running_loop(),
+            lambda: Instant(1.0, 1),
+            settle=settle or (lambda: happened.append(",")),
+            keep=lambda: happened.append("-"),
+            afterwards=lambda: happened.append("."),
+        )
+        script(turns, happened)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        turns.end()
+
+    asyncio.run(main())
+    return happened
+
+
+def test_all_have_their_turn_and_what_they_decided_is_kept_before_anything_leaves() -> None:
+    def script(turns: Turns, happened: list[str]) -> None:
+        def turn_of(name: str) -> Turn:
+            def turn(at: Instant) -> None:
+                happened.append(name)
+                turns.ask_to_send(lambda: happened.append(name.upper()))
+
+            return turn
+
+        turns.ask(turn_of("a"))
+        turns.ask(turn_of("b"))
+
+    assert run(script) == ["a", "b", ",", "-", "A", "B", "."]
+
+
+def test_who_asks_again_within_a_turn_comes_after_those_who_are_read_meanwhile() -> None:
+    def script(turns: Turns, happened: list[str]) -> None:
+        def first(at: Instant) -> None:
+            happened.append("first")
+            turns.ask(lambda at: happened.append("again"))
+
+        turns.ask(first)
+
+    assert run(script) == ["first", ",", "-", ".", "again", ",", "-", "."]
+
+
+def test_a_fault_in_one_turn_keeps_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    def script(turns: Turns, happened: list[str]) -> None:
+        def fail(*at: Instant) -> None:
+            raise KeyError("ours")
+
+        turns.ask(fail)
+        turns.ask(lambda at: happened.append("a"))
+        turns.ask_to_send(fail)
+        turns.ask_to_send(lambda: happened.append("A"))
+
+    assert run(script) == ["a", ",", "-", "A", "."]
+    said = [record.message for record in caplog.records]
+    assert said == ["bug: a turn could not be taken", "bug: answers could not be sent"]
+
+
+def test_a_fault_in_settling_keeps_no_answer_and_no_later_round_from_being_had(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> None:
+        raise KeyError("ours")
+
+    def script(turns: Turns, happened: list[str]) -> None:
+        turns.ask(lambda at: turns.ask_to_send(lambda: happened.append("A")))
+        turns.ask(lambda at: turns.ask(lambda at: happened.append("again")))
+
+    assert run(script, settle=fail) == ["-", "A", ".", "again", "-", "."]
+    assert [record.message for record in caplog.records] == ["bug: those who wait could not be answered"] * 2
+
+
+def test_what_is_to_leave_leaves_without_a_turn() -> None:
+    """As the answers to those that were parked, when their time has come."""
+    assert run(lambda turns, happened: turns.ask_to_send(lambda: happened.append("A"))) == ["-", "A", "."]
+
+
+def test_a_round_is_had_once_however_often_it_is_begun() -> None:
+    def script(turns: Turns, happened: list[str]) -> None:
+        turns.begin()
+        turns.begin()
+
+    assert run(script) == ["-", "."]
+
+
+def test_nothing_happens_any_more_after_the_end() -> None:
+    def script(turns: Turns, happened: list[str]) -> None:
+        turns.ask(lambda at: happened.append("a"))
+        turns.end()
+
+    assert run(script) == []

@@ -1,0 +1,123 @@
+"""What is done beside requests goes on, whatever one time of it comes to."""
+
+import asyncio
+from collections.abc import Set
+from itertools import count
+from typing import Any, Final
+from uuid import UUID
+
+import pytest
+
+from kcoord.broker.cluster import Cluster, Node, NodeId
+from kcoord.broker.log.storage import MemoryStore, PassingStorage
+from kcoord.broker.offsets_topic import make_offsets_topic
+from kcoord.errors import ErrorCode
+from kcoord.groups.coordinator import Coordinator
+from kcoord.groups.instant import Instant
+from kcoord.groups.requests import AskedGroup, FetchOffsets
+from kcoord.server import maintenance
+from kcoord.server.connection.connection import Connection
+from kcoord.server.groups.group_runtime import GroupRuntime
+from kcoord.server.maintenance import Chores
+from kcoord.settings import Settings
+from kcoord.tickets import Ticket
+from tests.groups.commits import Line, commit_of
+
+_NODE: Final = NodeId(1)
+
+
+class FailingStore(MemoryStore):
+    """Fails to be read while there are faults left."""
+
+    faults: list[Exception]
+
+    def __init__(self, faults: list[Exception]) -> None:
+        super().__init__()
+        self.faults = faults
+
+    def read(self, position: int, size: int) -> bytes:
+        if self.faults:
+            raise self.faults.pop()
+        return super().read(position, size)
+
+
+class Household:
+    """A cluster whose groups are unread, in which "g" has committed 7. Its clock goes on by itself."""
+
+    connections: Set[Connection] = frozenset()
+
+    def __init__(self) -> None:
+        self.faults: list[Exception] = []
+        self.faults_of_settling: list[Exception] = []
+        self._is_read = asyncio.Event()
+        self._seconds = count(1000)
+        ids = count(1)
+        self.cluster = Cluster(
+            cluster_id="c",
+            nodes=[Node(node_id=_NODE, host="host", port=1)],
+            settings=Settings(offsets_topic_num_partitions=1),
+            fresh_id=lambda: UUID(int=next(ids)),
+            storage=PassingStorage(lambda: FailingStore(self.faults)),
+        )
+        self.cluster.create_topic("t", [(_NODE,)], {}, self.now().wall_ms)
+        make_offsets_topic(self.cluster, self.now().wall_ms)
+        before = GroupRuntime(self.cluster, lambda: "id")
+        commit: Any = Coordinator.commit
+        before.decide(_NODE, commit, commit_of([("t", [Line(0, 7)])], group_id="g"), Ticket(1), self.now())
+        assert before.flush(self.now())
+        self.groups: GroupRuntime | None = GroupRuntime(self.cluster, lambda: "id")
+
+    def now(self) -> Instant:
+        second = next(self._seconds)
+        return Instant(float(second), 1_700_000_000_000 + second * 1000)
+
+    def settle(self) -> None:
+        if self.faults_of_settling:
+            raise self.faults_of_settling.pop()
+        if self.groups and not self.groups.unread:
+            self._is_read.set()
+
+    def read(self) -> list[int]:
+        """The offsets of "g", once all is read."""
+        groups = self.groups
+        assert groups
+
+        async def main() -> None:
+            chores = Chores(self)
+            chores.read_groups(groups)
+            async with asyncio.timeout(60):
+                await self._is_read.wait()
+            await chores.end()
+
+        asyncio.run(main())
+        asked = FetchOffsets(groups=(AskedGroup(group_id="g", topics=None),), is_by_id=False)
+        fetch_offsets: Any = Coordinator.fetch_offsets
+        reply: Any = groups.decide(_NODE, fetch_offsets, asked, Ticket(1), self.now())
+        assert reply.groups[0].error_code is ErrorCode.none
+        return [line.committed_offset for topic in reply.groups[0].topics for line in topic.partitions]
+
+
+@pytest.fixture
+def household(monkeypatch: pytest.MonkeyPatch) -> Household:
+    monkeypatch.setattr(maintenance, "REST", 0.001)
+    return Household()
+
+
+@pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), RuntimeError("a fault of ours")])
+def test_groups_that_could_not_be_read_are_read_all_the_same(
+    household: Household, caplog: pytest.LogCaptureFixture, fault: Exception
+) -> None:
+    household.faults += [fault] * 3
+    assert household.read() == [7]
+    assert ["partition=0: its groups" in message for message in caplog.messages] == [True] * 3
+    assert household.faults == []
+
+
+def test_reading_goes_on_when_what_follows_it_has_failed(
+    household: Household, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first time, nothing is read; and then whoever waits cannot be answered."""
+    household.faults.append(OSError(5, "Input/output error"))
+    household.faults_of_settling.append(RuntimeError("a fault of ours"))
+    assert household.read() == [7]
+    assert "bug: groups are not read retry_in=0.001s" in caplog.messages

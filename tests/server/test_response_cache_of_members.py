@@ -1,0 +1,248 @@
+"""Joins and syncs of a large group: parked where they are read, and answered as any other."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from kcoord.client.client import Client
+from kcoord.protocol.response_template import Splice
+from kcoord.server.cluster_runtime import ClusterRuntime
+from kcoord.server.connection.connection import Connection
+from kcoord.server.dispatch.dispatch import Answer
+from kcoord.server.fast_path.caching_connection import StandingConnection
+from kcoord.server.fast_path.response_cache import PhaseFrame
+from kcoord.tickets import Ticket
+from tests.server.conftest import Serve, Server
+from tests.server.test_metrics import counting
+from tests.server.test_request_templates_of_members import Rebalancing
+from tests.server.test_response_cache import wait_until
+from tests.server.test_serving_groups import (
+    DESCRIBE_GROUPS,
+    HEARTBEAT,
+    NOT_COORDINATOR,
+    SYNC_GROUP,
+    fail_to_flush,
+    quick,
+)
+
+MEMBERS = 40  # of 32 on they are many
+JOIN, SYNC = "JoinGroup", "SyncGroup"
+UNANSWERED = "a parked request could not be answered"
+
+
+def nothing_waits(server: Server) -> bool:
+    """No request, and no bytes of one."""
+    waiting: tuple[int, int] = server.on_loop(
+        lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)
+    )
+    return waiting == (0, 0)
+
+
+class Crowd:
+    """The members of one group, which all join with new subscriptions each time. The first one leads. Some are older
+    clients than others, and whether all or half of them sync before the plan is there alternates."""
+
+    def __init__(self, clients: list[Client], onlooker: Client) -> None:
+        self.members = [Rebalancing(client, join_version=2 + number % 2) for number, client in enumerate(clients)]
+        self.clients = clients
+        self.rounds = 0
+        self._onlooker = onlooker
+        leader, *others = self.members
+        leader.join(b"alone")
+        leader.joined()
+        for each in others:
+            each.join(b"round 0")
+        while len(self.described().members) < len(self.members):
+            pass
+        leader.join(b"round 0")
+        self.all_are_in()
+        self.sync()
+
+    def described(self) -> Any:
+        return self._onlooker.ask(DESCRIBE_GROUPS, 0, groups=["g"]).groups[0]
+
+    def rebalance(self) -> None:
+        for each in self.members:
+            each.join(b"round %d" % self.rounds)
+        self.all_are_in()
+        self.sync()
+
+    def all_are_in(self) -> None:
+        told = [each.joined() for each in self.members]
+        assert len({each.generation_id for each in told}) == 1
+        assert {each.metadata for each in told[0].members} == {each.subscription for each in self.members}
+        assert [len(each.members) for each in told] == [len(self.members), *[0] * (len(self.members) - 1)]
+
+    def begin_to_sync(self, server: Server) -> tuple[Rebalancing, list[Rebalancing]]:
+        """After a few rounds all have joined, and all but the leader wait for the plan: the leader, and the others."""
+        for _ in range(3):
+            self.rebalance()
+        leader, *others = self.members
+        for each in self.members:
+            each.join(b"at last")
+        self.all_are_in()
+        for each in others:
+            each.sync({})
+        wait_until(server, lambda: len(server.runtime._parked.requests) == len(others))
+        return leader, others
+
+    def sync_all_but_one(self, its_part: bytes) -> None:
+        """The plan is given to all but the second member, which is hung up on."""
+        leader, unlucky, *others = self.members
+        plan = {each.member_id: b"for %s" % each.member_id.encode() for each in (leader, *others)}
+        leader.sync({**plan, unlucky.member_id: its_part})
+        assert {each.member_id: each.assignment() for each in (leader, *others)} == plan
+        with pytest.raises(ConnectionError):
+            self.clients[1].receive_frame()
+
+    def sync(self) -> None:
+        self.rounds += 1
+        leader, *others = self.members
+        plan = {each.member_id: b"%s in %d" % (each.member_id.encode(), self.rounds) for each in self.members}
+        early = len(others) if self.rounds % 2 else len(others) // 2
+        for each in others[:early]:
+            each.sync({})
+        leader.sync(plan)
+        for each in others[early:]:
+            each.sync({})
+        assert {each.member_id: each.assignment() for each in self.members} == plan
+
+
+@pytest.fixture
+def server(serve: Serve) -> Server:
+    return quick(serve)
+
+
+@pytest.fixture
+def stood(monkeypatch: pytest.MonkeyPatch) -> "Counter[tuple[str, str]]":
+    """How many of each API waited or were answered where they were read, and how many were decided."""
+    counts: Counter[tuple[str, str]] = Counter()
+    ask_again = ClusterRuntime.ask_again
+
+    def counted(
+        runtime: ClusterRuntime, connection: Connection, standing: PhaseFrame, chunk: bytes
+    ) -> Answer | Ticket | None:
+        outcome = ask_again(runtime, connection, standing, chunk)
+        what = "answered" if isinstance(outcome, Answer) else "decided" if outcome is None else "parked"
+        counts[standing.route.api.name, what] += 1
+        return outcome
+
+    monkeypatch.setattr(ClusterRuntime, "ask_again", counted)
+    return counts
+
+
+@pytest.fixture
+def crowd(server: Server, stood: Any) -> Iterator[Crowd]:
+    with ExitStack() as stack:
+        clients = [stack.enter_context(server.client()) for _ in range(MEMBERS)]
+        yield Crowd(clients, stack.enter_context(server.client()))
+
+
+def test_all_get_their_own_answers_and_most_wait_where_they_are_read(
+    crowd: Crowd, server: Server, stood: "Counter[tuple[str, str]]"
+) -> None:
+    for _ in range(3):
+        crowd.rebalance()  # after which all have joined and synced twice with the same words
+    stood.clear()
+    for _ in range(3):
+        crowd.rebalance()
+    assert stood[JOIN, "parked"] == 3 * (MEMBERS - 2), "one begins, one is the last"
+    assert stood[SYNC, "parked"] + stood[SYNC, "answered"] >= 3 * (MEMBERS - 1)
+    assert nothing_waits(server)
+
+
+def test_who_hangs_up_while_it_waits_holds_up_nobody(crowd: Crowd, server: Server) -> None:
+    for _ in range(3):
+        crowd.rebalance()
+    *stay, goes = crowd.members
+    for each in (*stay[1:], goes):
+        each.join(b"at last")
+    wait_until(server, lambda: len(server.runtime._parked.requests) == MEMBERS - 1)
+    crowd.clients.pop().close()
+    wait_until(server, lambda: len(server.runtime._parked.requests) == MEMBERS - 2)
+    stay[0].join(b"at last")
+    assert len({each.joined().generation_id for each in stay}) == 1
+    assert nothing_waits(server)
+
+
+def test_what_is_sent_behind_a_join_that_waits_is_answered_after_it(crowd: Crowd, server: Server) -> None:
+    for _ in range(3):
+        crowd.rebalance()
+    leader, *others = crowd.members
+    for each in others:
+        each.join(b"at last")
+    wait_until(server, lambda: len(server.runtime._parked.requests) == MEMBERS - 1)
+    who = {"group_id": "g", "generation_id": -1, "member_id": others[-1].member_id}
+    crowd.clients[-1].send(HEARTBEAT, 3, **who)
+    wait_until(server, lambda: any(each._frames for each in server.runtime.connections))
+    leader.join(b"at last")
+    for each in others:
+        each.joined()
+    assert crowd.clients[-1].receive(HEARTBEAT, 3).error_code.name == "illegal_generation"
+    assert nothing_waits(server)
+
+
+def test_large_assignments_come_whole(crowd: Crowd, server: Server) -> None:
+    leader, others = crowd.begin_to_sync(server)
+    sizes = (0, 1, 4000, 4096, 4097, 9000)  # small ones leave together, large ones at once
+    plan = {each.member_id: bytes([number]) * sizes[number % 6] for number, each in enumerate(crowd.members)}
+    leader.sync(plan)
+    assert {each.member_id: each.assignment() for each in (leader, *others)} == plan
+
+
+def test_who_cannot_be_answered_holds_up_nobody(
+    crowd: Crowd, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    crowd.begin_to_sync(server)
+    answer_flushed = StandingConnection.answer_flushed
+
+    def fails(connection: StandingConnection, frame: bytes, now: float) -> int:
+        assert b"unsendable" not in frame
+        return answer_flushed(connection, frame, now)
+
+    monkeypatch.setattr(StandingConnection, "answer_flushed", fails)
+    crowd.sync_all_but_one(b"unsendable")
+    assert caplog.text.count(UNANSWERED) == 1
+    assert nothing_waits(server)
+
+
+def test_a_plan_that_is_not_kept_is_given_to_nobody(crowd: Crowd, server: Server) -> None:
+    leader, _ = crowd.begin_to_sync(server)
+    server.on_loop(lambda: fail_to_flush(server, "g"))
+    leader.sync({each.member_id: b"a part" for each in crowd.members})
+    for client in crowd.clients[1:]:
+        assert client.receive(SYNC_GROUP, 3).error_code is NOT_COORDINATOR
+    with pytest.raises(ConnectionError):
+        crowd.clients[0].receive_frame()
+    assert nothing_waits(server)
+
+
+def test_an_answer_that_cannot_be_written_is_the_matter_of_its_member_alone(
+    crowd: Crowd, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    crowd.begin_to_sync(server)
+    write_own = Splice._own
+
+    def fails(splice: Splice, reply: Any) -> bytes:
+        assert reply[0] != b"unwritable"
+        return write_own(splice, reply)
+
+    monkeypatch.setattr(Splice, "_own", fails)
+    crowd.sync_all_but_one(b"unwritable")
+    assert caplog.text.count(UNANSWERED) == 1
+    assert nothing_waits(server)
+
+
+def test_they_are_counted_as_any_other() -> None:
+    with counting() as cluster:
+        crowd = Crowd([cluster.client() for _ in range(MEMBERS)], cluster.client())
+        for _ in range(5):
+            crowd.rebalance()
+        scrape = cluster.scrape()
+        joins = scrape("kcoord_requests_total", api=JOIN, error="NONE")
+        syncs = scrape("kcoord_requests_total", api=SYNC, error="NONE")
+        assert (joins, syncs) == (1 + 6 * MEMBERS, 6 * MEMBERS)
+        assert JOIN not in scrape.by("kcoord_requests_parked", "api")

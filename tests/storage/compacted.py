@@ -1,0 +1,13 @@
+"""A whole log, compacted in one go."""
+
+from kcoord.protocol.records.batch import split
+from kcoord.storage.cleaner_policy import LastRecords
+
+
+def compacted(content: bytes, *, now_ms: int, delete_retention_ms: int) -> bytes:
+    batches = list(split(content))
+    last_records = LastRecords()
+    for batch in batches:
+        last_records.see(batch)
+    compaction = last_records.compaction(now_ms=now_ms, delete_retention_ms=delete_retention_ms)
+    return b"".join(compaction.kept(batch, is_last=batch is batches[-1]) for batch in batches)

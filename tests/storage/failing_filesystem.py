@@ -1,0 +1,84 @@
+"""An operating system whose calls fail, or at one of which the process ends: kcoord.storage.filesystem is the seam."""
+
+import errno
+from pathlib import Path
+
+from kcoord.storage.filesystem import System
+
+
+class Crash(BaseException):
+    """The process ends here. Nothing that comes after is done, whatever it is."""
+
+
+class FailingSystem(System):
+    """Fails as it is told; counts what changes something, and crashes at `crash_at` of these."""
+
+    def __init__(self, *, crash_at: int | None = None) -> None:
+        self.changes = 0
+        self.synced: list[str] = []
+        self.synced_folders: list[str] = []
+        self.room: int | None = None  # for so many writes and folders; None: no limit
+        self.cannot_sync = self.cannot_truncate = False
+        self._crash_at = crash_at
+
+    def open(self, path: Path) -> int:
+        if not path.exists():
+            self._change()
+        return super().open(path)
+
+    def write(self, file: int, content: bytes | bytearray, position: int) -> None:
+        self._change()
+        if not self._takes_room():
+            super().write(file, content[: len(content) // 2], position)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write(file, content, position)
+
+    def truncate(self, file: int, size: int) -> None:
+        self._change()
+        if self.cannot_truncate:
+            raise OSError(errno.EIO, "Input/output error")
+        super().truncate(file, size)
+
+    def sync(self, file: int) -> None:
+        if self.cannot_sync:
+            raise OSError(errno.EIO, "Input/output error")
+        self.synced.append(Path(f"/proc/self/fd/{file}").readlink().name)
+        super().sync(file)
+
+    def sync_folder(self, folder: Path) -> None:
+        if self.cannot_sync:
+            raise OSError(errno.EIO, "Input/output error")
+        self.synced_folders.append(folder.name)
+        super().sync_folder(folder)
+
+    def make_folder(self, folder: Path) -> None:
+        self._change()
+        if not self._takes_room():
+            raise OSError(errno.ENOSPC, "No space left on device", str(folder))
+        super().make_folder(folder)
+
+    def rename(self, path: Path, to: Path) -> None:
+        self._change()
+        super().rename(path, to)
+
+    def delete(self, path: Path) -> None:
+        if path.exists():
+            self._change()
+        super().delete(path)
+
+    def _takes_room(self) -> bool:
+        if self.room is None:
+            return True
+        self.room -= 1
+        return self.room >= 0
+
+    def _change(self) -> None:
+        if self.changes == self._crash_at:
+            raise Crash
+        self.changes += 1
+
+
+def open_files_of(folder: Path) -> int:
+    """How many descriptors of this process lead into the folder."""
+    targets = [str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    return sum(target.startswith(f"{folder}/") for target in targets)
