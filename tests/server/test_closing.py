@@ -146,14 +146,11 @@ def test_requests_behind_a_parked_one_are_decided_when_that_is_answered(server: 
 @on_both
 def test_a_parked_request_with_nothing_behind_it_keeps_no_connection(server: Server, connect: Connect) -> None:
     with connect() as client:
-        fields: dict[str, Any] = {
-            "max_wait": timedelta(minutes=10),
-            "min_bytes": 1,
-            "max_bytes": 1,
-            "session_epoch": -1,
-        }
         line = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}
-        client.send(FETCH, 11, topics=[{"topic": "t", "partitions": [line]}], **fields)
+        topics = [{"topic": "t", "partitions": [line]}]
+        client.send(
+            FETCH, 11, max_wait=timedelta(minutes=10), min_bytes=1, max_bytes=1, session_epoch=-1, topics=topics
+        )
         wait_until(server, lambda: server.runtime._parked.requests)
     wait_until_all_are_gone(server)
 
