@@ -296,14 +296,23 @@ def test_a_client_that_sends_no_more_has_the_answers_to_what_was_taken_and_is_cl
     assert not scene.client_link.is_reading_now, "the end is not to be heard again"
 
 
-def test_a_client_that_has_gone_can_be_hung_up_on() -> None:
-    for end in (lambda scene: scene.client.abort(), lambda scene: scene.broker.connection_lost(None)):
-        scene = Scene(taking([]))
-        scene.ask(heartbeat(1) + commit(2))
-        scene.client.connection_lost(None)
-        assert not scene.is_gone
-        end(scene)
-        assert scene.is_gone
+def test_a_client_that_has_gone_goes_with_its_broker() -> None:
+    scene = Scene(taking([]))
+    scene.ask(heartbeat(1) + commit(2))
+    scene.client.connection_lost(None)
+    assert not scene.is_gone
+    assert scene.broker
+    scene.broker.connection_lost(None)
+    assert scene.is_gone
+
+
+def test_a_client_that_has_gone_can_be_aborted() -> None:
+    scene = Scene(taking([]))
+    scene.ask(commit(1) + commit(2))
+    scene.client.connection_lost(None)
+    assert not scene.is_gone
+    scene.client.abort()
+    assert scene.is_gone
 
 
 def test_a_request_that_was_taken_with_nothing_behind_it_keeps_no_client_that_has_gone() -> None:
