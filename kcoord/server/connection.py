@@ -149,10 +149,10 @@ class Connection(asyncio.Protocol):
             self.answer([frame], now)
             return 0
         assert self._transport is not None
-        self._transport.write(frame)
-        self.ticket = None
+        self.ticket = None  # before the transport has the answer: through a proxy the next request may come at once
         self.last_active = now
         freed, self.held_bytes, self._parked_bytes = self.held_bytes, 0, 0
+        self._transport.write(frame)
         return freed
 
     def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:

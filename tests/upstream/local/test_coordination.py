@@ -24,12 +24,14 @@ from kcoord.wire.frames import BadBody
 from tests.upstream.local.guest import (
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
+    JOIN,
     LIST_GROUPS,
     OFFSET_COMMIT,
     Guest,
     HungUp,
     commit_errors,
     commit_fields,
+    join_fields,
     offsets_of,
 )
 
@@ -103,6 +105,18 @@ def test_a_group_lives_here_and_the_upstream_never_hears_of_it(upstream: Embedde
         assert "local-only" not in {group.group_id for group in broker.ask(LIST_GROUPS, 4, states_filter=[]).groups}
 
     played(LocalSetup(upstream=connection_to(upstream)), scenario)
+
+
+def test_the_members_of_a_large_group_are_answered_together(upstream: EmbeddedCluster) -> None:
+    fields = {name: value for name, value in join_fields("large").items() if name != "group_instance_id"}  # of later
+
+    async def scenario(coordination: LocalCoordination) -> None:
+        guests = [Guest(coordination, peer=f"10.0.0.7:{40_000 + number}") for number in range(50)]
+        joined = await asyncio.gather(*(guest.ask(JOIN, 3, **fields) for guest in guests))
+        assert [(each.error_code, each.generation_id) for each in joined] == [(ErrorCode.none, 1)] * 50
+
+    settings = Settings.from_properties({"group.initial.rebalance.delay.ms": "100"})
+    played(LocalSetup(upstream=connection_to(upstream), runtime=RuntimeSetup(settings=settings)), scenario)
 
 
 def test_what_is_no_partition_upstream_cannot_be_committed_to(upstream: EmbeddedCluster) -> None:
