@@ -66,7 +66,7 @@ def test_an_undo_is_refused_if_something_else_was_committed_since(
     scene.commit(group, {("orders", 0): 77})
     run = scene.kcoord("undo", undo_file(folder), "--execute", "--undo", "second.json")
     assert run.exit_code == 1
-    assert "orders-0: the change left offset 100, and now there is offset 77" in run.stderr
+    assert "orders-0: the undo file expects offset 100, and now there is offset 77" in run.stderr
     assert "say --force" in run.stderr
     assert scene.offsets(group) == {("orders", 0): 77, ("orders", 1): 100}
     assert not (folder / "second.json").exists()
