@@ -69,7 +69,14 @@ def test_what_explains_a_table_is_read_without_scrolling_it() -> None:
     for caption in sections(sample_facts())[0].find_all("caption"):
         assert caption.find("span").text == caption.text
     stays = STYLE.partition("caption span{")[2].partition("}")[0]
-    assert {"position:sticky", "left:0", "max-width:calc(100vw - 2rem)"} <= {*stays.split(";")}
+    assert {"position:sticky", "left:0"} <= {*stays.split(";")}
+
+
+def test_what_explains_a_table_never_makes_it_wider_than_the_page() -> None:
+    body = STYLE.partition("body{")[2].partition("}")[0]
+    assert "max-width:70rem" in body
+    # The page less its margins, and on a narrow screen less the shade that tells that a table scrolls.
+    assert "max-width:min(100vw - 3rem,67rem)" in STYLE.partition("caption span{")[2].partition("}")[0]
 
 
 def test_short_ownerships_are_hatched_and_a_complete_lane_is_not() -> None:
