@@ -65,6 +65,21 @@ def test_the_pauses_around_rebalances_are_part_of_what_they_cost() -> None:
     assert "committed nothing" not in sections(unpaused)[1].find("p", "conclusion").text
 
 
+def test_rebalances_whose_length_the_log_does_not_show_are_not_said_to_take_no_time() -> None:
+    facts = sample_facts()
+    first, *others = facts.groups.rows
+    restless = replace(facts.restless.rows[0], lost_ms=0)
+    timeless = replace(
+        facts,
+        groups=replace(facts.groups, rows=(replace(first, lost_ms=0), *others)),
+        restless=replace(facts.restless, rows=(restless, *facts.restless.rows[1:])),
+    )
+    for page in sections(timeless)[:2]:
+        conclusion = page.find("p", "conclusion").text
+        assert "the log does not show how long they took." in conclusion
+        assert "at least" not in conclusion
+
+
 def test_what_explains_a_table_is_read_without_scrolling_it() -> None:
     for caption in sections(sample_facts())[0].find_all("caption"):
         assert caption.find("span").text == caption.text
