@@ -4,7 +4,7 @@
 |---------------------------|-----------------------------------------------------------------------------------------|
 | `kcoord.max.groups`       | groups, also those that are nothing but committed offsets: whoever made one holds it    |
 | `kcoord.max.members`      | members, and ids that were given out and not used yet                                   |
-| `kcoord.groups.max.bytes` | names, protocols, subscriptions and their topics; of a group its name, plan and offsets   |
+| `kcoord.groups.max.bytes` | protocols, subscriptions, their topics and names; of a group its name, plan and offsets |
 
 A holder is the principal that has logged in. Where nobody logs in it is a client id at an address; as everybody may
 change its client id with every connection, its address holds the same once more. Up to seven eighths of a limit anybody
