@@ -6,11 +6,14 @@ from kcoord.errors import ErrorCode
 from kcoord.upstream.exchange import Interceptor
 from kcoord.upstream.guard_rules import GuardRules, parse_rule
 from kcoord.upstream.guard_wiring import guards_of
+from kcoord.upstream.hidden_names import HiddenNames
+from kcoord.upstream.hiding import Hiding, hidden_journal
 from kcoord.wire.codec import decode_request, decode_response, encode_response, response_type
 from kcoord.wire.frames import FrameSplitter
 from kcoord.wire.headers import RequestHeader
 from kcoord.wire.kio_asking import build
 from tests.upstream.forwarding_scene import FETCH, PRODUCE, Scene, request
+from tests.upstream.guard_scene import Clock
 
 OFFSETS = "__consumer_offsets"
 DENIED = ErrorCode.topic_authorization_failed
@@ -91,6 +94,14 @@ def test_without_a_rule_about_what_the_topic_tells_it_is_one_like_others(deny: t
     assert scene.limits[FETCH].stop > 13
     scene.ask(fetch(OFFSETS))
     assert passed(scene) == [fetch(OFFSETS)[4:]]
+
+
+def test_refusals_of_the_journal_are_counted_and_come_before_all_others() -> None:
+    hiding = Hiding(hidden_journal(HiddenNames(topic="__journal")), Clock())
+    guards = guards_of(GuardRules(denied=(parse_rule("groups:secret.*"),)))._replace(journal=(hiding,))
+    assert guards.interceptors[0] is hiding
+    Scene(*guards.interceptors).ask(fetch("__journal"))
+    assert guards.refusals == {("journal", "Fetch"): 1}
 
 
 def test_it_is_counted_among_refusals() -> None:
