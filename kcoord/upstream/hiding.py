@@ -153,7 +153,8 @@ class Hiding:
         return Answer(codec(api.key, request.api_version).response_pieces(request.correlation_id, response))
 
     def screen(self, api_key: int) -> Screen | None:
-        return None if self._hidden.apis[api_key].shown else self._may_be_in_short
+        is_always_seen = self._hidden.apis[api_key].shown or api_key == CREATE_TOPICS
+        return None if is_always_seen else self._may_be_in_short
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
         """Of what is amended, Instead says how."""

@@ -161,6 +161,12 @@ def test_a_topic_that_collides_with_it_is_refused_before_a_broker_tells_why(
     ]
 
 
+def test_a_topic_that_collides_with_it_does_not_pass_unseen(hiding: Hiding) -> None:
+    scene = Scene(hiding)
+    scene.ask(request(CREATE_TOPICS, 7, 1, topics=[{"name": "_.journal", "assignments": [], "configs": []}]))
+    assert scene.broker_link.written == b""
+
+
 @pytest.mark.parametrize("partition", [0, 3])
 def test_a_cursor_does_not_tell_its_name_and_goes_on_behind_it(
     hiding: Hiding, client: FakeClient, partition: int
