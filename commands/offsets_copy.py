@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection
 from datetime import UTC, datetime
-from shlex import quote
 
 import click
 
@@ -19,8 +18,8 @@ from kcoord.admin.offsets.offset_lines import OffsetLine
 from kcoord.admin.offsets.planning import plan_listed
 from kcoord.admin.offsets.plans import Risk, Verb
 
-from .cluster_places import place_connection, place_of
-from .connection_options import connection_options
+from .cluster_places import place_connection, place_given, place_of
+from .connection_options import as_given, connection_options
 from .offsets_options import Doing, planning_options, risk_options
 from .offsets_plan import show_and_do
 from .opening import open_cluster
@@ -92,7 +91,7 @@ def copy_offsets(
             ignores_topic_ids=ignore_topic_ids,
             accepted=accepted,
         )
-        show_and_do(ctx, there, planned, doing, where=_where(target))
+        show_and_do(ctx, there, planned, doing, where=as_given(ctx, place_given(ctx, target)))
 
 
 def _exported(cluster: LiveCluster, pattern: re.Pattern[str]) -> Exported:
@@ -121,9 +120,3 @@ def _marked(
         (same if origin is Origin.SAME_LOG else others).append(line)
     marked, unread = mark_lines(source, others)
     return [*same, *marked], unread
-
-
-def _where(place: str) -> str | None:
-    """The options that name the cluster for another command; None are those of this one."""
-    kind, _, name = place.partition(":")
-    return {"context": f" --context {quote(name)}", "broker": f" -b {quote(name)}"}.get(kind)
