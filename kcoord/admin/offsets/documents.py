@@ -121,9 +121,9 @@ def document_text(document: Mapping[str, Any]) -> str:
 def write_whole(path: Path, text: str, *, overwrites: bool, advice: str = "take another name, or say --force") -> None:
     """Write a file so that it is there whole, and on the disk, or not at all.
 
-    Unless it overwrites, FileExistsError with this advice if there is one; also if it overwrites where that is a device,
-    a pipe or a folder. Only its owner may read it (mode 0600), also where it replaces a file that others could read:
-    groups and their metadata may be nobody else's business.
+    Unless it overwrites, FileExistsError with this advice if there is one; where that is a device, a pipe or a folder,
+    FileExistsError in any case. Only its owner may read it (mode 0600), also where it replaces a file that others could
+    read: groups and their metadata may be nobody else's business.
 
     What the disk refuses is raised in the name of the file. Every such file is written before anything is changed on a
     cluster, and the error says so: who finds a full disk after --execute must not have to wonder.
