@@ -15,6 +15,7 @@ from kcoord.errors import ErrorCode
 from kcoord.settings import Settings
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.upstream.exchange import PASS, Request
+from kcoord.upstream.hidden_names import HiddenNames
 from kcoord.upstream.local import refreshing
 from kcoord.upstream.local.answering import BrokerPlace
 from kcoord.upstream.local.coordination import LocalCoordination, LocalSetup
@@ -144,6 +145,22 @@ def test_a_topic_is_known_as_soon_as_an_answer_that_passes_tells_of_it(
         assert await commit(guest, "g", {1: 1}, topic="new") == {ErrorCode.none}
 
     played(LocalSetup(upstream=connection_to(upstream)), scenario)
+
+
+def test_ids_of_hidden_topics_are_learned_from_the_first_list_and_from_answers_that_pass(
+    upstream: EmbeddedCluster, broker: Client
+) -> None:
+    there, later = HiddenNames(topic="orders"), HiddenNames(topic="later")
+
+    async def scenario(coordination: LocalCoordination) -> None:
+        assert len(there.topic_ids) == 1
+        broker.ask(CREATE_TOPICS, 5, topics=[{"name": "later", "num_partitions": 1, "replication_factor": 1}])
+        broker.send(METADATA, 12, topics=[{"topic_id": None, "name": "later"}])
+        request = Request(frame=b"", api_key=METADATA, api_version=12, correlation_id=1)
+        coordination.response(Guest(coordination), request, broker.receive_frame())
+        assert len(later.topic_ids) == 1
+
+    played(LocalSetup(upstream=connection_to(upstream), hidden=(there, later)), scenario)
 
 
 def test_all_groups_have_one_coordinator_and_it_alone_lists_them(upstream: EmbeddedCluster) -> None:

@@ -26,6 +26,8 @@ def test_who_listens_is_told_of_each_topic_once_and_again_if_it_was_made_anew() 
     topics = MirroredTopics(found=lambda name, topic_id: found.append((name, topic_id)), hidden="__journal")
 
     topics.heard("orders", FIRST, 3)
+    topics.heard("__journal", SECOND, 1)
+    assert topics.topic_id("__journal") is None
     for _ in range(2):
         topics.listed({"orders": KnownTopic(FIRST, 3), "__journal": KnownTopic(SECOND, 1)}, NOW_MS)
     topics.listed({"orders": KnownTopic(SECOND, 3)}, NOW_MS)
