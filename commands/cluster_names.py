@@ -10,7 +10,7 @@ from .offsets.options import offsets_connection
 from .options.connection_options import given
 
 if TYPE_CHECKING:
-    from kcoord.admin.connecting.connection import Connection
+    from kcoord.admin.connecting.connection import Connection, Given
 
 FORMS: Final = "cluster:, context:NAME or broker:HOST:PORT"
 _ADDRESS: Final = re.compile(r"[^\s/]+:\d{1,5}")
@@ -27,12 +27,17 @@ def place_of(_: click.Context, __: click.Parameter, text: str) -> str:
 
 def place_connection(ctx: click.Context, place: str) -> "Connection":
     """cluster: is that of -b or --context, context:NAME one by its name, broker:HOST:PORT one by its address."""
+    return offsets_connection(ctx, place_given(ctx, place))
+
+
+def place_given(ctx: click.Context, place: str) -> "Given":
+    """The options that mean this cluster: those of the command line, with another cluster if the place names one."""
     kind, _, name = place.partition(":")
     if kind == "cluster" and not name:
-        return offsets_connection(ctx)
+        return given(ctx)
     if kind == "cluster" or not name or not is_place(place):
         raise click.UsageError(f"{place!r} names no cluster: write {FORMS}")
     said = given(ctx)
     if kind == "context":
-        return offsets_connection(ctx, replace(said, context=name, bootstrap=None))
-    return offsets_connection(ctx, replace(said, bootstrap=name, context=None))
+        return replace(said, context=name, bootstrap=None)
+    return replace(said, bootstrap=name, context=None)

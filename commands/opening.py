@@ -23,11 +23,12 @@ _LOOKS_EVERY: Final = 0.5
 def open_cluster(connection: Connection, *, about: Sequence[str] = ()) -> Iterator[LiveCluster]:
     """Open a live cluster (see `kcoord.admin.opening`), and print a line on stderr for each long wait."""
     waits = Waits()
-    with WaitLines(waits, after=_patience()), open_silently(connection, about=about, waits=waits) as cluster:
+    with WaitLines(waits, after=waits_told_after()), open_silently(connection, about=about, waits=waits) as cluster:
         yield cluster
 
 
-def _patience() -> float:
+def waits_told_after() -> float:
+    """How long something has been waited for, in seconds, when a line says so."""
     return TOLD_AFTER if sys.stderr.isatty() else LOGGED_AFTER
 
 

@@ -150,12 +150,12 @@ def _forward(
     from kcoord.proxy.main import run
 
     guards = guards_of(rules)
-    between = guards.between()
     if coordinate:
         from kcoord.proxy.local.wiring import with_hidden_journal
 
         coordinate, hiding = with_hidden_journal(coordinate)
-        between = [*hiding, *between]
+        guards = guards._replace(journal=hiding)
+    between = guards.between()
     if metrics is not None:
         from kcoord.proxy.metrics_source import ProxyMetrics  # with --metrics alone: aiohttp takes its time
 

@@ -79,12 +79,24 @@ def _many(equal: Sequence[Finding]) -> str:
 
 
 def _as_one(equal: Sequence[Finding]) -> Finding:
-    """One finding for all: each of the first groups with its own title, unless all have the same."""
-    titles = {finding.title for finding in equal}
-    title = equal[0].title if len(titles) == 1 else f"{len(equal):,} findings of the same kind"
-    named = [f"{each.group or _NO_GROUP}: {each.title}" if len(titles) > 1 else each.group for each in equal[:_NAMED]]
+    """One finding for all: the first groups are named, each with what its own title says beyond the common one."""
+    title, own = _common_title([finding.title for finding in equal])
+    named = [
+        f"{each.group or _NO_GROUP}{f': {rest}' if rest else ''}"
+        for each, rest in zip(equal[:_NAMED], own[:_NAMED], strict=True)
+    ]
     more = f"and {len(equal) - _NAMED:,} more: --unfolded shows each, -o json has all of them"
     return replace(equal[0], title=title, evidence=(*named, more))
+
+
+def _common_title(titles: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """What all titles say, which is the whole or the part before a colon, and what each says besides."""
+    if len(set(titles)) == 1:
+        return titles[0], [""] * len(titles)
+    parts = [title.partition(": ") for title in titles]
+    if all(part[0] == parts[0][0] and part[2] for part in parts):
+        return parts[0][0], [part[2] for part in parts]
+    return f"{len(titles):,} findings of the same kind", titles
 
 
 def _block(head: str, findings: Sequence[Finding], columns: int | None, is_colored: bool) -> Iterator[str]:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection
 from datetime import UTC, datetime
-from shlex import quote
 
 import click
 
@@ -19,9 +18,9 @@ from kcoord.admin.offsets.marking import mark_lines
 from kcoord.admin.offsets.planning import plan_listed
 from kcoord.admin.offsets.plans import Risk, Verb
 
-from ..cluster_names import place_connection, place_of
+from ..cluster_names import place_connection, place_given, place_of
 from ..opening import open_cluster
-from ..options.connection_options import connection_options
+from ..options.connection_options import as_given, connection_options
 from ..output.output import output_options, progress, talk
 from .options import Doing, planning_options, risk_options
 from .plan import show_and_do
@@ -92,7 +91,7 @@ def copy_offsets(
             ignores_topic_ids=ignore_topic_ids,
             accepted=accepted,
         )
-        show_and_do(ctx, there, planned, doing, where=_where(target))
+        show_and_do(ctx, there, planned, doing, where=as_given(ctx, place_given(ctx, target)))
 
 
 def _exported(cluster: LiveCluster, pattern: re.Pattern[str]) -> Exported:
@@ -121,9 +120,3 @@ def _marked(
         (same if origin is Origin.SAME_LOG else others).append(line)
     marked, unread = mark_lines(source, others)
     return [*same, *marked], unread
-
-
-def _where(place: str) -> str | None:
-    """The options that name the cluster for another command; None are those of this one."""
-    kind, _, name = place.partition(":")
-    return {"context": f" --context {quote(name)}", "broker": f" -b {quote(name)}"}.get(kind)

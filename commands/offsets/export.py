@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -16,6 +17,8 @@ from ..options.connection_options import connection_options
 from ..output.output import progress, talk, write
 from .options import offsets_connection
 
+_STDOUT: Final = ("-", "/dev/stdout")
+
 
 class PartialExport(RuntimeError):
     """A file that may have been whole is not replaced by one that is not."""
@@ -24,7 +27,11 @@ class PartialExport(RuntimeError):
 @click.command("export", short_help="Write offsets of groups to a file.")
 @group_choice
 @click.option(
-    "-f", "--file", "path", type=click.Path(dir_okay=False, path_type=Path), help="Where to; stdout if not said."
+    "-f",
+    "--file",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to; stdout if not said or -.",
 )
 @click.option("--force", "overwrites", is_flag=True, help="Write over a file that is there, if all can be read.")
 @click.option(
@@ -70,7 +77,7 @@ def export_offsets(
     refused = (*map(str, unlisted), *exported.refused, *(exported.missing if is_lacking_a_named_one else ()))
     for line in dict.fromkeys((*refused, *exported.missing, *exported.notes)):
         talk(f"kcoord: {line}")
-    if path is None:
+    if path is None or str(path) in _STDOUT:
         write(text)
     elif refused and overwrites and path.exists():
         raise PartialExport(f"{path} is left as it was: not all groups could be read. Take another name for the others")

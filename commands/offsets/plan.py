@@ -60,7 +60,7 @@ def show_and_do(
     if doing.executes:
         has_failed = do(ctx, cluster, plan, doing, where=where, withheld=planned.withheld)
     else:
-        has_failed = _only_show(ctx, planned, doing)
+        has_failed = _only_show(ctx, planned, doing, as_given(ctx) if where is None else where)
     if has_failed or planned.refused:
         sys.exit(1)
 
@@ -71,14 +71,14 @@ def _nothing_to_do(planned: Planned, doing: Doing) -> str:
     return "Nothing was changed." if doing.plan_path is None else "Nothing was changed, and no plan was saved."
 
 
-def _only_show(ctx: click.Context, planned: Planned, doing: Doing) -> bool:
+def _only_show(ctx: click.Context, planned: Planned, doing: Doing, options: str) -> bool:
     plan = planned.plan
     show(ctx, "offsets-plan", lambda: _plan_document(planned), lambda: [plan_table(plan, planned.withheld)])
     talk(_summary(plan, planned.withheld))
     if doing.plan_path is None:
         talk("Nothing was changed: add --execute to do it.")
     else:
-        talk(f"Nothing was changed: kcoord offsets apply {quote(str(doing.plan_path))} --execute does it.")
+        talk(f"Nothing was changed: kcoord offsets apply {quote(str(doing.plan_path))} --execute{options} does it.")
     return False
 
 

@@ -124,12 +124,17 @@ def connection(ctx: click.Context, said: "Given | None" = None) -> "Connection":
     return found
 
 
-def as_given(ctx: click.Context) -> str:
-    """The options that named the cluster, for a command that is proposed to the user; no setting of -X is repeated."""
-    said = given(ctx)
+def as_given(ctx: click.Context, said: "Given | None" = None) -> str:
+    """The options that named the cluster, for a command that is proposed to the user: it works when it is copied, but
+    for secrets of -X, of which the value is left to the user."""
+    from kcoord.admin.connecting.secrets import holds_secret
+
+    said = said or given(ctx)
     options = [
         *(("-b", said.bootstrap) if said.bootstrap else ()),
         *(("--command-config", str(said.command_config)) if said.command_config else ()),
         *(("--context", said.context) if said.context else ()),
     ]
-    return "".join(f" {quote(option)}" for option in options) + " -X …" * bool(said.pairs)
+    for key, value in said.pairs:
+        options += ["-X", f"{key}=…" if holds_secret(key, value) else f"{key}={value}"]
+    return "".join(f" {quote(option)}" for option in options)

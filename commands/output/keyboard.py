@@ -87,10 +87,10 @@ class Keyboard:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
             self._before = None
 
-    def wait(self, other: int) -> list[str]:
-        """Until keys are pressed, which are returned, or the other descriptor can be read."""
+    def wait(self, other: int, timeout: float | None = None) -> list[str]:
+        """Until keys are pressed, which are returned, or the other descriptor can be read, or the time is over."""
         watched = [other] if self._fd is None else [other, self._fd]
-        ready, _, _ = select.select(watched, [], [])
+        ready, _, _ = select.select(watched, [], [], timeout)
         return self._read() if self._fd in ready else []
 
     def _read(self) -> list[str]:

@@ -1,5 +1,6 @@
 """Produce, and the producer ids that make it idempotent (InitProducerId)."""
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -7,7 +8,7 @@ from uuid import UUID
 from kcoord.broker.cluster import Asked, Cluster, Partition, Topic
 from kcoord.broker.leader_info import CurrentLeader, Endpoint, endpoints_of, leader_of
 from kcoord.broker.log.batch_validation import Admitted, Allowance
-from kcoord.broker.log.partition_log import Appended, Refused
+from kcoord.broker.log.partition_log import Appended, PartitionLog, Refused
 from kcoord.broker.log.slices import Slices
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import HEADER_SIZE, MAGIC, BadBatch, Batch, names_codec, produced_batch, read_header
@@ -214,10 +215,24 @@ def _append(
         return _line(index, Refused(error=ErrorCode.invalid_txn_state, message="kcoord has no transactions"))
     if refused := _refuse_as_full(cluster, batch):
         return _line(index, refused)
-    admitted = yield from partition.log.admit(batch, asked.now_ms, allowance)
+    end_offset, now_ms = partition.log.end_offset, asked.now_ms
+    admitted = yield from _admit(partition.log, batch, now_ms, allowance)
     if isinstance(admitted, Refused):
         return _line(index, admitted)
-    return _line(index, _append_to_log(cluster, topic, partition, batch, admitted, asked.now_ms))
+    if partition.log.end_offset != end_offset:
+        now_ms = max(now_ms, partition.log.appended_ms)  # or times of append would run backwards
+    return _line(index, _append_to_log(cluster, topic, partition, batch, admitted, now_ms))
+
+
+def _admit(log: PartitionLog, batch: Batch, now_ms: int, allowance: Allowance) -> Slices[Admitted | Refused]:
+    """Whether the log may take the batch, by the settings that it has at the end: if they have changed while others
+    had their turn, the batch is looked at once more, and paid for once."""
+    while True:
+        settings, left = log.settings, copy(allowance)
+        admitted = yield from log.admit(batch, now_ms, left)
+        if log.settings is settings:
+            allowance.set_to(left)
+            return admitted
 
 
 def _append_to_log(
@@ -228,6 +243,8 @@ def _append_to_log(
         return Refused(error=ErrorCode.unknown_topic_or_partition, message="The topic was deleted meanwhile")
     if refused := _refuse_as_full(cluster, batch):
         return refused
+    if partition.log.settings.uses_append_time:
+        admitted = admitted._replace(max_timestamp=now_ms)
     outcome = partition.log.append(batch, admitted, now_ms)
     if isinstance(outcome, Appended) and not outcome.is_duplicate:
         cluster.appended(partition, batch.header.size)

@@ -4,7 +4,7 @@
 |---------------------------|-----------------------------------------------------------------------------------------|
 | `kcoord.max.groups`       | groups, also those that are nothing but committed offsets: whoever made one holds it    |
 | `kcoord.max.members`      | members, and ids that were given out and not used yet                                   |
-| `kcoord.groups.max.bytes` | names and subscriptions of members; of a group its name, plan and committed offsets     |
+| `kcoord.groups.max.bytes` | protocols, subscriptions, their topics and names; of a group its name, plan and offsets |
 
 A holder is the principal that has logged in. Where nobody logs in it is a client id at an address; as everybody may
 change its client id with every connection, its address holds the same once more. Up to seven eighths of a limit anybody
@@ -24,12 +24,15 @@ group that has no members it does not tell: it counts in total, and is nobody's.
 from typing import Final, NamedTuple
 
 from kcoord.groups.classic.member import Holder, Member
+from kcoord.groups.classic.protocols import topic_count
 from kcoord.groups.requests import Join
 
 NOBODY: Final = Holder(principal="", host="", client_id="")
 _RESERVE: Final = 8  # of a limit, one part in so many
 _MEMBER: Final = 1024  # for the objects that a member is made of
 _GROUP: Final = 2048  # the same of a group
+_PROTOCOL: Final = 200  # of each protocol, however short its name: two texts, a pair of them, and its group's votes
+_TOPIC: Final = 128  # of each topic subscribed to, however short its name: a text, and its place in its group's set
 
 
 class Shares(NamedTuple):
@@ -81,18 +84,18 @@ class Census:
 
 def bytes_of(client: Member | Join) -> int:
     """What a member holds, or would hold by its join. Its id begins with one of its names, which so count twice."""
-    size = _MEMBER + _size(client.client_id) * 2 + _size(client.instance_id or "") * 2
+    size = _MEMBER + (bytes_of_text(client.client_id) + bytes_of_text(client.instance_id or "")) * 2
     for name, subscription in client.protocols:
-        size += _size(name) + len(subscription)
+        size += _PROTOCOL + bytes_of_text(name) + len(subscription) + _TOPIC * topic_count(subscription)
     return size
 
 
 def bytes_of_group(group_id: str) -> int:
     """What a group holds that has neither a plan nor offsets."""
-    return _GROUP + _size(group_id)
+    return _GROUP + bytes_of_text(group_id)
 
 
-def _size(text: str) -> int:
+def bytes_of_text(text: str) -> int:
     """In memory a text that is not ASCII takes up to four bytes for each character."""
     return len(text) if text.isascii() else 4 * len(text)
 

@@ -9,6 +9,7 @@ routes         what becomes of a request of an API and version, and of its answe
 judging        asks interceptors
 owner          what the two sides ask of the proxy
 client_side    the connection of a client: frames pass, are shown to interceptors, or wait
+client_gone    what it writes to when the client has gone, until what that sent is decided
 upstream_side  the connection to a broker that belongs to it: answers pass or are rewritten
 rewriting      pure: answers with other addresses in them
 node_endpoints pure: the same for the end of an answer, also if its beginning has been sent

@@ -52,6 +52,7 @@ def find_topics(cluster: Cluster, data_dir: DataDir, fresh_topic_id: Callable[[]
         folders = _log_folders(data_dir)
         topics = _kept_topics(data_dir, folders) | _taken_over(cluster, data_dir, folders, fresh_topic_id)
         _keep_offsets_safe(cluster, data_dir, topics)
+        _keep_groups_found(cluster, data_dir, topics, folders)
         missing = _missing(topics.values(), folders)
         if missing:
             log.warning("missing logs=%s: made empty", ",".join(missing))
@@ -143,6 +144,19 @@ def _keep_offsets_safe(cluster: Cluster, data_dir: DataDir, topics: dict[str, Ke
         topics[kept.name] = replace(kept, overrides=overrides)
         data_dir.keep_topic(topics[kept.name])
         log.warning("setting mended topic=%s cleanup.policy=compact why=%r", kept.name, reason)
+
+
+def _keep_groups_found(cluster: Cluster, data_dir: DataDir, topics: dict[str, KeptTopic], folders: Folders) -> None:
+    """Have the topic of groups as many partitions as it has folders: their number tells in which of them a group is."""
+    kept = topics.get(OFFSETS_TOPIC)
+    if kept is None or (count := max(folders.get(kept.name, {}), default=-1) + 1) <= len(kept.replicas):
+        return
+    if not cluster.has_room_for(count):
+        raise BadDataDir(f"{kept.name} has {count} partitions: more than kcoord.max.partitions allows")
+    added = tuple(map(tuple, cluster.spread(len(kept.replicas), count - len(kept.replicas), 1)))
+    topics[kept.name] = replace(kept, replicas=kept.replicas + added)
+    data_dir.keep_topic(topics[kept.name])
+    log.warning("number mended topic=%s partitions=%s why='it has as many folders'", kept.name, count)
 
 
 def _missing(topics: Iterable[KeptTopic], folders: Folders) -> list[str]:

@@ -1,6 +1,7 @@
 """What a request may cost is done in slices, and is paid for even if its batches are refused."""
 
 from collections.abc import Callable
+from itertools import count
 from uuid import UUID
 
 import pytest
@@ -12,7 +13,8 @@ from kcoord.broker.log.batch_validation import MOST_RECORD_ERRORS, Admitted, All
 from kcoord.broker.log.partition_log import PartitionLog, TimestampOffset
 from kcoord.broker.log.segment import MANY_RECORDS
 from kcoord.broker.log.slices import SLICE, SMALL_BYTES, Decompression, Effort, Slices
-from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic, produce
+from kcoord.broker.offsets import ListOffsets, OffsetAsked, TopicOffsetsAsked, list_offsets
+from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic, ProduceReply, produce
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import Batch, assemble, produced_batch, read_header
 from kcoord.protocol.records.compression import Codec, compress
@@ -55,6 +57,19 @@ def slices_of(work: Slices[object]) -> int:
             asked = work.send(asked.run() if asked is not None else None)
     except StopIteration:
         return count
+
+
+def test_a_large_value_costs_by_its_bytes() -> None:
+    value = produced_batch(write_batch([Record(timestamp=NOW, value=bytes(3 * SLICE * 1024))]))
+    settings = LogSettings(max_message_bytes=value.header.size)
+    assert slices_of(admit(value, settings, NOW, Allowance())) == 1
+
+
+def test_what_is_decompressed_is_paid_for() -> None:
+    allowance = Allowance(decompressed_bytes=1_500_000)
+    batch = produced_batch(write_batch([Record(timestamp=NOW, value=bytes(1_000_000))], codec=Codec.ZSTD))
+    outcomes = [at_once(admission(batch, allowance)) for _ in range(2)]
+    assert [isinstance(outcome, Refused) for outcome in outcomes] == [False, True]
 
 
 def test_a_small_batch_is_admitted_at_once() -> None:
@@ -148,6 +163,13 @@ def test_a_batch_that_begins_before_the_log_does_is_walked_in_slices() -> None:
     assert (found.offset, found.timestamp) == (count - 1, NOW + 5)
 
 
+def test_a_look_up_that_has_to_walk_a_batch_does_so_in_slices() -> None:
+    count = 50_000
+    log = log_of(timed(*[7] * 10, *[0] * (count - 11), 5))
+    log.delete_records(20, NOW)
+    assert slices_of(log.offset_for_timestamp(NOW + 3, Effort())) >= count // SLICE
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_a_look_up_in_a_large_batch_finds_what_walking_it_would(data: st.DataObject) -> None:
@@ -173,14 +195,98 @@ def test_a_look_up_under_way_ends_when_its_segment_is_deleted() -> None:
 # What changes while others have their turn.
 
 
+NODE = Node(node_id=NodeId(1), host="h", port=1)
+SLICED = timed(*[0] * 5000)
+
+
+def cluster_of(*topics: str, **properties: str) -> Cluster:
+    """Each topic has one partition."""
+    ids = (UUID(int=number) for number in count(7))
+    cluster = Cluster(
+        cluster_id="c", nodes=[NODE], settings=Settings.from_properties(properties), fresh_id=lambda: next(ids)
+    )
+    for topic in topics:
+        cluster.create_topic(topic, [[NODE.node_id]], {}, NOW)
+    return cluster
+
+
+def producing(cluster: Cluster, *topics: str, batch: Batch = SLICED, now_ms: int = NOW) -> Slices[ProduceReply]:
+    content = ProducedPartition(index=0, records=bytes(batch.data))
+    sent = tuple(ProducedTopic(name=topic, topic_id=None, partitions=(content,)) for topic in topics)
+    request = Produce(acks=-1, has_transactional_id=False, allows_zstd=True, topics=sent)
+    return produce(cluster, request, Asked(node=NODE, now_ms=now_ms))
+
+
+def errors_of(work: Slices[ProduceReply]) -> list[ErrorCode]:
+    return [line.error_code for topic in at_once(work).responses for line in topic.partition_responses]
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"kcoord.produce.max.records": "7000"},
+        {"kcoord.produce.max.headers": "70000"},
+        {"kcoord.produce.max.decompressed.bytes": "70000"},
+    ],
+)
+def test_the_batches_of_a_request_share_what_it_may_cost(limit: dict[str, str]) -> None:
+    batch = with_headers(40_000) if "headers" in str(limit) else SLICED
+    work = producing(cluster_of("a", "b", **limit), "a", "b", batch=batch)
+    assert errors_of(work) == [ErrorCode.none, ErrorCode.message_too_large]
+
+
+def test_two_batches_that_are_looked_at_at_once_do_not_both_fill_the_last_of_the_memory() -> None:
+    cluster = cluster_of("t", **{"kcoord.log.bytes": str(SLICED.header.size + 10)})
+    first, second = producing(cluster, "t"), producing(cluster, "t")
+    next(first)
+    next(second)
+    assert errors_of(first) + errors_of(second) == [ErrorCode.none, ErrorCode.kafka_storage_error]
+
+
+def test_a_batch_is_checked_by_the_settings_that_its_topic_has_when_it_is_appended() -> None:
+    cluster = cluster_of("t", **{"kcoord.produce.max.records": "5000"})
+    work = producing(cluster, "t")
+    next(work)
+    cluster.configure(cluster.topics["t"], {"cleanup.policy": "compact"})
+    assert errors_of(work) == [ErrorCode.invalid_record], "it has records without keys"
+
+    work = producing(cluster, "t", now_ms=NOW + 5)
+    next(work)
+    cluster.configure(cluster.topics["t"], {"message.timestamp.type": "LogAppendTime"})
+    (line,) = at_once(work).responses[0].partition_responses
+    assert (line.error_code, line.log_append_time) == (ErrorCode.none, NOW + 5), "and what it may cost is paid once"
+
+
+def test_times_of_append_do_not_run_backwards_while_a_batch_is_looked_at() -> None:
+    cluster = cluster_of("t")
+    cluster.configure(cluster.topics["t"], {"message.timestamp.type": "LogAppendTime"})
+    slow = producing(cluster, "t")
+    next(slow)
+    at_once(producing(cluster, "t", batch=timed(0), now_ms=NOW + 9))
+    (line,) = at_once(slow).responses[0].partition_responses
+    assert (line.base_offset, line.log_append_time) == (1, NOW + 9)
+    log = cluster.topics["t"].partitions[0].log
+    assert [header.max_timestamp for _, header in log.segments[0].headers()] == [NOW + 9] * 2
+
+
+@pytest.mark.parametrize("timestamp", [-3, NOW + 3])
+def test_a_topic_that_is_deleted_during_a_look_up_is_answered_with_an_error(timestamp: int) -> None:
+    cluster = cluster_of("t")
+    log = cluster.topics["t"].partitions[0].log
+    append_at_once(log, timed(*[7] * 10, *[0] * 20_000), NOW)
+    append_at_once(log, timed(5), NOW)
+    log.delete_records(20, NOW)
+    line = OffsetAsked(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
+    asked = ListOffsets(topics=(TopicOffsetsAsked(name="t", partitions=(line,)),), oldest_special=-3)
+    look_up = list_offsets(cluster, asked, Asked(node=NODE, now_ms=NOW))
+    next(look_up)
+    cluster.delete_topic(cluster.topics["t"])
+    assert at_once(look_up).topics[0].partitions[0].error_code is ErrorCode.kafka_storage_error
+
+
 def test_a_topic_that_is_deleted_while_a_batch_for_it_is_looked_at_takes_nothing() -> None:
-    node = Node(node_id=NodeId(1), host="h", port=1)
-    cluster = Cluster(cluster_id="c", nodes=[node], settings=Settings(), fresh_id=lambda: UUID(int=7))
-    topic = cluster.create_topic("t", [[node.node_id]], {}, NOW)
-    content = ProducedPartition(index=0, records=bytes(timed(*[0] * 5000).data))
-    sent = ProducedTopic(name="t", topic_id=None, partitions=(content,))
-    request = Produce(acks=-1, has_transactional_id=False, allows_zstd=True, topics=(sent,))
-    work = produce(cluster, request, Asked(node=node, now_ms=NOW))
+    cluster = cluster_of("t")
+    topic, work = cluster.topics["t"], producing(cluster, "t")
     next(work)
     cluster.delete_topic(topic)
     (line,) = at_once(work).responses[0].partition_responses

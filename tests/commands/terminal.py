@@ -51,7 +51,10 @@ def in_terminal(*arguments: str, columns: int, environment: Mapping[str, str] | 
 class Terminal:
     """A command that runs in a terminal, whose keys can be pressed and whose screen can be read meanwhile."""
 
-    def __init__(self, *arguments: str, columns: int = 80, rows: int = 24, has_keyboard: bool = True) -> None:
+    def __init__(
+        self, *arguments: str, columns: int = 80, rows: int = 24, has_keyboard: bool = True, piped: bool = False
+    ) -> None:
+        """With `piped`, stdout goes elsewhere, and the terminal shows stderr."""
         self._keyboard, self._screen = pty.openpty()
         fcntl.ioctl(self._screen, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._mode = termios.tcgetattr(self._screen)
@@ -59,8 +62,8 @@ class Terminal:
         self.process = subprocess.Popen(
             [*KCOORD, *arguments],
             stdin=self._screen if has_keyboard else subprocess.DEVNULL,
-            stdout=self._screen,
-            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL if piped else self._screen,
+            stderr=self._screen if piped else subprocess.PIPE,
             env=quiet_environment(TERM="xterm-256color", NO_COLOR="1"),
         )
 
@@ -70,8 +73,8 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
-        assert self.process.stderr is not None
-        self.process.stderr.close()
+        if self.process.stderr is not None:
+            self.process.stderr.close()
         os.close(self._screen)
         os.close(self._keyboard)
 

@@ -180,3 +180,18 @@ def test_many_secrets_at_several_places_are_warned_of_once() -> None:
 def test_what_refers_to_a_secret_or_is_none_is_not_warned_of(pair: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KCOORD_TEST_SECRET", "abc")
     assert "others on this machine" not in warning("noun", "verb", "-X", pair)
+
+
+def test_a_command_that_is_proposed_has_the_options_again_but_for_secrets() -> None:
+    @click.command()
+    @connection_options
+    @click.pass_context
+    def proposing(ctx: click.Context) -> None:
+        click.echo(f"kcoord{options.as_given(ctx)}")
+
+    said = ["-b", "h:1", "--command-config", "my file", "-X", "client.id=a b", "-X", "sasl.password=geheim"]
+    done = CliRunner().invoke(proposing, [*said, "-X", "ssl.key.password=env:KEY"], catch_exceptions=False)
+
+    assert done.stdout == (
+        "kcoord -b h:1 --command-config 'my file' -X 'client.id=a b' -X 'sasl.password=…' -X ssl.key.password=env:KEY\n"
+    )

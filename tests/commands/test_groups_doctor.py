@@ -197,12 +197,19 @@ def test_equal_findings_of_many_groups_are_folded_below_the_worse() -> None:
     folded = lines[lines.index("(2,000 groups)") :]
     assert folded == [
         "(2,000 groups)",
-        "  NOTICE  2,000 findings of the same kind [no-members]",
-        *(f"      · g-{each:04}: nobody consumes: {each}" for each in range(5)),
+        "  NOTICE  nobody consumes [no-members]",
+        *(f"      · g-{each:04}: {each}" for each in range(5)),
         "      · and 1,995 more: --unfolded shows each, -o json has all of them",
         f"      → {FINDING.advice}",
         "",
     ]
+
+
+def test_folded_findings_whose_titles_share_no_heading_are_counted() -> None:
+    several = [replace(each, title=f"{each.group} is alone: 7") for each in _notices(6)]
+    lines = list(text.findings_lines(several, columns=None, is_colored=False, folded_above=5))
+    assert lines[1] == "  NOTICE  6 findings of the same kind [no-members]"
+    assert lines[2] == "      · g-0000: g-0000 is alone: 7"
 
 
 def test_few_equal_findings_and_all_with_unfolded_are_told_one_by_one() -> None:

@@ -2,7 +2,9 @@
 
 import os
 import signal
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -209,6 +211,31 @@ def test_keys_are_answered_at_once_and_the_last_screen_stays(bootstrap: str) -> 
         assert terminal.wait_for_end() == (0, "")
         assert terminal.is_as_it_was
         assert "g-049" in terminal.shown.rpartition("\x1b[?1049l")[2]
+
+
+@contextmanager
+def _silent_broker() -> Iterator[str]:
+    """A port where connections are accepted and nothing is ever answered."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield "{}:{}".format(*listener.getsockname())
+
+
+def test_what_is_read_from_where_and_since_when_is_shown_before_the_first_snapshot() -> None:
+    with _silent_broker() as silent, _watching(silent) as terminal:
+        terminal.wait_for(f"reading groups from {silent} · since ")
+        terminal.wait_for(f"waiting for {silent}")
+        terminal.press("?")
+        terminal.wait_for("any key goes back")
+        terminal.press("xq")
+        assert terminal.wait_for_end() == (0, "")
+        assert terminal.is_as_it_was
+        assert "reading groups" not in terminal.shown.rpartition("\x1b[?1049l")[2]
+
+
+def test_a_terminal_that_lines_are_piped_from_shows_what_is_read_before_the_first_line() -> None:
+    with _silent_broker() as silent, Terminal("groups", "watch", "--all-groups", "-b", silent, piped=True) as terminal:
+        terminal.wait_for(f"kcoord: reading groups from {silent} since ")
+        terminal.wait_for(f"kcoord: waiting for {silent}")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

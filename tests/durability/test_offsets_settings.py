@@ -101,18 +101,18 @@ AFTER: Final[dict[str, tuple[Act, ErrorCode]]] = {
 }
 
 
-def commit(client: Client, offset: int) -> None:
+def commit(client: Client, offset: int, group_id: str = "g") -> None:
     lines = [{"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}]
-    answer = client.ask(OFFSET_COMMIT, 8, group_id="g", topics=[{"name": CANARY, "partitions": lines}])
+    answer = client.ask(OFFSET_COMMIT, 8, group_id=group_id, topics=[{"name": CANARY, "partitions": lines}])
     assert answer.topics[0].partitions[0].error_code is ErrorCode.none
 
 
-def committed(client: Client) -> list[int]:
+def committed(client: Client, group_id: str = "g") -> list[int]:
     """What the group has, once it is read."""
     answers: list[Any] = []
 
     def is_answered() -> bool:
-        answers.append(client.ask(OFFSET_FETCH, 7, group_id="g", topics=None))
+        answers.append(client.ask(OFFSET_FETCH, 7, group_id=group_id, topics=None))
         return answers[-1].error_code not in LOADING
 
     wait_until(is_answered, what="groups are read")
@@ -185,6 +185,24 @@ def test_offsets_survive_settings_that_the_data_folder_has_for_their_topic(
         assert "would be lost" not in served.log(), "it is mended, and said, once"
 
 
+def test_offsets_survive_fewer_partitions_in_the_data_folders_file_than_there_are_folders(tmp_path: Path) -> None:
+    """Groups are found by the number of partitions: with another one they would begin again without their offsets."""
+    folder, groups = tmp_path / "data", [f"g{number}" for number in range(8)]
+    with Served(folder, Kind(settings={**EAGER, "offsets.topic.num.partitions": "3"})) as served:
+        with served.client() as client:
+            for group in groups:
+                commit(client, 45, group)
+        served.kill()
+    _change_topic(folder / "kcoord-topics.jsonl", replicas=[[1]])
+    for _ in range(2):
+        with Served(folder, Kind(settings=EAGER)) as served:
+            with served.client() as client:
+                assert [committed(client, group) for group in groups] == [[45]] * len(groups)
+            is_told = "topic=__consumer_offsets partitions=3" in served.log()
+            served.kill()
+    assert not is_told, "it is mended, and logged, once"
+
+
 def test_offsets_survive_settings_that_a_broker_had_for_their_topic(tmp_path: Path) -> None:
     """Its folder is a broker's from now on: what kcoord wrote of topics is gone, and the controllers' log is there."""
     folder = tmp_path / "data"
@@ -204,8 +222,12 @@ def test_offsets_survive_settings_that_a_broker_had_for_their_topic(tmp_path: Pa
 
 
 def _write_settings(path: Path, configs: dict[str, str]) -> None:
+    _change_topic(path, configs=configs)
+
+
+def _change_topic(path: Path, **changes: Any) -> None:
     facts = [json.loads(line) for line in path.read_text().splitlines()]
     for fact in facts:
         if fact.get("topic") == NAME:
-            fact["configs"] = configs
+            fact.update(changes)
     path.write_text("".join(json.dumps(fact) + "\n" for fact in facts))

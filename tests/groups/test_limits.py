@@ -10,7 +10,7 @@ from kcoord.errors import ErrorCode
 from kcoord.offsets_log.encoding import key_values
 from kcoord.tickets import Ticket
 from tests.groups.commits import Line, commit_of
-from tests.groups.scene import Scene
+from tests.groups.scene import Scene, subscription
 
 LIMIT = ErrorCode.policy_violation
 
@@ -376,6 +376,46 @@ def test_plans_and_offsets_count_as_bytes_of_their_group() -> None:
         scene.leave(joined.member_id, group_id=group.group_id)
         scene.delete_groups(group.group_id)
     assert scene.coordinator.held_bytes == 0
+
+
+def test_protocols_without_a_subscription_count_too() -> None:
+    """Each takes some 160 bytes of memory: 20,000 of them are 3 MB, of which the wire has 140 kB."""
+    scene = Scene(kcoord_groups_max_bytes=1_000_000)
+    protocols = tuple((f"p{number}", b"") for number in range(20_000))
+    assert scene.join(protocols=protocols).reply.error_code is LIMIT
+    before = scene.coordinator.held_bytes
+    scene.join(protocols=protocols[:1000])
+    assert scene.coordinator.held_bytes - before > 160_000
+
+
+def test_topics_of_a_subscription_count_as_they_lie_in_memory_once_they_are_read() -> None:
+    """A name of five characters is seven bytes of a subscription, and 126 of the set that a group keeps."""
+    scene = Scene(kcoord_groups_max_bytes=1_000_000)
+    names = [f"{number:05}" for number in range(20_000)]
+    assert scene.join(protocols=(("range", subscription(*names)),)).reply.error_code is LIMIT
+    before = scene.coordinator.held_bytes
+    scene.join(protocols=(("range", subscription(*names[:1000])),))
+    assert scene.coordinator.held_bytes - before > 126_000
+
+
+@pytest.mark.parametrize("claimed", [-1, 6, 2**31 - 1])
+def test_a_subscription_that_cannot_hold_the_topics_that_it_claims_counts_by_its_bytes(claimed: int) -> None:
+    held = []
+    for count in (0, claimed):
+        scene = Scene()
+        scene.join(protocols=(("range", b"\0\1" + count.to_bytes(4, signed=True) + bytes(10)),))
+        held.append(scene.coordinator.held_bytes)
+    assert held[0] == held[1]
+
+
+def test_metadata_counts_as_it_lies_in_memory_whatever_its_characters() -> None:
+    held = []
+    for metadata in ("m" * 1000, "\U0001f600" * 1000):
+        scene = Scene()
+        scene.commit({("t", 0): 5, ("t", 1): 5}, metadata=metadata)
+        scene.commit({("t", 0): 6}, metadata=metadata)
+        held.append(scene.coordinator.held_bytes)
+    assert held[1] - held[0] == 2 * 3000
 
 
 def test_metadata_that_is_committed_again_counts_once() -> None:

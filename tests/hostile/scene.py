@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kcoord.client.client import Client
+from kcoord.client.security import Security
 from kcoord.protocol.codec import codec
 from kcoord.protocol.frames import framed
 from kcoord.protocol.headers import RequestHeader, write_request_header
 from kcoord.testing.embedded import EmbeddedCluster
+from kcoord.testing.proxy import ProxyProcess
 from tests.hostile import procs
 
 PATIENCE = 60.0  # for what comes at once on an idle machine; a busy one may take its time
@@ -21,10 +23,12 @@ FAULTS = re.compile(r"(?:.* ERROR .*|Traceback.*)\n(?:(?!\d{4}-).*\n?)*")  # a l
 
 
 class Scene:
-    """`kcoord serve` and what can be seen of it."""
+    """`kcoord serve`, or a proxy, and what can be seen of it."""
 
-    def __init__(self, cluster: EmbeddedCluster) -> None:
+    def __init__(self, cluster: EmbeddedCluster | ProxyProcess, *, security: Security | None = None) -> None:
+        """`security` is what clients need to get in."""
         self.cluster = cluster
+        self.security = security
         host, _, port = cluster.bootstrap.partition(",")[0].rpartition(":")
         self.address = (host, int(port))
         self._log_read = 0
@@ -48,7 +52,7 @@ class Scene:
         return procs.open_sockets(self.pid) - self._own_sockets
 
     def client(self, *, timeout: float = PATIENCE) -> Client:
-        return Client(*self.address, timeout=timeout)
+        return Client(*self.address, timeout=timeout, security=self.security)
 
     def connect(self, *, timeout: float = PATIENCE) -> socket.socket:
         """A raw connection that leaves nothing behind when it is closed, so that thousands can follow each other."""

@@ -115,6 +115,17 @@ def test_who_was_there_before_the_crowd_can_use_every_api(served: Limited) -> No
     served.assert_no_faults()
 
 
+@pytest.mark.parametrize("which", ["served", "proxied"])
+def test_a_crowd_has_all_loaded_that_serving_may_need(which: str) -> None:
+    with ExitStack() as stack:
+        cluster = stack.enter_context(EmbeddedCluster())
+        command = serve_command(1, {}, {}) if which == "served" else proxy_command(cluster.bootstrap, ())
+        crowded = stack.enter_context(limited([*command, "-v"]))
+        assert not crowded.lines("all is loaded")
+        fill(crowded, stack)
+        wait_until(lambda: bool(crowded.lines("all is loaded")), what="all is loaded")
+
+
 def test_a_proxy_serves_who_was_there_before_the_crowd(proxied: Limited) -> None:
     with ExitStack() as stack:
         honest = stack.enter_context(proxied.client())

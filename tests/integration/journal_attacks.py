@@ -99,6 +99,12 @@ _TAKES: Final = "cleanup.policy"
 ATTACKS: Final[Mapping[str, Attack]] = {
     "fetch by name": Attack(api_key=1, version=12, told=UNKNOWN, values=lambda t: _fetched(topic=t.topic)),
     "fetch by id": Attack(api_key=1, version=16, told=UNKNOWN_ID, values=lambda t: _fetched(topic_id=t.topic_id)),
+    "fetch its transactions": Attack(
+        api_key=1, version=12, told=NO_TOPIC, values=lambda _: _fetched(topic="__transaction_state")
+    ),
+    "produce an end of its transactions": Attack(
+        api_key=0, version=9, told=NO_TOPIC, values=lambda t: _produced(t, name="__transaction_state")
+    ),
     "list offsets": Attack(
         api_key=2,
         version=7,

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from kcoord.metrics.pages import Pages
+from kcoord.metrics.pages import Pages, choose_format
 
 SECONDS = 0.01
 
@@ -39,6 +39,14 @@ class _Costly(Collector):
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
         return Pages(registry, clock=lambda: self.now, sleep=self.sleep)
+
+
+@pytest.mark.parametrize("version", ["1.0.0", "1.\u0660.0", "\u0661.0.0", "1.x"])
+def test_no_character_that_only_the_client_wrote_is_in_the_content_type(version: str) -> None:
+    """Python reads digits of all scripts as numbers, and prometheus_client repeats the version as it came."""
+    _, content_type = choose_format(f"application/openmetrics-text; version={version}")
+    assert content_type.isascii()
+    assert "version=1.0.0" in content_type or content_type.startswith("text/plain")
 
 
 def test_who_asks_while_a_page_waits_to_be_made_shares_it() -> None:

@@ -260,6 +260,69 @@ def test_an_answer_to_a_client_that_has_gone_is_dropped() -> None:
     assert scene.is_gone
 
 
+def taking(begun: list[int]) -> Clerk:
+    return Clerk(lambda request: Take(lambda: begun.append(request.correlation_id)), interests=[OFFSET_COMMIT])
+
+
+def commit(correlation_id: int) -> bytes:
+    return request(OFFSET_COMMIT, 9, correlation_id, group_id="g", topics=())
+
+
+def test_what_a_client_sent_behind_a_request_that_was_taken_is_decided_though_it_has_gone() -> None:
+    begun: list[int] = []
+    scene = Scene(taking(begun))
+    scene.ask(heartbeat(1) + commit(2) + commit(3) + produce(4, acks=0) + commit(5))
+    scene.client.connection_lost(None)
+    scene.answer(answer(1))
+    scene.client.answer([b"two"])
+    assert begun == [2, 3]
+    scene.client.answer([b"three"])
+    assert begun == [2, 3, 5]
+    assert scene.broker_link.written == heartbeat(1) + produce(4, acks=0)
+    assert not scene.is_gone
+    scene.client.answer([b"five"])
+    assert (scene.is_gone, scene.broker_link.is_closed, scene.held_bytes) == (True, True, 0)
+    assert not scene.client_link.writes
+
+
+def test_a_client_that_sends_no_more_has_the_answers_to_what_was_taken_and_is_closed_then() -> None:
+    scene = Scene(taking([]))
+    scene.ask(commit(1) + commit(2) + b"\0\0")
+    assert scene.client.eof_received()
+    scene.client.answer([b"one"])
+    assert not scene.client_link.is_closed
+    scene.client.answer([b"two"])
+    assert (scene.client_link.written, scene.client_link.is_closed) == (b"onetwo", True)
+    assert not scene.client_link.is_reading_now, "the end is not to be heard again"
+
+
+def test_a_client_that_has_gone_goes_with_its_broker() -> None:
+    scene = Scene(taking([]))
+    scene.ask(heartbeat(1) + commit(2))
+    scene.client.connection_lost(None)
+    assert not scene.is_gone
+    assert scene.broker
+    scene.broker.connection_lost(None)
+    assert scene.is_gone
+
+
+def test_a_client_that_has_gone_can_be_aborted() -> None:
+    scene = Scene(taking([]))
+    scene.ask(commit(1) + commit(2))
+    scene.client.connection_lost(None)
+    assert not scene.is_gone
+    scene.client.abort()
+    assert scene.is_gone
+
+
+def test_a_request_that_was_taken_with_nothing_behind_it_keeps_no_client_that_has_gone() -> None:
+    scene = Scene(taking([]))
+    scene.ask(commit(1))
+    assert not scene.client.eof_received()
+    scene.client.connection_lost(None)
+    assert scene.is_gone
+
+
 def test_what_is_watched_is_seen_whole_as_the_broker_said_it() -> None:
     clerk = Clerk(watched=[METADATA])
     scene = Scene(clerk)

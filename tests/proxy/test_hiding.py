@@ -18,12 +18,12 @@ from kcoord.protocol.codec import (
 from kcoord.protocol.entity_fields import shape_of
 from kcoord.protocol.frames import FrameSplitter
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.forwarding.interceptors import PASS, Instead
+from kcoord.proxy.forwarding.interceptors import PASS, Answer, Instead
 from kcoord.proxy.guards.guard_rules import GuardRules
 from kcoord.proxy.guards.guarded_apis import GUARDED
 from kcoord.proxy.guards.guarding import Guarding
 from kcoord.proxy.guards.hidden_names import HiddenNames
-from kcoord.proxy.guards.hiding import Hiding, hidden_journal
+from kcoord.proxy.guards.hiding import Hiding, hidden_journal, untouchable_transactions
 from kcoord.proxy.guards.naming_apis import NAMING, REFUSED
 from kcoord.proxy.local.answering import GROUP_APIS, UNSERVED
 from kcoord.proxy.observing.group_observer import Watching
@@ -36,6 +36,7 @@ UNKNOWN = ErrorCode.unknown_topic_or_partition
 NOT_YOURS = ErrorCode.transactional_id_authorization_failed
 LIST_OFFSETS, FIND_COORDINATOR, DELETE_TOPICS, ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS = 2, 10, 20, 24, 27
 DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, DESCRIBE_QUORUM = 32, 35, 55
+CREATE_TOPICS, DESCRIBE_TOPIC_PARTITIONS = 19, 75
 ACLS = {29, 30, 31}
 
 
@@ -139,6 +140,108 @@ def test_metadata_by_id_can_be_told_in_every_version(hiding: Hiding, client: Fak
 def test_settings_of_a_group_of_the_same_name_are_not_hidden(hiding: Hiding, client: FakeClient) -> None:
     of_group = {"resource_type": 32, "resource_name": JOURNAL, "configuration_keys": None}
     assert hiding.request(client, asked(DESCRIBE_CONFIGS, 4, resources=[of_group])) is PASS
+
+
+@pytest.mark.parametrize("name", [JOURNAL, "..journal", "_.journal"])
+def test_a_topic_that_collides_with_it_is_refused_before_a_broker_tells_why(
+    hiding: Hiding, client: FakeClient, name: str
+) -> None:
+    """A broker would name the journal in its message: Topic '_.journal' collides with existing topic: __journal."""
+    creation = asked(
+        CREATE_TOPICS, 7, topics=[{"name": each, "assignments": [], "configs": []} for each in (name, "t")]
+    )
+
+    decision = hiding.request(client, creation)
+
+    assert [each.name for each in forwarded_by(decision, creation).topics] == ["t"]
+    told = _amended(decision, creation, topics=[{"name": "t", "configs": []}]).topics
+    assert [(each.name, each.error_code) for each in told] == [
+        ("t", ErrorCode.none),
+        (name, ErrorCode.topic_authorization_failed),
+    ]
+
+
+def test_a_topic_that_collides_with_it_does_not_pass_unseen(hiding: Hiding) -> None:
+    scene = Scene(hiding)
+    scene.ask(request(CREATE_TOPICS, 7, 1, topics=[{"name": "_.journal", "assignments": [], "configs": []}]))
+    assert scene.broker_link.written == b""
+
+
+@pytest.mark.parametrize("partition", [0, 3])
+def test_a_cursor_does_not_tell_its_name_and_goes_on_behind_it(
+    hiding: Hiding, client: FakeClient, partition: int
+) -> None:
+    first = asked(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=None)
+    cursor = {"topic_name": JOURNAL, "partition_index": partition}
+    told = _amended(hiding.request(client, first), first, topics=[{"name": "T"}], next_cursor=cursor).next_cursor
+    assert JOURNAL not in told.topic_name
+    assert told.topic_name, "there is more to come"
+
+    for said in ({"topic_name": told.topic_name, "partition_index": told.partition_index}, cursor):
+        second = asked(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=said)
+        passed = forwarded_by(hiding.request(client, second), second).cursor
+        assert (passed.topic_name, passed.partition_index > 1_000_000) == (JOURNAL, True)
+
+
+def test_a_cursor_of_another_topic_is_passed_as_it_is(hiding: Hiding, client: FakeClient) -> None:
+    cursor = {"topic_name": "t", "partition_index": 2}
+    wanted = asked(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=cursor)
+    decision = hiding.request(client, wanted)
+    passed = forwarded_by(decision, wanted).cursor
+    told = _amended(decision, wanted, topics=[{"name": JOURNAL}], next_cursor=cursor)
+    assert (passed.topic_name, passed.partition_index) == ("t", 2)
+    assert (told.topics, told.next_cursor.topic_name, told.next_cursor.partition_index) == ((), "t", 2)
+
+
+TRANSACTIONS, TRANSACTIONS_ID = "__transaction_state", UUID(int=0xFEDCBA << 64 | 9)
+
+
+@pytest.fixture
+def transactions() -> Hiding:
+    names = HiddenNames(topic=TRANSACTIONS)
+    names.learn_topic_id(TRANSACTIONS_ID)
+    return Hiding(untouchable_transactions(names), Clock())
+
+
+def test_records_of_transactions_are_neither_read_nor_written(transactions: Hiding, client: FakeClient) -> None:
+    """They name the journal's transactional id, and a broker takes them from who calls itself __admin_client."""
+    parts = [{"index": 0, "records": b"tombstone"}]
+    requests = [
+        asked(FETCH, 12, topics=[{"topic": TRANSACTIONS, "partitions": [{"partition": 0}]}]),
+        asked(FETCH, 16, topics=[{"topic_id": TRANSACTIONS_ID, "partitions": [{"partition": 0}]}]),
+        asked(PRODUCE, 9, "__admin_client", acks=1, topic_data=[{"name": TRANSACTIONS, "partition_data": parts}]),
+        asked(PRODUCE, 13, acks=1, topic_data=[{"topic_id": TRANSACTIONS_ID, "partition_data": parts}]),
+    ]
+    told = [response_of(transactions.request(client, each), each).responses[0] for each in requests]
+    results = [getattr(each, "partitions", None) or each.partition_responses for each in told]
+    assert [each[0].error_code for each in results] == [
+        ErrorCode.topic_authorization_failed,
+        ErrorCode.unknown_topic_id,
+    ] * 2
+    assert transactions.refusals["journal", "Fetch"] == 2  # type: ignore[index]  # a StrEnum is its text
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "values"),
+    [
+        (DELETE_TOPICS, 6, {"topics": [{"name": TRANSACTIONS, "topic_id": None}]}),
+        (DELETE_TOPICS, 6, {"topics": [{"name": None, "topic_id": TRANSACTIONS_ID}]}),
+        (DELETE_TOPICS, 5, {"topic_names": [TRANSACTIONS]}),
+        (21, 2, {"topics": [{"name": TRANSACTIONS, "partitions": [{"partition_index": 0, "offset": -1}]}]}),
+        (33, 2, {"resources": [{"resource_type": 2, "resource_name": TRANSACTIONS, "configs": []}]}),
+        (44, 1, {"resources": [{"resource_type": 2, "resource_name": TRANSACTIONS, "configs": []}]}),
+        (WRITE_TXN_MARKERS, 1, {"markers": [{"topics": [{"name": TRANSACTIONS, "partition_indexes": [0]}]}]}),
+        (37, 3, {"topics": [{"name": TRANSACTIONS, "count": 99, "assignments": None}]}),
+    ],
+)
+def test_the_topic_of_transactions_is_not_changed_either(
+    transactions: Hiding, client: FakeClient, key: int, version: int, values: dict[str, Any]
+) -> None:
+    assert isinstance(transactions.request(client, asked(key, version, **values)), Answer)
+
+
+def test_clients_may_see_that_there_is_a_topic_of_transactions(transactions: Hiding) -> None:
+    assert METADATA not in transactions.interests
 
 
 def test_a_fetch_session_goes_on_without_it(hiding: Hiding, client: FakeClient) -> None:

@@ -9,8 +9,11 @@ from kcoord.protocol.frames import FrameSplitter
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.interceptors import Interceptor
 from kcoord.proxy.guards.guard_rules import GuardRules, parse_rule
+from kcoord.proxy.guards.hidden_names import HiddenNames
+from kcoord.proxy.guards.hiding import Hiding, hidden_journal
 from kcoord.proxy.guards.wiring import guards_of
 from tests.proxy.forwarding_scene import FETCH, PRODUCE, Scene, request
+from tests.proxy.guard_scene import Clock
 
 OFFSETS = "__consumer_offsets"
 DENIED = ErrorCode.topic_authorization_failed
@@ -91,6 +94,14 @@ def test_without_a_rule_about_what_the_topic_tells_it_is_one_like_others(deny: t
     assert scene.limits[FETCH].stop > 13
     scene.ask(fetch(OFFSETS))
     assert passed(scene) == [fetch(OFFSETS)[4:]]
+
+
+def test_refusals_of_the_journal_are_counted_and_come_before_all_others() -> None:
+    hiding = Hiding(hidden_journal(HiddenNames(topic="__journal")), Clock())
+    guards = guards_of(GuardRules(denied=(parse_rule("groups:secret.*"),)))._replace(journal=(hiding,))
+    assert guards.interceptors[0] is hiding
+    Scene(*guards.interceptors).ask(fetch("__journal"))
+    assert guards.refusals == {("journal", "Fetch"): 1}
 
 
 def test_it_is_counted_among_refusals() -> None:

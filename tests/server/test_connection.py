@@ -65,6 +65,7 @@ class Script:
         self.turns: list[Turn] = []
         self.sends: list[Callable[[], None]] = []
         self.kept = 0
+        self.gone_from: list[Connection] = []
         self.refusal: str | None = None
         self.fault: Exception | None = None
 
@@ -99,7 +100,8 @@ class Script:
     def held(self, change: int) -> None:
         self.held_bytes += change
 
-    def gone(self, connection: Connection) -> None: ...
+    def gone(self, connection: Connection) -> None:
+        self.gone_from.append(connection)
 
     def soon(self, turn: Turn) -> None:
         self.turns.append(turn)
@@ -357,9 +359,93 @@ def test_a_turn_that_comes_after_the_client_has_gone_leaves_nothing_held(
     send: Send, connection: Connection, script: Script
 ) -> None:
     send(*([b"x"] * 250))
+    connection.close("enough")
     connection.connection_lost(None)
     script.take_turns()
     assert script.held_bytes == connection.held_bytes == 0
+
+
+@pytest.mark.parametrize("error", [None, ConnectionResetError()])
+def test_what_arrived_whole_before_the_client_went_is_decided_and_not_answered(
+    send: Send, connection: Connection, script: Script, link: Link, error: Exception | None
+) -> None:
+    send(*([b"x"] * 250))
+    connection.connection_lost(error)
+    while script.turns:
+        assert script.gone_from == []
+        script.take_turns()
+    assert len(script.decided) == 250
+    assert [len(write) for write in link.writes] == [100]
+    assert script.gone_from == [connection]
+    assert script.held_bytes == 0
+
+
+def test_what_stands_behind_a_parked_request_is_decided_after_it_though_the_client_has_gone(
+    send: Send, connection: Connection, script: Script, link: Link
+) -> None:
+    send(b"park", b"a", b"park", b"b", b"park")
+    connection.connection_lost(None)
+    assert script.decided == [b"park"]
+    connection.answer([b"parked"], 0.0)
+    connection.answer_flushed(b"parked", 0.0)
+    assert script.decided == [b"park", b"a", b"park", b"b", b"park"]
+    assert link.writes == []
+    assert script.gone_from == [connection], "nobody waits for the last answer"
+    assert script.held_bytes == 0
+
+
+def test_a_client_that_went_without_reading_its_answers_is_not_worked_for(
+    send: Send, connection: Connection, script: Script
+) -> None:
+    connection.pause_writing()
+    send(b"a")
+    connection.connection_lost(BrokenPipeError())
+    assert (script.decided, script.gone_from) == ([], [connection])
+
+
+@pytest.mark.parametrize("end", [Connection.hang_up, lambda connection: connection.close("enough")])
+def test_a_connection_whose_client_has_gone_is_closed_at_once(
+    send: Send, connection: Connection, script: Script, link: Link, end: Callable[[Connection], None]
+) -> None:
+    send(b"park", b"a")
+    connection.connection_lost(None)
+    end(connection)
+    assert (script.decided, script.gone_from, script.held_bytes) == ([b"park"], [connection], 0)
+    assert not link.is_aborted, "it is no more"
+
+
+def test_a_bye_to_a_client_that_has_gone_ends_its_connection(
+    send: Send, connection: Connection, script: Script, link: Link
+) -> None:
+    send(b"park", b"bye", b"b")
+    connection.connection_lost(None)
+    connection.answer([b"parked"], 0.0)
+    assert (script.decided, script.gone_from) == ([b"park", b"bye"], [connection])
+    assert (link.writes, link.is_closed) == ([], False)
+
+
+def test_who_sends_no_more_has_his_answers_and_then_the_connection_is_closed(
+    send: Send, connection: Connection, script: Script, link: Link
+) -> None:
+    send(b"park", b"a", *([b"x" * 1000] * 70))
+    assert connection.eof_received()
+    connection.answer([b"parked "], 0.0)
+    while script.turns:
+        assert not link.is_closed
+        script.take_turns()
+    assert sum(map(len, link.writes)) == len("parked A") + 70_000
+    assert link.is_closed
+    assert not link.is_reading_now, "the end is not to be heard again"
+
+
+def test_what_was_decided_is_answered_before_the_connection_of_one_who_sends_no_more_closes(
+    connection: Connection, script: Script, link: Link
+) -> None:
+    connection.data_received(framed([b"a"]))
+    (turn,) = script.turns
+    turn(script.now())
+    assert not connection.eof_received()
+    assert link.writes == [b"A"]
 
 
 def test_empty_requests_behind_a_parked_one_count_too(send: Send, script: Script, link: Link) -> None:

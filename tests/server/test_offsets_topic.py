@@ -7,6 +7,7 @@ import pytest
 
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
+from kcoord.protocol.records.record import Record, write_batch
 from tests.server.conftest import Serve
 from tests.server.test_serving_groups import OFFSET_COMMIT, OFFSET_FETCH
 
@@ -82,3 +83,17 @@ def test_its_records_cannot_be_deleted_whatever_its_settings_are(client: Client)
         lines = [{"partition_index": index, "offset": -1} for index in range(3)]
         answer = client.ask(DELETE_RECORDS, 2, topics=[{"name": NAME, "partitions": lines}], timeout=SOON)
         assert {line.error_code for line in answer.topics[0].partitions} == {ErrorCode.invalid_topic_exception}
+
+
+@pytest.mark.parametrize("client_id", ["app", "__admin_client"])
+def test_clients_cannot_write_its_records(serve: Serve, client_id: str) -> None:
+    """A tombstone would take a commit away; Kafka lets them be written by who calls itself __admin_client."""
+    server = serve(topics=(("t", 1),), **{"offsets.topic.num.partitions": "1"})
+    tombstone = write_batch([Record(offset=0, timestamp=1, key=b"k", value=None)])
+    with server.client(client_id=client_id) as client:
+        commit(client)
+        topic_id = topics(client)[NAME].topic_id
+        parts = [{"index": 0, "records": tombstone}]
+        for version, named in ((9, {"name": NAME}), (13, {"topic_id": topic_id})):
+            answer = client.ask(0, version, acks=-1, timeout=SOON, topic_data=[{**named, "partition_data": parts}])
+            assert answer.responses[0].partition_responses[0].error_code is ErrorCode.invalid_topic_exception

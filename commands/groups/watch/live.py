@@ -11,7 +11,9 @@ from typing import Final, Self
 import click
 
 from kcoord.admin.groups.snapshot_changes import Watch
+from kcoord.admin.waiting import Waits
 
+from ...opening import TOLD_AFTER
 from ...output.keyboard import Keyboard
 from ...output.output import Output, is_colored
 from .keys import Controls, press
@@ -19,17 +21,25 @@ from .screen import Drawn, Frame, draw
 from .snapshots import BackgroundLooks, Source
 
 _LAST_LOOK: Final = 1.0  # seconds that who quits waits for a look that is under way
+_FIRST_REDRAWS: Final = 1.0  # seconds from one screen to the next, until the first snapshot is there
 
 
-def watch_on_screen(source: Source, output: Output, where: str, every: timedelta, limit: timedelta | None) -> None:
-    """Until the limit, a key that quits, Ctrl-C or SIGTERM; errors are raised once the terminal is as it was."""
+def watch_on_screen(
+    source: Source, output: Output, where: str, waits: Waits, every: timedelta, limit: timedelta | None
+) -> None:
+    """Until the limit, a key that quits, Ctrl-C or SIGTERM; errors are raised once the terminal is as it was.
+
+    Until the first snapshot is there, the screen shows where it is read from, since when, and which of the `waits`
+    last long.
+    """
     memory, controls = Watch(), Controls()
     looking = BackgroundLooks(source, every, limit)
-    with Keyboard() as keyboard, ScreenView(output, where, keyboard) as view, _signals(view, looking):
+    with Keyboard() as keyboard, ScreenView(output, where, waits, keyboard) as view, _signals(view, looking):
         looking.start()
         try:
+            view.show(memory, controls)
             while not (controls.is_over or looking.is_over):
-                keys = keyboard.wait(looking.wakes)
+                keys = keyboard.wait(looking.wakes, None if memory.look else _FIRST_REDRAWS)
                 looking.take(memory)
                 for key in keys:
                     controls = press(controls, key, view.drawn.extent)
@@ -39,13 +49,15 @@ def watch_on_screen(source: Source, output: Output, where: str, every: timedelta
 
 
 class ScreenView:
-    """The terminal's other screen while it runs; the last screen that was drawn stays when it ends."""
+    """The terminal's other screen while it runs; the last screen that shows a snapshot stays when it ends."""
 
-    def __init__(self, output: Output, where: str, keyboard: Keyboard) -> None:
+    def __init__(self, output: Output, where: str, waits: Waits, keyboard: Keyboard) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        self._where, self._keyboard = where, keyboard
+        self._where, self._waits, self._keyboard = where, waits, keyboard
+        self._began_at = time.time()
+        self._last_screen = ""
         self._is_colored = is_colored(output)
         self._is_wide = output.format == "wide"
         self._console = Console(highlight=False, no_color=not self._is_colored)
@@ -58,14 +70,12 @@ class ScreenView:
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
-        if self.drawn.text:
-            click.echo(self.drawn.text, color=True)
+        if self._last_screen:
+            click.echo(self._last_screen, color=True)
 
     def show(self, watch: Watch, controls: Controls) -> None:
         from rich.text import Text
 
-        if watch.look is None:
-            return
         size = self._console.size
         frame = Frame(
             where=self._where,
@@ -75,9 +85,13 @@ class ScreenView:
             is_colored=self._is_colored,
             is_wide=self._is_wide,
             has_keys=self._keyboard.is_there,
+            began_at=self._began_at,
+            waits=self._waits.longer_than(TOLD_AFTER),
             controls=controls,
         )
         self.drawn = draw(watch, frame)
+        if watch.look is not None:
+            self._last_screen = self.drawn.text
         self._live.update(Text.from_ansi(self.drawn.text, no_wrap=True, overflow="crop"), refresh=True)
 
     def pause(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from kcoord.admin.durations import say_duration
 from kcoord.admin.formatting import say_count
 from kcoord.admin.groups.forecast import UNKNOWN, Behind, Forecast, Outlook
 from kcoord.admin.groups.group_snapshot import SeenPartition, added
@@ -59,6 +60,8 @@ class Frame:
     is_colored: bool
     is_wide: bool = False
     has_keys: bool = False
+    began_at: float = 0.0
+    waits: Sequence[str] = ()
     controls: Controls = field(default_factory=Controls)
 
     def table(self, table: Table) -> list[str]:
@@ -85,6 +88,8 @@ class Drawn(NamedTuple):
 def draw(watch: Watch, frame: Frame) -> Drawn:
     """At most as many lines as the terminal has, and none wider unless numbers would have to be cut."""
     controls = frame.controls
+    if watch.look is None and watch.trouble is None and not controls.is_helping:
+        return Drawn("\n".join(_first_lines(frame)[: frame.height]))
     groups = sorted_groups((each for each in watch.groups() if controls.matches(each.seen.group.name)), controls.sort)
     top = _top_lines(watch, frame, len(groups))
     if controls.is_helping:
@@ -111,6 +116,20 @@ def cropped(text: str, columns: int) -> str:
 # What stands above
 
 
+def _first_lines(frame: Frame) -> list[str]:
+    """What is shown until the first snapshot is there: where it is read from, since when, and what does not answer."""
+    began = f"{datetime.fromtimestamp(frame.began_at, UTC):{_TIME}} UTC"
+    elapsed = say_duration(int(max(0.0, frame.now - frame.began_at)))
+    facts = (f"reading groups from {frame.where}", f"since {began} ({elapsed})", _way_out(frame))
+    lines = wrapped(" · ".join(facts), frame.width)
+    lines += [line for what in frame.waits for line in wrapped(f"waiting for {what}", frame.width)]
+    return [frame.line(line, "dim") for line in lines]
+
+
+def _way_out(frame: Frame) -> str:
+    return "? keys, q quits" if frame.has_keys else "Ctrl-C ends"
+
+
 def _top_lines(watch: Watch, frame: Frame, shown: int) -> list[str]:
     lines = [frame.line(_prompt(frame), "bold") if frame.controls.is_typing else _head(watch, frame, shown)]
     if watch.trouble is not None:
@@ -131,7 +150,7 @@ def _head(watch: Watch, frame: Frame, shown: int) -> str:
     at = watch.look.at if watch.look else frame.now
     facts = [
         f"{datetime.fromtimestamp(at, UTC):{_TIME}} UTC",
-        "? keys, q quits" if frame.has_keys else "Ctrl-C ends",
+        _way_out(frame),
         f"{say_count(shown, 'group')} by {controls.sort.value}",
         *([f"filter {controls.filter}"] if controls.filter else []),
         *([f"scrolling {controls.part.value}"] if controls.part is not Part.GROUPS else []),

@@ -5,7 +5,7 @@ import sys
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import click
@@ -19,7 +19,9 @@ from kcoord.admin.groups.snapshot_reader import look
 from kcoord.admin.groups.time_cache import TimeCache
 from kcoord.admin.model import Refusal
 from kcoord.admin.opening import open_cluster
+from kcoord.admin.waiting import Waits
 
+from ...opening import WaitLines, waits_told_after
 from ...options.connection_options import connection, connection_options
 from ...options.duration_options import duration, interval
 from ...output.output import output_of, output_options, talk
@@ -65,12 +67,15 @@ def watch(ctx: click.Context, choice: Choice, every: timedelta, limit: timedelta
     patient = replace(where, request_timeout=min(PATIENCE, where.request_timeout))
     has_screen = output.is_for_people and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     cluster = _Cluster(patient, choice, says_what_it_waits_for=output.is_for_people and not has_screen)
+    bootstrap = ", ".join(where.bootstrap)
     with suppress(KeyboardInterrupt):
         if has_screen:
             from .live import watch_on_screen
 
-            watch_on_screen(cluster, output, ", ".join(where.bootstrap), every, limit)
+            watch_on_screen(cluster, output, bootstrap, cluster.waits, every, limit)
         else:
+            if sys.stderr.isatty():  # somebody waits before it for the first line
+                talk(f"kcoord: reading groups from {bootstrap} since {datetime.now(UTC):%H:%M:%S} UTC")
             view = JsonView() if output.format == "json" else LinesView()
             with cluster:
                 _show_all(cluster, view, every, limit)
@@ -78,14 +83,18 @@ def watch(ctx: click.Context, choice: Choice, every: timedelta, limit: timedelta
 
 def _show_all(cluster: "_Cluster", view: View, every: timedelta, limit: timedelta | None) -> None:
     memory = Watch()
-    for at, result in looks(cluster.look, every, limit, sleep=time.sleep):
-        view.show(memory, take(memory, at, result))
+    with ExitStack() as first_wait:
+        first_wait.enter_context(WaitLines(cluster.waits, after=waits_told_after()))
+        for at, result in looks(cluster.look, every, limit, sleep=time.sleep):
+            first_wait.close()
+            view.show(memory, take(memory, at, result))
 
 
 class _Cluster:
     """The cluster, opened anew after it could not be reached: its brokers may be others now."""
 
     def __init__(self, where: Connection, choice: Choice, *, says_what_it_waits_for: bool) -> None:
+        self.waits = Waits()
         self._where, self._choice, self._says_what_it_waits_for = where, choice, says_what_it_waits_for
         self._stack = ExitStack()
         self._times = TimeCache()
@@ -105,7 +114,7 @@ class _Cluster:
     def look(self, at: float) -> Look:
         """Groups that match a pattern are chosen anew each time: some may be new."""
         if self._cluster is None:
-            self._cluster = self._stack.enter_context(open_cluster(self._where))
+            self._cluster = self._stack.enter_context(open_cluster(self._where, waits=self.waits))
         try:
             names, unlisted = self._chosen(self._cluster)
             seen = self._times.fill(self._cluster, look(self._cluster, names, at=at, with_times=False))

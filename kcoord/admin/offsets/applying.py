@@ -315,4 +315,5 @@ def _is_untouched(outcome: Outcome, refused: Refused | None) -> bool:
     """Whether it is sure that this partition needs no undo."""
     if refused is not None and refused.said is Said.NOT_TRIED:
         return True
-    return outcome.fate is Fate.REFUSED and outcome.was_read and outcome.now == outcome.change.old
+    is_known = outcome.was_read and outcome.fate in (Fate.DONE, Fate.REFUSED)
+    return is_known and outcome.now == outcome.change.old

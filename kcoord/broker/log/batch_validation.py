@@ -82,6 +82,11 @@ class Allowance:
     decompressed_bytes: int = DECOMPRESSED_LIMIT
     effort: Effort = field(default_factory=Effort)
 
+    def set_to(self, left: "Allowance") -> None:
+        """Have left what this one has."""
+        self.records, self.headers = left.records, left.headers
+        self.decompressed_bytes = left.decompressed_bytes
+
     def decompress(self, batch: Batch) -> Slices[bytes]:
         """The batch's plain records, if they can be afforded. Raises BadBatch."""
         try:

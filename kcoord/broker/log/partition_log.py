@@ -92,6 +92,11 @@ class PartitionLog:
         return self._segments[-1].next_offset
 
     @property
+    def appended_ms(self) -> int:
+        """When the last batch was appended."""
+        return self._segments[-1].modified_ms
+
+    @property
     def segments(self) -> Sequence[Segment]:
         """The oldest first; all but the last are closed."""
         return self._segments

@@ -53,6 +53,7 @@ class Segment:
         self.first_timestamp = NO_TIMESTAMP
         self.created_ms = self.modified_ms = created_ms
         self.store = store
+        self.is_closed = False
         self._is_indexed = True
         self._base_offsets = array("q")
         self._positions = array("q")
@@ -127,10 +128,12 @@ class Segment:
 
     def close(self) -> None:
         """Give back what was taken from the system; the segment is not used again."""
+        self.is_closed = True
         self.store.close()
 
     def delete(self) -> None:
         """Let go of the bytes."""
+        self.is_closed = True
         self.store.delete()
 
     def position_of(self, offset: int) -> int:

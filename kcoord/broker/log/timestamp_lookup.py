@@ -53,8 +53,8 @@ def newest_time(segments: Sequence[Segment], start_offset: int, effort: Effort) 
 
 
 def _ensure_there(segment: Segment, segments: Sequence[Segment]) -> None:
-    """Ensure that the segment was not deleted while others had their turn. Raises OSError."""
-    if segment not in segments:
+    """Ensure that the segment was not deleted, alone or with its topic, while others had their turn. Raises OSError."""
+    if segment.is_closed or segment not in segments:
         raise OSError("the segment was deleted meanwhile")
 
 

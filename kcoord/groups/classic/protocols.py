@@ -17,6 +17,7 @@ CONSUMER: Final = "consumer"
 _NAME: Final = itemgetter(0)
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
+_BEFORE_TOPICS: Final = 6  # bytes of a subscription: its version and the count of topics
 
 
 def names(protocols: Protocols) -> list[str]:
@@ -63,6 +64,15 @@ def topics_of(subscription: bytes) -> set[str] | None:
         return _topics_of(subscription)
     except (error, ValueError):
         return None
+
+
+def topic_count(subscription: bytes) -> int:
+    """How many topics may be read from a subscription, at most: no more than it says, and none where its bytes cannot
+    hold as many. No topic is read for that, as joins pass here."""
+    if len(subscription) < _BEFORE_TOPICS:
+        return 0
+    count: int = _INT32.unpack_from(subscription, _INT16.size)[0]
+    return count if 0 < count <= (len(subscription) - _BEFORE_TOPICS) // _INT16.size else 0
 
 
 def _topics_of(subscription: bytes) -> set[str]:

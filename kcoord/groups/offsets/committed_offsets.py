@@ -10,6 +10,7 @@ from itertools import repeat
 from typing import Final
 
 from kcoord.groups.records import OffsetDeleted, OffsetsStored, Stamp, StoredAgain, UsualPlaces
+from kcoord.groups.usage import bytes_of_text
 
 Kept = tuple[int, int, str, Stamp]  # offset, leader epoch, metadata
 """An offset, and when and how it came. Not its record, which holds all that was committed with it."""
@@ -33,9 +34,9 @@ class KeptOffsets:
         """How much more would be held, at most, if this were committed; what its metadata replaces is left aside."""
         kept = self._by_topic.get(topic)
         if kept is None:
-            return _TOPIC_BYTES + len(partitions) * _OFFSET_BYTES + sum(map(len, metadata))
+            return _TOPIC_BYTES + len(partitions) * _OFFSET_BYTES + sum(map(bytes_of_text, metadata))
         new = len(partitions) - len(kept.keys() & partitions)
-        return new * _OFFSET_BYTES + sum(map(len, metadata))
+        return new * _OFFSET_BYTES + sum(map(bytes_of_text, metadata))
 
     def by_topic(self) -> Mapping[str, Mapping[int, Kept]]:
         """All of them, by topic and partition."""
@@ -55,7 +56,7 @@ class KeptOffsets:
             partition, text = record.partitions[0], record.metadata[0]
             old = partitions.get(partition)
             partitions[partition] = (record.offsets[0], record.leader_epochs[0], text, stamp)
-            self.held_bytes += len(text) + (_OFFSET_BYTES if old is None else -len(old[2]))
+            self.held_bytes += bytes_of_text(text) + (_OFFSET_BYTES if old is None else -bytes_of_text(old[2]))
             self._has_texts = self._has_texts or bool(text)
             return
         self._has_texts = self._has_texts or any(record.metadata)
@@ -78,12 +79,12 @@ class KeptOffsets:
             self._settle()
         partitions = self._by_topic.get(record.topic, {})
         old = partitions.pop(record.partition, None)
-        self.held_bytes -= _OFFSET_BYTES + len(old[2]) if old is not None else 0
+        self.held_bytes -= _OFFSET_BYTES + bytes_of_text(old[2]) if old is not None else 0
         if not partitions and self._by_topic.pop(record.topic, None) is not None:
             self.held_bytes -= _TOPIC_BYTES
 
     def _bytes_of(self, partitions: Mapping[int, Kept]) -> int:
-        texts = sum(len(kept[2]) for kept in partitions.values()) if self._has_texts else 0
+        texts = sum(bytes_of_text(kept[2]) for kept in partitions.values()) if self._has_texts else 0
         return len(partitions) * _OFFSET_BYTES + texts
 
     def _settle(self) -> None:

@@ -2,12 +2,16 @@
 
 from collections import Counter
 from datetime import timedelta
+from typing import Final
 
 from kcoord.admin.formatting import say_count
 from kcoord.pipeline.report.charts.scales import TimeScale
 from kcoord.pipeline.report.elements import Markup, el, together
 from kcoord.pipeline.report.formatting import duration, named, number
 from kcoord.pipeline.report.model import GroupFacts, Point, ReportFacts
+
+# A rebalance whose end alone was written has no length.
+_LENGTH_UNKNOWN: Final = "; the log does not show how long they took."
 
 
 def group_conclusion(facts: GroupFacts, scale: TimeScale) -> Markup:
@@ -27,7 +31,7 @@ def overview_conclusion(facts: ReportFacts) -> Markup:
             f"{number(facts.restless.total)} of {groups} rebalanced, {say_count(facts.rebalance_count, 'time')}; ",
             *("most often ", named(most.group), f": {say_count(most.rebalances, 'time')}"),
             *_mostly(Counter(most.causes)),
-            f", which took it at least {duration(most.lost_ms)}." if most.lost_ms is not None else ".",
+            f", which took it at least {duration(most.lost_ms)}." if most.lost_ms else _LENGTH_UNKNOWN,
             _paused(most.pause_ms),
         )
     late, still = facts.never_caught_up.total, facts.standing.total
@@ -52,7 +56,9 @@ def _rebalanced(facts: GroupFacts, span: timedelta) -> Markup:
     return together(
         f"It rebalanced {say_count(facts.rebalance_count, 'time')}",
         *_mostly(causes),
-        f", which took at least {duration(facts.lost_ms)}, {share:.1%} of the time.",
+        f", which took at least {duration(facts.lost_ms)}, {share:.1%} of the time."
+        if facts.lost_ms
+        else _LENGTH_UNKNOWN,
         _paused(facts.pause_ms),
     )
 

@@ -5,6 +5,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from kcoord.admin.offsets.files.documents import is_replaceable
 from kcoord.pipeline.tables import check_writable
 
 
@@ -22,6 +23,8 @@ class PageFile:
             raise BadFile(f"{self.path} is a folder: --out is a file, such as {self.path / 'report.html'}")
         if self.path.exists() and not replaces:
             raise BadFile(f"{self.path} exists already: name another file, or say --overwrite")
+        if not is_replaceable(self.path):
+            raise BadFile(f"{self.path} is no regular file: name another one")
         if not self.path.parent.is_dir():
             raise BadFile(f"{self.path.parent}: no such folder")
         check_writable(self.path.parent, named=self.path)

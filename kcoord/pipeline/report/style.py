@@ -85,7 +85,7 @@ dd{{margin:0;font-size:1.15rem;font-variant-numeric:tabular-nums}}
 .conclusion{{font-size:1.1rem;max-width:50rem}}
 table{{border-collapse:collapse;width:100%;font-size:.875rem}}
 caption{{text-align:left;caption-side:bottom;padding:.5rem 0}}
-caption span{{display:block;width:max-content;position:sticky;left:0;max-width:calc(100vw - 2rem)}}
+caption span{{display:block;width:max-content;position:sticky;left:0;max-width:min(100vw - 3rem,67rem)}}
 th,td{{text-align:left;vertical-align:top;padding:.35rem .75rem .35rem 0;border-bottom:1px solid var(--rule)}}
 th{{font-weight:600;white-space:nowrap;vertical-align:bottom}}
 td{{min-width:4rem}}

@@ -20,6 +20,7 @@ from kcoord.protocol.frames import about_length, framed
 from kcoord.protocol.varint import BadVarint
 from kcoord.proxy.brokers.broker_connections import keep_alive
 from kcoord.proxy.connection_host import Owner
+from kcoord.proxy.forwarding.client_gone import ClientGone
 from kcoord.proxy.forwarding.endpoints import Place
 from kcoord.proxy.forwarding.interceptor_chain import Unanswerable, amended_pieces, begin, judge, show_response
 from kcoord.proxy.forwarding.interceptors import Answer, Pass, Request, Take
@@ -64,6 +65,7 @@ class ClientSide(asyncio.Protocol):
         self._is_amidst = False
         self._is_working = False
         self._is_taken = False
+        self._has_ended = False  # the client sends no more, and is kept until what it sent is decided
         self._is_served_here = False  # at least one request was taken
         self._ours = 0  # how many of those that are awaited are answered here, and have not begun to be
         self.is_closed = False
@@ -136,10 +138,30 @@ class ClientSide(asyncio.Protocol):
         if not self.is_closed:
             self._receive(chunk)
 
-    def eof_received(self) -> None:
-        """The transport closes itself; what the broker still has to say, nobody would hear."""
+    def eof_received(self) -> bool:
+        """Stay open for a client that sends no more until what it sent behind a request that was taken is decided, as
+        by a broker. What the broker still has to say to another, nobody would hear.
+
+        Over TLS a transport closes in any case, and `connection_lost` is called.
+        """
+        is_plain = self.transport.get_extra_info("ssl_object") is None
+        self._has_ended = is_plain and not self.is_closed and self._has_more()
+        return self._has_ended
 
     def connection_lost(self, error: Exception | None) -> None:
+        if self.is_closed or self._holds & _UNREAD or not self._has_more():
+            self._let_go()
+            return
+        self._has_ended = True
+        self._transport = ClientGone(self._let_go)
+        if self.upstream:
+            self.upstream.answer_to(self._transport)
+
+    def _has_more(self) -> bool:
+        """Whether a request that was taken has not begun, or something has come behind it."""
+        return self._is_taken and (self._ours > 0 or len(self._rest) > 0)
+
+    def _let_go(self) -> None:
         """What the client sent goes out all the same, also if a broker is still called: it may want no answers."""
         self.is_closed = True
         self._rest.clear()
@@ -167,6 +189,7 @@ class ClientSide(asyncio.Protocol):
         if self.upstream:
             upstream.passed_bytes = self.upstream.passed_bytes
         self.upstream = upstream
+        upstream.answer_to(self.transport)
         self._write = upstream.transport.write
         if self._waiting:
             upstream.transport.writelines(self._waiting)
@@ -234,6 +257,8 @@ class ClientSide(asyncio.Protocol):
             self.transport.writelines(amended_pieces(taken.amended, pieces))
         self._is_taken = False
         self._release(_TAKEN)  # if it was not answered at once
+        if self._has_ended and not self._is_taken and not self._is_working:
+            self.transport.close()
 
     def refuse(self, reason: str) -> None:
         """Hang up at once on a client that is not let in, saying why in one line of the log."""
@@ -320,7 +345,7 @@ class ClientSide(asyncio.Protocol):
         self._pass(chunk, start, min(position, end))
         if position > end:
             self._left = position - end
-        elif position < end:
+        elif position < end and not self.is_closed:
             self._rest += memoryview(chunk)[position:]
         self._is_amidst = self._left > 0 or position < end or self._is_taken
         if len(self.awaited) > _MOST_AWAITED:
@@ -421,7 +446,7 @@ class ClientSide(asyncio.Protocol):
 
     def _hold(self, reason: int) -> None:
         self._holds |= reason
-        if not self._is_paused and not self.is_closed:
+        if not self._is_paused and not self.is_closed and not self._has_ended:
             self._is_paused = True
             self.transport.pause_reading()
 
@@ -433,6 +458,6 @@ class ClientSide(asyncio.Protocol):
             return
         if not self._is_taken and not self._is_working and self._rest and len(self._rest) >= self._needed:
             self._work_on_rest()
-        if not self._holds and self._is_paused:
+        if not self._holds and self._is_paused and not self._has_ended:
             self._is_paused = False
             self.transport.resume_reading()

@@ -95,6 +95,10 @@ class UpstreamSide(asyncio.Protocol):
         if not self._is_closed:
             self.transport.resume_reading()
 
+    def answer_to(self, transport: asyncio.Transport) -> None:
+        """Pass answers on to this transport from now on."""
+        self._send = transport.write
+
     @property
     def held_bytes(self) -> int:
         return len(self._rest)

@@ -46,6 +46,10 @@ class HiddenNames:
     def is_transaction(self, named: str | None) -> bool:
         return named is not None and named == self.transactional_id
 
+    def collides(self, topic: str) -> bool:
+        """Whether a cluster lets no topic of this name be made beside the hidden one (Topic.hasCollision)."""
+        return topic.replace(".", "_") == self.topic.replace(".", "_")
+
     def error_for(self, named: Any, kind: Kind, unknown_topic: ErrorCode) -> ErrorCode | None:
         """What is told of a text, or of an entity of kio that names something; None if it names nothing hidden."""
         if isinstance(named, str):

@@ -1,7 +1,8 @@
 """Hiding: an interceptor that keeps a topic and a transactional id from clients, whatever the cluster's ACLs allow.
 
-It has two uses: the proxy's own journal, in all APIs, and `__consumer_offsets` where rules deny groups that are in it.
-Of the journal:
+It has three uses: the proxy's own journal, in all APIs; `__transaction_state`, whose records tell of the journal's
+transactions and can end them, in those that read or change it; and `__consumer_offsets` where rules deny groups that
+are in it. Of the journal:
 
 The journal of groups that the proxy coordinates is a topic of the cluster (local/kafka_log.py). A client that reaches
 it through the proxy could forge offsets, delete groups, or fence the journal's writer. So for clients it is not there:
@@ -9,9 +10,11 @@ it through the proxy could forge offsets, delete groups, or fence the journal's 
     what is asked                                   the client gets
     a topic by name, among others or alone          UNKNOWN_TOPIC_OR_PARTITION for it; the others are asked
     by its id                                       UNKNOWN_TOPIC_ID
-    CreateTopics of its name                        TOPIC_AUTHORIZATION_FAILED
+    CreateTopics of its name, or of one that        TOPIC_AUTHORIZATION_FAILED
+    collides with it (`.` and `_` are alike)
     anything about the transactional id             TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    all topics, all transactions, all settings      the cluster's answer without it
+    all topics, all transactions, all settings      the cluster's answer without it; where it says how to go on,
+                                                    a cursor with another name
     Produce of nothing else, with acks=0            no answer: it is hung up on, as by a broker
     APIs that naming_apis.py refuses                it is hung up on, and they are not offered
 
@@ -32,14 +35,28 @@ from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decis
 from kcoord.proxy.guards.guard_rules import Reason
 from kcoord.proxy.guards.guarded_apis import FETCH, FIND_COORDINATOR, GUARDED, METADATA, PRODUCE
 from kcoord.proxy.guards.hidden_names import HiddenNames, Kind
-from kcoord.proxy.guards.naming_apis import NAMING, REFUSED, NamingApi
+from kcoord.proxy.guards.naming_apis import (
+    ALTER_CONFIGS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_RECORDS,
+    DELETE_TOPICS,
+    NAMING,
+    REFUSED,
+    WRITE_TXN_MARKERS,
+    NamingApi,
+)
 from kcoord.proxy.guards.produce_names import names_in_produce
 from kcoord.proxy.guards.refusal_log import RefusalLog
 from kcoord.proxy.guards.refusing import Refusal, refused_response, result_list
 
 _known_versions = cache(known_versions)
 
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
+_CURSOR_NAME: Final = "."
+"""What clients are told in a cursor instead of the hidden name: no topic can have this one."""
+_BEHIND_ALL_PARTITIONS: Final = 1 << 24
 _FIRST_BY_ID: Final = 13  # of Fetch, and of Produce
 _SHORT: Final = 4096
 """Bytes: in as many a search takes no time."""
@@ -74,6 +91,21 @@ def hidden_journal(names: HiddenNames) -> Hidden:
     )
 
 
+def untouchable_transactions(names: HiddenNames) -> Hidden:
+    """`__transaction_state`, in the APIs that read or change its records and settings; clients may see it.
+
+    A broker lets clients write to it that call themselves `__admin_client`.
+    """
+    keys = (PRODUCE, FETCH, DELETE_TOPICS, DELETE_RECORDS, WRITE_TXN_MARKERS, *ALTER_CONFIGS, CREATE_PARTITIONS)
+    return Hidden(
+        names=names,
+        apis={key: replace(NAMING[key], unknown=ErrorCode.topic_authorization_failed) for key in keys},
+        limits={},
+        reason=Reason.JOURNAL,
+        why="the transactions of the journal of groups are in this topic",
+    )
+
+
 def denied_offsets_topic(api_keys: Iterable[int]) -> Hidden:
     """`__consumer_offsets`, in these APIs alone, of which there are versions that name topics and not their ids.
 
@@ -104,6 +136,8 @@ class Hiding:
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
         api = self._hidden.apis[request.api_key]
+        if api.has_cursor:
+            request = self._with_own_cursor(request)
         split = self._split(api, request) if self._may_be_named(request) else None
         if split is None:
             return Instead(request.frame, partial(self._shown, api, request)) if api.shown else PASS
@@ -119,7 +153,8 @@ class Hiding:
         return Answer(codec(api.key, request.api_version).response_pieces(request.correlation_id, response))
 
     def screen(self, api_key: int) -> Screen | None:
-        return None if self._hidden.apis[api_key].shown else self._may_be_in_short
+        is_always_seen = self._hidden.apis[api_key].shown or api_key == CREATE_TOPICS
+        return None if is_always_seen else self._may_be_in_short
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
         """Of what is amended, Instead says how."""
@@ -132,6 +167,8 @@ class Hiding:
 
     def _may_be_named(self, request: Request) -> bool:
         frame = request.frame
+        if request.api_key == CREATE_TOPICS:  # a name that collides with the hidden one has other bytes
+            return True
         if request.api_key == PRODUCE and len(frame) > _SHORT:
             frame = names_in_produce(frame, request.api_version)
         return self.names.may_be_in(frame)
@@ -162,7 +199,18 @@ class Hiding:
         correlation_id, response = decode_response(frame, api.key, request.api_version)
         if api.key == METADATA:
             self._learn(response)
-        return _encoded(api.key, request, correlation_id, without_hidden(response, api.shown, self.names))
+        shown = without_hidden(response, api.shown, self.names)
+        if api.has_cursor and shown.next_cursor and shown.next_cursor.topic_name == self.names.topic:
+            shown = replace(shown, next_cursor=replace(shown.next_cursor, topic_name=_CURSOR_NAME, partition_index=0))
+        return _encoded(api.key, request, correlation_id, shown)
+
+    def _with_own_cursor(self, request: Request) -> Request:
+        """The request, to go on behind the hidden topic if it was told to go on there, or names it itself."""
+        header, entity = decode_request(request.frame, request.api_key, request.api_version)
+        if not entity.cursor or entity.cursor.topic_name not in (_CURSOR_NAME, self.names.topic):
+            return request
+        behind = replace(entity.cursor, topic_name=self.names.topic, partition_index=_BEHIND_ALL_PARTITIONS)
+        return request._replace(frame=encode_request(header, replace(entity, cursor=behind))[4:])
 
     def _learn(self, response: Any) -> None:
         for topic in response.topics:
@@ -216,6 +264,8 @@ def _split_list(api: NamingApi, asked: tuple[Any, ...], names: HiddenNames) -> t
     refused: _Refused = {}
     for each in asked:
         error = names.error_for(each, api.kind, api.unknown)
+        if api.key == CREATE_TOPICS and names.collides(each.name):
+            error = api.unknown
         (kept if error is None else refused.setdefault(error, [])).append(each)
     if api.is_atomic and refused and kept:
         refused[ErrorCode.operation_not_attempted] = kept

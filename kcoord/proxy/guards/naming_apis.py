@@ -23,7 +23,13 @@ from kcoord.errors import ErrorCode
 from kcoord.proxy.guards.guarded_apis import FETCH, FIND_COORDINATOR, GUARDED, METADATA, PRODUCE
 from kcoord.proxy.guards.hidden_names import Kind
 
+CREATE_TOPICS: Final = 19
+DELETE_TOPICS: Final = 20
+DELETE_RECORDS: Final = 21
 WRITE_TXN_MARKERS: Final = 27
+CREATE_PARTITIONS: Final = 37
+ALTER_CONFIGS: Final = (33, 44)
+"""AlterConfigs and IncrementalAlterConfigs."""
 _BROKERS: Final = "brokers"
 _EVERY_KEY: Final = range(1 << 15)
 
@@ -47,6 +53,8 @@ class NamingApi:
     """Answers leave out what there is not."""
     shown: tuple[str, ...] = ()
     """The path to a list in answers that tells of what was not asked for by name."""
+    has_cursor: bool = False
+    """Answers come in parts; each but the last says by the name of a topic where the next one begins."""
 
 
 def _names(key: int, *lists: str) -> NamingApi:
@@ -63,9 +71,9 @@ _ALL: Final = (
         key=FIND_COORDINATOR, lists=("coordinator_keys",), kind=Kind.TRANSACTION, transaction_fields=("key",)
     ),  # of transactions
     # Nobody can make a topic of this name; that there is one already would tell of it.
-    NamingApi(key=19, lists=("topics",), unknown=ErrorCode.topic_authorization_failed),  # CreateTopics
-    _names(20, "topics", "topic_names"),  # DeleteTopics
-    _names(21, "topics"),  # DeleteRecords
+    NamingApi(key=CREATE_TOPICS, lists=("topics",), unknown=ErrorCode.topic_authorization_failed),  # CreateTopics
+    _names(DELETE_TOPICS, "topics", "topic_names"),  # DeleteTopics
+    _names(DELETE_RECORDS, "topics"),  # DeleteRecords
     NamingApi(key=22, transaction_fields=("transactional_id",)),  # InitProducerId
     _names(23, "topics"),  # OffsetForLeaderEpoch
     NamingApi(  # AddPartitionsToTxn
@@ -81,7 +89,7 @@ _ALL: Final = (
     _names(33, "resources"),  # AlterConfigs
     NamingApi(key=34, lists=("dirs",), inner="topics"),  # AlterReplicaLogDirs
     NamingApi(key=35, lists=("topics",), is_silent=True, shown=("results", "topics")),  # DescribeLogDirs
-    _names(37, "topics"),  # CreatePartitions
+    _names(CREATE_PARTITIONS, "topics"),  # CreatePartitions
     NamingApi(key=43, lists=("topic_partitions",), shown=("replica_election_results",)),  # ElectLeaders
     _names(44, "resources"),  # IncrementalAlterConfigs
     _names(45, "topics"),  # AlterPartitionReassignments
@@ -92,7 +100,7 @@ _ALL: Final = (
     ),
     NamingApi(key=66, shown=("transaction_states",)),  # ListTransactions
     NamingApi(key=74, shown=("config_resources",)),  # ListConfigResources
-    NamingApi(key=75, lists=("topics",), shown=("topics",)),  # DescribeTopicPartitions
+    NamingApi(key=75, lists=("topics",), shown=("topics",), has_cursor=True),  # DescribeTopicPartitions
 )
 
 NAMING: Final[Mapping[int, NamingApi]] = MappingProxyType({api.key: api for api in _ALL})

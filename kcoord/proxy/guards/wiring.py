@@ -22,16 +22,22 @@ class Guards(NamedTuple):
     watching: Watching
     offsets_topic: Hiding | None = None
     """Where rules deny groups: the topic that has them all is not to be read or written."""
+    journal: tuple[Hiding, ...] = ()
+    """Where groups are coordinated here: what keeps their journal from clients."""
 
     @property
     def interceptors(self) -> list[Interceptor]:
         """In their order: what is refused is not watched."""
-        return [*([self.offsets_topic] if self.offsets_topic else ()), self.guarding, self.watching]
+        return [*self._hiding, self.guarding, self.watching]
 
     @property
     def refusals(self) -> Counter[tuple[Reason, str]]:
         """How many there were, by reason and API."""
-        return self.guarding.refusals + (self.offsets_topic.refusals if self.offsets_topic else Counter())
+        return sum((each.refusals for each in self._hiding), self.guarding.refusals)
+
+    @property
+    def _hiding(self) -> list[Hiding]:
+        return [*self.journal, *([self.offsets_topic] if self.offsets_topic else ())]
 
     def between(self) -> list[Between]:
         """What stands between clients and brokers, for `upstream.main.run`."""

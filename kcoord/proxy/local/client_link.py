@@ -66,6 +66,9 @@ class ClientLink(asyncio.Transport):
 
     # What the coordinator's connection does with its transport.
 
+    def write(self, data: Any) -> None:
+        self.writelines([data])
+
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         answer = _Unsent(self, list(list_of_data))
         if self._answers is None:

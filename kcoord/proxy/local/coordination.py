@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import Final, Self
+from uuid import UUID
 
 from kcoord.admin.cluster_client import Refused
 from kcoord.admin.connecting.connection import Connection
@@ -65,8 +66,8 @@ class LocalSetup:
     upstream: Connection
     runtime: RuntimeSetup = field(default_factory=RuntimeSetup)
     journal: KafkaJournal | None = None
-    hidden: HiddenNames | None = None
-    """The journal's names, which clients may not reach: they are told the id of its topic."""
+    hidden: tuple[HiddenNames, ...] = ()
+    """Names that clients may not reach, the journal's among them: they learn the ids of their topics."""
     seed: re.Pattern[str] | None = None
 
 
@@ -79,7 +80,7 @@ class LocalCoordination:
         self.place: Callable[[], BrokerPlace | None] = lambda: None
         self._setup = setup
         self._make_runtime = make_runtime
-        self._topics = MirroredTopics(hidden=setup.journal.topic if setup.journal else None)
+        self._topics = MirroredTopics(hidden=setup.journal.topic if setup.journal else None, found=self._learn_topic_id)
         self._links: dict[ClientInfo, ClientLink] = {}
         self._journaling: Journaling | None = None
         self._seeding: Seeding | None = None
@@ -123,9 +124,14 @@ class LocalCoordination:
 
     async def _hide(self, journal: KafkaJournal) -> None:
         """Raises BadJournalTopic: clients are not served before it is known by which id they could mean the journal."""
-        if hidden := self._setup.hidden:
+        if self._setup.hidden:
             topic_id = await asyncio.to_thread(find_topic_id, journal)
             if topic_id is not None:
+                self._learn_topic_id(journal.topic, topic_id)
+
+    def _learn_topic_id(self, name: str, topic_id: UUID) -> None:
+        for hidden in self._setup.hidden:
+            if hidden.topic == name:
                 hidden.learn_topic_id(topic_id)
 
     def why_not_ready(self) -> str | None:

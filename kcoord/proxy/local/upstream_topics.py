@@ -42,11 +42,19 @@ class DeletedTopic(NamedTuple):
 class MirroredTopics:
     """See groups.topics.Topics. `ask` is called for what is not known, so that it may be known the next time.
 
-    `hidden` is the name of a topic that is not there for groups either, whoever tells of it: the journal's.
+    `hidden` is the name of a topic that is not there for groups either, whoever tells of it: the journal's. `found` is
+    called with the name and the id of each other topic when it is first heard of.
     """
 
-    def __init__(self, ask: Callable[[], None] = lambda: None, *, hidden: str | None = None) -> None:
+    def __init__(
+        self,
+        ask: Callable[[], None] = lambda: None,
+        *,
+        hidden: str | None = None,
+        found: Callable[[str, UUID], None] = lambda name, topic_id: None,
+    ) -> None:
         self.ask = ask
+        self._found = found
         self._hidden = hidden
         self.losses = 0
         self._by_name: dict[str, KnownTopic] = {}
@@ -151,5 +159,7 @@ class MirroredTopics:
             topic = KnownTopic(known.topic_id, max(known.partitions, topic.partitions))
         elif known is not None:
             self.losses += 1
+        if known is None or known.topic_id != topic.topic_id:
+            self._found(name, topic.topic_id)
         self._by_name[name] = topic
         self._names[topic.topic_id] = name

@@ -1,16 +1,14 @@
 """Local coordination as a part of the proxy."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from time import monotonic
 
 from kcoord.proxy.guards.hidden_names import HiddenNames
-from kcoord.proxy.guards.hiding import Hiding, hidden_journal
+from kcoord.proxy.guards.hiding import TRANSACTIONS_TOPIC, Hiding, hidden_journal, untouchable_transactions
 from kcoord.proxy.local.answering import BrokerPlace
 from kcoord.proxy.local.coordination import LocalCoordination, LocalSetup
 from kcoord.proxy.local.runtime import LocalRuntime
-from kcoord.proxy.main import Between
 from kcoord.proxy.proxy import Proxy
 
 
@@ -31,12 +29,14 @@ def local_coordination(
     return make
 
 
-def with_hidden_journal(setup: LocalSetup) -> tuple[LocalSetup, list[Between]]:
+def with_hidden_journal(setup: LocalSetup) -> tuple[LocalSetup, tuple[Hiding, ...]]:
     """The setup of a coordination whose journal no client reaches, and what has to stand before all else for that."""
     if setup.journal is None:
-        return setup, []
-    names = HiddenNames(topic=setup.journal.topic, transactional_id=setup.journal.transactional_id)
-    return replace(setup, hidden=names), [lambda _: nullcontext(Hiding(hidden_journal(names), monotonic))]
+        return setup, ()
+    journal = HiddenNames(topic=setup.journal.topic, transactional_id=setup.journal.transactional_id)
+    transactions = HiddenNames(topic=TRANSACTIONS_TOPIC)
+    hiding = (Hiding(hidden_journal(journal), monotonic), Hiding(untouchable_transactions(transactions), monotonic))
+    return replace(setup, hidden=(journal, transactions)), hiding
 
 
 def coordinating_broker(proxy: Proxy) -> BrokerPlace | None:

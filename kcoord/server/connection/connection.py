@@ -5,6 +5,11 @@ answered, so answers keep the order of requests and a client that asks faster th
 What is decided in one turn leaves in one write. A turn ends after so many requests or bytes of answers, so that a
 client with a lot to ask neither holds up the others nor fills memory with answers that it does not read. Small requests
 and answers of many connections are worked on together (turns.py); large ones at once, as they take memory.
+
+As a broker does, a connection decides all requests that had arrived whole when its client closed, in their order. A
+producer with acks=0 waits for no answer, and a member that leaves need not. A client that only sends no more (a half
+close) has its answers, but for that to a parked request with nothing behind it. Over TLS, and when the client resets
+the connection, there is no transport any more to answer on; the connection goes on without one until it is done.
 """
 
 import asyncio
@@ -37,6 +42,7 @@ class Connection(asyncio.Protocol):
         "_is_amidst",
         "_is_closed",
         "_is_full",
+        "_is_gone",
         "_is_paused",
         "_outgoing",
         "_owner",
@@ -74,6 +80,7 @@ class Connection(asyncio.Protocol):
         self._is_paused = False
         self._has_turn_coming = False
         self._has_ended = False  # the client sends no more, and is kept until what it sent is done
+        self._is_gone = False  # it has ended, and its transport is lost: nobody hears an answer
         self._is_closed = False
         self._transport: asyncio.Transport | None = None
 
@@ -86,22 +93,23 @@ class Connection(asyncio.Protocol):
             self.close(reason, closing=Closing.REFUSED)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._is_closed = True
-        self._frames.clear()
+        if self._is_closed or self._is_full or not self._has_more():
+            self._let_go()
+            return
+        self._has_ended = self._is_gone = True
         self._outgoing.clear()
-        self._unread_bytes = self._parked_bytes = 0
-        self._hold(-self.held_bytes)
-        self._owner.gone(self)
+        if self._frames and self.ticket is None and not self._has_turn_coming:
+            self._ask_for_turn()
 
     def eof_received(self) -> bool:
-        """Stay open for a client that sends no more while its records are being appended.
-
-        A producer with acks=0 waits for no answer, and may close when it has sent its last batch. Over TLS a transport
-        closes in any case.
-        """
+        """Stay open for a client that sends no more until what it sent is decided. Over TLS a transport closes anyway,
+        and `connection_lost` is called."""
         assert self._transport is not None
         is_plain = self._transport.get_extra_info("ssl_object") is None
-        self._has_ended = is_plain and not self._is_closed and self._owner.is_in_slices(self.ticket)
+        self._has_ended = is_plain and not self._is_closed and self._has_more()
+        if self._outgoing and not self._has_ended:
+            self._owner.keep()
+            self._send()
         return self._has_ended
 
     def data_received(self, chunk: bytes) -> None:
@@ -137,14 +145,14 @@ class Connection(asyncio.Protocol):
 
         Returns how many bytes this connection no longer holds, for the owner to subtract in one sum.
         """
-        if self._outgoing or self._frames or self._is_full or self._is_amidst or self._is_closed:
+        if self._outgoing or self._frames or self._is_full or self._is_amidst or self._has_ended or self._is_closed:
             self.answer([frame], now)
             return 0
         assert self._transport is not None
-        self._transport.write(frame)
-        self.ticket = None
+        self.ticket = None  # before the transport has the answer: through a proxy the next request may come at once
         self.last_active = now
         freed, self.held_bytes, self._parked_bytes = self.held_bytes, 0, 0
+        self._transport.write(frame)
         return freed
 
     def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
@@ -152,9 +160,7 @@ class Connection(asyncio.Protocol):
         self._log_closing(reason, closing)
         self._owner.keep()
         self._send()
-        self._is_closed = True
-        assert self._transport is not None
-        self._transport.close()
+        self._close_transport()
 
     def close(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
         """Hang up at once, saying why in one line of the log; what is unsent is dropped."""
@@ -170,7 +176,10 @@ class Connection(asyncio.Protocol):
     def hang_up(self) -> None:
         self._is_closed = True
         assert self._transport is not None
-        self._transport.abort()
+        if self._is_gone:
+            self._let_go()
+        else:
+            self._transport.abort()
 
     def _log_closing(self, reason: str, closing: Closing) -> None:
         if not self._is_closed:
@@ -243,7 +252,8 @@ class Connection(asyncio.Protocol):
                 self._owner.park(self, outcome)
             else:
                 assert type(outcome) is HangUp
-                self._outgoing += pieces
+                if not self._is_gone:
+                    self._outgoing += pieces
                 pieces, size = [], 0
                 self.refuse(outcome.reason, closing=outcome.closing)
         if pieces:
@@ -256,15 +266,34 @@ class Connection(asyncio.Protocol):
             self._end_if_done()
 
     def _end_if_done(self) -> None:
-        """Close the connection of a client that sends no more, once nothing that it sent is left to be appended."""
-        has_more = bool(self._frames) and self.ticket is None
-        if self._is_closed or has_more or self._owner.is_in_slices(self.ticket):
+        """Close the connection of a client that sends no more, once nothing that it sent is left to be decided."""
+        if self._is_closed or self._has_more():
             return
         self._owner.keep()
         self._send()
+        self._close_transport()
+
+    def _has_more(self) -> bool:
+        """Whether something is left to be decided: whole requests, or the rest of one that is decided in slices."""
+        return bool(self._frames) or self._owner.is_in_slices(self.ticket)
+
+    def _close_transport(self) -> None:
+        """Close it when what was written is sent."""
         self._is_closed = True
         assert self._transport is not None
-        self._transport.close()
+        if self._is_gone:
+            self._let_go()
+        else:
+            self._transport.close()
+
+    def _let_go(self) -> None:
+        """Nothing more is to be done for this client."""
+        self._is_closed = True
+        self._frames.clear()
+        self._outgoing.clear()
+        self._unread_bytes = self._parked_bytes = 0
+        self._hold(-self.held_bytes)
+        self._owner.gone(self)
 
     def _take_stock(self) -> None:
         """Not all is done: what is held is counted, a client that is far ahead not read from, a broken stream ended."""
@@ -297,6 +326,8 @@ class Connection(asyncio.Protocol):
 
     def _put_aside(self, pieces: list[bytes], size: int) -> None:
         """Answers leave when all have had their turn; large ones at once, together with those before them."""
+        if self._is_gone:
+            return
         is_first = not self._outgoing
         if is_first:
             self._outgoing = pieces
@@ -321,7 +352,7 @@ class Connection(asyncio.Protocol):
             self._owner.held(change)
 
     def _pause_or_resume(self) -> None:
-        if self._is_closed:
+        if self._is_closed or self._has_ended:
             return
         assert self._transport is not None
         is_behind = bool(self._frames) and self.held_bytes > _READ_AHEAD_BYTES

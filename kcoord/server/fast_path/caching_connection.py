@@ -26,9 +26,12 @@ class StandingConnection(Connection):
         self._stood = owner.stood
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._is_closed = True
-        self._put_by = b""
+        self._take_in(b"")
         super().connection_lost(error)
+
+    def eof_received(self) -> bool:
+        self._take_in(b"")
+        return super().eof_received()
 
     def data_received(self, chunk: bytes) -> None:
         standing = self._standing

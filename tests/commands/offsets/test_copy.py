@@ -1,6 +1,8 @@
 """`kcoord offsets copy` as its users meet it: from one cluster to another, with a plan, checks and an undo file."""
 
 import json
+import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -51,6 +53,26 @@ def test_what_was_copied_can_be_taken_back_by_the_command_that_is_shown(
     assert f"To take it back: {undo}\n" in done.stderr
     assert kcoord(*undo.split()[1:]).exit_code == 0
     assert other.offsets(group) == {}
+
+
+def test_the_commands_that_are_shown_reach_the_cluster_by_the_same_options(
+    scene: OffsetsScene, other: OffsetsScene, group: str, folder: Path
+) -> None:
+    (folder / "my client.properties").write_text(f"bootstrap.servers={other.bootstrap}\n")
+    options = ("--command-config", "my client.properties", "-X", "client.id=the mover", "--ignore-topic-ids")
+    copying = ("offsets", "copy", "--from", f"broker:{scene.bootstrap}", "--group", group, *options)
+
+    planned = kcoord(*copying, "--to", "cluster:", "--plan", "p.json")
+    (proposed,) = re.findall(r"^Nothing was changed: kcoord (.*) does it\.$", planned.stderr, re.MULTILINE)
+    assert kcoord(*shlex.split(proposed)).exit_code == 0
+    assert other.offsets(group) == {("orders", 0): 50, ("orders", 1): 60}
+
+    other.commit(group, {("orders", 0): (7, -1, ""), ("orders", 1): (7, -1, "")})
+    done = kcoord(*copying, "--to", f"broker:{other.bootstrap}", "--undo", "mine.json", "--execute")
+    (proposed,) = re.findall(r"^To take it back: kcoord (.*)$", done.stderr, re.MULTILINE)
+    assert proposed.endswith(f" -b {other.bootstrap} --command-config 'my client.properties' -X 'client.id=the mover'")
+    assert kcoord(*shlex.split(proposed)).exit_code == 0
+    assert other.offsets(group) == {("orders", 0): 7, ("orders", 1): 7}
 
 
 def test_to_the_same_topics_leader_epochs_and_metadata_go_along(scene: OffsetsScene, group: str) -> None:

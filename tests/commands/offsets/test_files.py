@@ -1,6 +1,7 @@
 """`kcoord offsets export`, `import` and `diff` as their users meet them."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from kcoord.admin.model import Answers, ListedGroup
+from kcoord.admin.offsets.files.documents import is_replaceable
 from kcoord.admin.record_marks import checksum_of
 from kcoord.admin.wire.cluster import WireCluster
 from tests.admin.fake_cluster import LiveWorld, assigned
@@ -69,6 +71,39 @@ def test_an_export_is_not_written_over_another_file(scene: OffsetsScene, group: 
     assert (folder / "out").read_text() == "mine"
     assert scene.kcoord("export", group, "-f", "out", "--force").exit_code == 0
     assert (folder / "out").read_text().startswith('{"kcoord"')
+
+
+@pytest.mark.parametrize("option", ["export -f", "reset --plan"])
+@pytest.mark.parametrize("kind", ["fifo", "link to a device"])
+def test_force_does_not_write_over_what_is_no_regular_file(
+    scene: OffsetsScene, group: str, folder: Path, kind: str, option: str
+) -> None:
+    place = folder / "out"
+    if kind == "fifo":
+        os.mkfifo(place)
+    else:
+        place.symlink_to("/dev/null")
+    verb, name = option.split()
+    more = ("--topic", "orders:0", "--to", "earliest") if verb == "reset" else ()
+
+    run = scene.kcoord(verb, group, *more, name, "out", "--force")
+
+    assert run.exit_code == 1
+    assert "kcoord: out is no regular file" in run.stderr
+    assert place.is_fifo() if kind == "fifo" else place.is_symlink()
+    assert [each.name for each in folder.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "/dev/stdout", "/proc/self/status", "."])
+def test_names_of_the_system_are_not_replaced_wherever_they_lead(name: str, tmp_path: Path) -> None:
+    assert not is_replaceable(Path(name))
+    assert is_replaceable(tmp_path / "new")
+
+
+@pytest.mark.parametrize("place", ["-", "/dev/stdout"])
+def test_an_export_to_stdout_by_its_name_is_written_there(scene: OffsetsScene, group: str, place: str) -> None:
+    run = scene.kcoord("export", group, "--format", "csv", "-f", place, "--force")
+    assert (run.exit_code, run.stdout, run.stderr) == (0, "orders,0,50\norders,1,60\n", "")
 
 
 def test_a_file_is_not_replaced_by_an_export_that_lacks_a_group(scene: OffsetsScene, group: str, folder: Path) -> None:

@@ -6,22 +6,26 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from kcoord.admin.groups.removing import MEMBERS_AT_ONCE
 from kcoord.admin.model import TopicPartition
 from kcoord.admin.wire.cluster import WireCluster
+from kcoord.client.client import Client
 from kcoord.testing.embedded import EmbeddedCluster
-from tests.admin.fake_cluster import LiveWorld, assigned, connection
+from tests.admin.fake_cluster import LONG, LiveWorld, assigned, connection
 from tests.commands.offsets.relay import HOST, Relay, relay
 from tests.commands.offsets.telling import undo_file
 from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
 from tests.integration.offsets_scene import OffsetsScene
 
-OFFSET_COMMIT, OFFSET_FETCH, LIST_GROUPS, LEAVE_GROUP, DELETE_GROUPS = 8, 9, 16, 13, 42
+OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, DELETE_GROUPS = 8, 9, 11, 13, 16, 42
 GROUPS = [f"g-{number:04}" for number in range(60)]
 OLD, NEW = 50, 0
 
@@ -61,9 +65,12 @@ def committed(place: Place) -> Mapping[str, int | None]:
 
 
 class Told(NamedTuple):
+    """What a command printed, and the API keys of the requests that it sent after its first signal."""
+
     exit_code: int
     stdout: str
     stderr: str
+    sent_after: list[int]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -74,14 +81,16 @@ class Told(NamedTuple):
         return {kinds[word]: int(number) for number, word in found}
 
 
-def interrupted(place: Place, *arguments: str, at: tuple[int, int], signals: tuple[int, ...]) -> Told:
+def interrupted(
+    place: Place, *arguments: str, at: tuple[int, int], signals: tuple[int, ...], before: tuple[str, ...] = ()
+) -> Told:
     """A command that gets its first signal when its request of that kind and number is on the way to the broker.
 
     If there are more signals, the broker does that request and its answer is lost; each further signal is sent when
-    the command has said that it heard the one before.
+    the command has said that it heard the one before. `before` starts the command, as nohup does.
     """
     process = subprocess.Popen(
-        [*KCOORD, *arguments, "-b", place.relay.address],
+        [*before, *KCOORD, *arguments, "-b", place.relay.address],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=quiet_environment(),
@@ -90,8 +99,13 @@ def interrupted(place: Place, *arguments: str, at: tuple[int, int], signals: tup
     counts = itertools.count(1)
     is_sent = threading.Event()
 
+    sent_after: list[int] = []
+
     def hears(api: int) -> bool:
-        if api != at[0] or is_sent.is_set() or next(counts) != at[1]:
+        if is_sent.is_set():
+            sent_after.append(api)
+            return True
+        if api != at[0] or next(counts) != at[1]:
             return True
         is_sent.set()
         process.send_signal(signals[0])
@@ -111,7 +125,7 @@ def interrupted(place: Place, *arguments: str, at: tuple[int, int], signals: tup
         place.relay.hears = lambda _: True
     assert "Traceback" not in stderr
     assert is_sent.is_set(), stderr
-    return Told(process.returncode, stdout, "".join(said) + stderr)
+    return Told(process.returncode, stdout, "".join(said) + stderr, sent_after)
 
 
 def _line_with(stream: Iterator[str], word: str) -> str:
@@ -135,6 +149,8 @@ def test_what_is_said_to_be_changed_is_changed_and_the_rest_is_not(place: Place,
     assert [name for name in GROUPS if now[name] == NEW] == GROUPS[:17]
     assert {now[name] for name in GROUPS[17:]} == {OLD}
     assert "Nothing was changed" not in told.stderr
+    # The offsets of what was changed are read again; the four batches that were not begun are not looked at.
+    assert told.sent_after.count(OFFSET_FETCH) == 1
 
 
 def test_the_undo_file_takes_back_what_was_done_before_the_interruption(place: Place, folder: Path) -> None:
@@ -163,7 +179,7 @@ def test_a_second_signal_ends_it_at_once_and_what_was_in_flight_is_named_as_unce
     now = committed(place)
     assert told.exit_code == 130
     assert told.counts == {"done": 7, "uncertain": 1, "untried": 52}
-    assert repr(GROUPS[7]) in told.stderr
+    assert f"as no answer was waited for: group {GROUPS[7]!r}." in told.stderr
     assert "To take it back: " in told.stderr
     assert {now[name] for name in GROUPS[:8]} == {NEW}  # the broker did what it gave no answer to
     assert {now[name] for name in GROUPS[8:]} == {OLD}
@@ -175,6 +191,14 @@ def test_an_interrupt_before_the_first_change_says_that_nothing_was_changed(plac
     assert told.stderr == "Interrupted: nothing was changed.\n"
     assert set(committed(place).values()) == {OLD}
     assert not list(folder.iterdir())
+
+
+def test_a_signal_that_is_ignored_as_in_the_background_interrupts_nothing(place: Place) -> None:
+    ignoring = ("sh", "-c", "trap '' INT; exec \"$@\"", "sh")
+    told = interrupted(place, *RESET, at=(OFFSET_COMMIT, 5), signals=(signal.SIGINT,), before=ignoring)
+    assert told.exit_code == 0
+    assert "Interrupted" not in told.stderr
+    assert set(committed(place).values()) == {NEW}
 
 
 def test_sigterm_before_the_first_change_says_so_too(place: Place, folder: Path) -> None:
@@ -210,6 +234,44 @@ def _listed(place: Place) -> list[str]:
         return sorted(cluster.list_groups().found)
     finally:
         cluster.close()
+
+
+@contextmanager
+def _members(group: str, count: int, place: Place) -> Iterator[None]:
+    """Members of a group that wait for each other to join, each on a connection of its own."""
+    host, _, port = place.relay.address.rpartition(":")
+    with LiveWorld(place.relay.address) as world, ExitStack() as connections:
+        for _ in range(count):
+            client = connections.enter_context(Client(host, int(port)))
+            protocols = [{"name": "range", "metadata": b""}]
+            client.send(
+                JOIN_GROUP,
+                3,
+                group_id=group,
+                member_id="",
+                protocol_type="consumer",
+                protocols=protocols,
+                session_timeout=LONG,
+                rebalance_timeout=LONG,
+            )
+        deadline = time.monotonic() + PATIENCE
+        while len(world.cluster.describe_groups([group]).found[group].members) < count:
+            assert time.monotonic() < deadline, "not all members have joined"
+        yield
+
+
+def test_members_after_the_batch_that_was_interrupted_stay(place: Place) -> None:
+    count = 2 * MEMBERS_AT_ONCE + 1
+    with _members("crowd", count, place):
+        told = interrupted(
+            place,
+            *("groups", "remove-member", "crowd", "--all-members", "--execute"),
+            at=(LEAVE_GROUP, 1),
+            signals=(signal.SIGINT,),
+        )
+    assert told.exit_code == 130
+    assert told.counts == {"done": MEMBERS_AT_ONCE, "untried": count - MEMBERS_AT_ONCE}
+    assert LEAVE_GROUP not in told.sent_after
 
 
 def test_removing_members_says_whether_they_are_gone(place: Place) -> None:

@@ -11,7 +11,7 @@ from tests.integration.offsets_scene import OffsetsScene, kcoord
 def saved_plan(scene: OffsetsScene, group: str) -> None:
     run = scene.kcoord("reset", group, "--topic", "orders:0-1", "--to", "20", "--plan", "plan.json")
     assert run.exit_code == 0, run.stderr
-    assert "kcoord offsets apply plan.json --execute does it" in run.stderr
+    assert f"kcoord offsets apply plan.json --execute -b {scene.bootstrap} does it" in run.stderr
 
 
 def refused(scene: OffsetsScene, group: str, said: str) -> None:

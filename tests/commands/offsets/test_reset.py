@@ -66,7 +66,7 @@ def test_an_undo_is_refused_if_something_else_was_committed_since(
     scene.commit(group, {("orders", 0): 77})
     run = scene.kcoord("undo", undo_file(folder), "--execute", "--undo", "second.json")
     assert run.exit_code == 1
-    assert "orders-0: the change left offset 100, and now there is offset 77" in run.stderr
+    assert "orders-0: the undo file expects offset 100, and now there is offset 77" in run.stderr
     assert "say --force" in run.stderr
     assert scene.offsets(group) == {("orders", 0): 77, ("orders", 1): 100}
     assert not (folder / "second.json").exists()
@@ -203,8 +203,19 @@ def test_a_partition_that_stays_where_it_is_does_not_count_as_changed(scene: Off
         ["1", "60", "50", "50", "done", "replays 10 records spanning 9m"],
     ]
     assert "1 partition was changed, 1 stays where it was.\n" in run.stderr
-    again = scene.kcoord("reset", group, "--topic", "orders:0-1", "--to", "50", "--execute")
-    assert "0 partitions were changed, 2 stay where they were.\n" in again.stderr
+
+
+def test_where_every_offset_stays_as_it_is_there_is_nothing_to_take_back(
+    scene: OffsetsScene, group: str, folder: Path
+) -> None:
+    target = ("--topic", "orders:0-1", "--to", "50")
+    assert scene.kcoord("reset", group, *target, "--execute", "--undo", "first.json").exit_code == 0
+    again = scene.kcoord("reset", group, *target, "--execute")
+    assert again.stderr.splitlines()[1:] == [
+        "0 partitions were changed, 2 stay where they were.",
+        "The undo file was removed: nothing was changed.",
+    ]
+    assert [path.name for path in folder.iterdir()] == ["first.json"]
 
 
 def test_one_record_has_no_span(scene: OffsetsScene, group: str) -> None:

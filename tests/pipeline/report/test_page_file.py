@@ -1,10 +1,11 @@
 """The file of a report is whole or not there."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from kcoord.pipeline.report.page_file import PageFile
+from kcoord.pipeline.report.page_file import BadFile, PageFile
 
 
 def test_a_page_is_written_with_the_rights_that_other_files_get(tmp_path: Path) -> None:
@@ -20,6 +21,12 @@ def test_a_page_is_written_with_the_rights_that_other_files_get(tmp_path: Path) 
 def test_looking_leaves_nothing_behind(tmp_path: Path) -> None:
     PageFile(tmp_path / "report.html").prepare()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "report.html")
+    with pytest.raises(BadFile, match="no regular file"):
+        PageFile(tmp_path / "report.html").prepare(replaces=True)
 
 
 def test_who_may_not_write_there_is_told_so_by_the_name_that_was_given() -> None:

@@ -15,6 +15,7 @@ from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
 from kcoord.protocol.frames import BadBody
 from kcoord.proxy.forwarding.interceptors import PASS, Request
+from kcoord.proxy.guards.hidden_names import HiddenNames
 from kcoord.proxy.local import topic_refresher
 from kcoord.proxy.local.answering import BrokerPlace
 from kcoord.proxy.local.coordination import LocalCoordination, LocalSetup
@@ -24,12 +25,14 @@ from kcoord.testing.embedded import EmbeddedCluster
 from tests.proxy.local.guest import (
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
+    JOIN,
     LIST_GROUPS,
     OFFSET_COMMIT,
     Guest,
     HungUp,
     commit_errors,
     commit_fields,
+    join_fields,
     offsets_of,
 )
 
@@ -105,6 +108,18 @@ def test_a_group_lives_here_and_the_upstream_never_hears_of_it(upstream: Embedde
     played(LocalSetup(upstream=connection_to(upstream)), scenario)
 
 
+def test_the_members_of_a_large_group_are_answered_together(upstream: EmbeddedCluster) -> None:
+    fields = {name: value for name, value in join_fields("large").items() if name != "group_instance_id"}  # of later
+
+    async def scenario(coordination: LocalCoordination) -> None:
+        guests = [Guest(coordination, peer=f"10.0.0.7:{40_000 + number}") for number in range(50)]
+        joined = await asyncio.gather(*(guest.ask(JOIN, 3, **fields) for guest in guests))
+        assert [(each.error_code, each.generation_id) for each in joined] == [(ErrorCode.none, 1)] * 50
+
+    settings = Settings.from_properties({"group.initial.rebalance.delay.ms": "100"})
+    played(LocalSetup(upstream=connection_to(upstream), runtime=RuntimeSetup(settings=settings)), scenario)
+
+
 def test_what_is_no_partition_upstream_cannot_be_committed_to(upstream: EmbeddedCluster) -> None:
     async def scenario(coordination: LocalCoordination) -> None:
         guest = Guest(coordination)
@@ -130,6 +145,22 @@ def test_a_topic_is_known_as_soon_as_an_answer_that_passes_tells_of_it(
         assert await commit(guest, "g", {1: 1}, topic="new") == {ErrorCode.none}
 
     played(LocalSetup(upstream=connection_to(upstream)), scenario)
+
+
+def test_ids_of_hidden_topics_are_learned_from_the_first_list_and_from_answers_that_pass(
+    upstream: EmbeddedCluster, broker: Client
+) -> None:
+    there, later = HiddenNames(topic="orders"), HiddenNames(topic="later")
+
+    async def scenario(coordination: LocalCoordination) -> None:
+        assert len(there.topic_ids) == 1
+        broker.ask(CREATE_TOPICS, 5, topics=[{"name": "later", "num_partitions": 1, "replication_factor": 1}])
+        broker.send(METADATA, 12, topics=[{"topic_id": None, "name": "later"}])
+        request = Request(frame=b"", api_key=METADATA, api_version=12, correlation_id=1)
+        coordination.response(Guest(coordination), request, broker.receive_frame())
+        assert len(later.topic_ids) == 1
+
+    played(LocalSetup(upstream=connection_to(upstream), hidden=(there, later)), scenario)
 
 
 def test_all_groups_have_one_coordinator_and_it_alone_lists_them(upstream: EmbeddedCluster) -> None:

@@ -21,6 +21,20 @@ def test_what_passes_in_an_answer_is_known_by_name_and_by_id() -> None:
     assert not topics.has("orders", SECOND, 0)
 
 
+def test_who_listens_is_told_of_each_topic_once_and_again_if_it_was_made_anew() -> None:
+    found: list[tuple[str, UUID]] = []
+    topics = MirroredTopics(found=lambda name, topic_id: found.append((name, topic_id)), hidden="__journal")
+
+    topics.heard("orders", FIRST, 3)
+    topics.heard("__journal", SECOND, 1)
+    assert topics.topic_id("__journal") is None
+    for _ in range(2):
+        topics.listed({"orders": KnownTopic(FIRST, 3), "__journal": KnownTopic(SECOND, 1)}, NOW_MS)
+    topics.listed({"orders": KnownTopic(SECOND, 3)}, NOW_MS)
+
+    assert found == [("orders", FIRST), ("orders", SECOND)]
+
+
 def test_who_asks_for_an_unknown_topic_has_the_upstream_asked() -> None:
     asked: list[str] = []
     topics = MirroredTopics(ask=lambda: asked.append("asked"))

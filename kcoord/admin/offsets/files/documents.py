@@ -121,12 +121,15 @@ def document_text(document: Mapping[str, Any]) -> str:
 def write_whole(path: Path, text: str, *, overwrites: bool, advice: str = "take another name, or say --force") -> None:
     """Write a file so that it is there whole, and on the disk, or not at all.
 
-    Unless it overwrites, FileExistsError with this advice if there is one. Only its owner may read it (mode 0600), also
-    where it replaces a file that others could read: groups and their metadata may be nobody else's business.
+    Unless it overwrites, FileExistsError with this advice if there is one; where that is a device, a pipe or a folder,
+    FileExistsError in any case. Only its owner may read it (mode 0600), also where it replaces a file that others could
+    read: groups and their metadata may be nobody else's business.
 
     What the disk refuses is raised in the name of the file. Every such file is written before anything is changed on a
     cluster, and the error says so: who finds a full disk after --execute must not have to wonder.
     """
+    if overwrites and not is_replaceable(path):
+        raise FileExistsError(f"{path} is no regular file: it is left as it is, take another name")
     try:
         _write_beside(path, text, overwrites=overwrites, advice=advice)
         _sync_folder(path.parent)
@@ -134,6 +137,16 @@ def write_whole(path: Path, text: str, *, overwrites: bool, advice: str = "take 
         if isinstance(error, FileExistsError) and error.strerror is None:
             raise  # in words already
         raise OSError(error.errno, f"{error.strerror}: it is not written, and nothing was changed", str(path)) from None
+
+
+def is_replaceable(path: Path) -> bool:
+    """Whether a file may take the place of what has this name: nothing, or a regular file.
+
+    A name in /dev or /proc is never replaced: /dev/stdout is a link, to a regular file where a shell has redirected it.
+    """
+    folder = path.parent.resolve()
+    is_of_the_system = folder == Path("/dev") or folder.is_relative_to("/proc")
+    return not path.exists() or (path.is_file() and not is_of_the_system)
 
 
 def _write_beside(path: Path, text: str, *, overwrites: bool, advice: str) -> None:

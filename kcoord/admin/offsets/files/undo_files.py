@@ -216,7 +216,7 @@ def _changes(now: GroupNow, steps: tuple[UndoStep, ...], logs: Logs, *, forced: 
 def _against(step: UndoStep, now: GroupNow, logs: Logs) -> str | None:
     committed = now.committed.get(step.tp)
     if committed != step.after:
-        return f"the change left {say_committed(step.after)}, and now there is {say_committed(committed)}"
+        return f"the undo file expects {say_committed(step.after)}, and now there is {say_committed(committed)}"
     if step.before is not None and _is_of_another_topic(step, logs):
         return f"the topic was made anew: its id was {step.topic_id} and is {logs.topic_id(step.tp.topic)}"
     return None
