@@ -23,13 +23,13 @@ and through the proxy, where most of it is passed on as it is:
     protocol/        bytes and kio's entities: frames, headers, the check before kio reads (validate), writers (encode),
                      codec, responses that many members share but for one field (response_template). schema/ has the
                      messages that kio brings too slowly, records/ the record batches
-    client/          a blocking client for brokers: TLS, logins (sasl, scram), how requests are encoded (client_codec), and
-                     why it could not connect (connect_errors; listener_probe asks what a port speaks)
-    security/        what guards a listener, of a server and of a proxy: users and their credentials, the server's half of
-                     a login, TLS, principals; and the rules by which principals may do things. No asyncio
+    client/          a blocking client for brokers: TLS, logins (sasl, scram), how requests are encoded (client_codec),
+                     and why it could not connect (connect_errors; listener_probe asks what a port speaks)
+    security/        what guards a listener, of a server and of a proxy: users and their credentials, the server's half
+                     of a login, TLS, principals; and the rules by which principals may do things. No asyncio
     broker/          the embedded cluster: topics and their settings, Produce, Fetch, ListOffsets, fetch sessions, long
                      polls. log/ is the log of one partition. Reads no clock, no randomness, no environment
-    groups/          the group coordinator, pure: see groups/__init__ for its own map. Next to broker/, which it does not know
+    groups/          the group coordinator, pure: see groups/__init__ for its own map. It does not know broker/
     storage/         Kafka's files: the data folder, segments, recovery, checkpoints, the cleaner
     offsets_log/     the records of groups in `__consumer_offsets`: schemas, encoding, decoding, the log itself, dump
     api/             the table of what is served, and one file per Kafka API: entity to request
@@ -43,9 +43,9 @@ and through the proxy, where most of it is passed on as it is:
                      (doctor/), changing offsets with plans and undo (offsets/)
     proxy/           the proxy: see proxy/__init__ for its own map
     pipeline/        the history of groups as tables, on Spark, from log segments and live clusters: see
-                     pipeline/__init__ for its own map. Needs the extra `pipeline`; it and testing/ do not know each other
-    testing/         for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle, the
-                     pytest plugin, the tour
+                     pipeline/__init__ for its own map. Needs the extra `pipeline`; independent of testing/
+    testing/         for tests and demos: a real Kafka from its jars, Kafka's own tools, the embedded cluster's handle,
+                     the pytest plugin, the tour
     commands/        the command line, a folder per noun; on disk next to kcoord/, installed as kcoord.commands
 
 A layer imports only those named above it here (server imports api, api imports broker, and so on down to errors and

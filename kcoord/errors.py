@@ -1,9 +1,9 @@
-"""Kafka's error codes, by kio's names: the one part of kio that every layer may use."""
+"""Kafka's error codes under kio's names: the one part of kio that every layer may use."""
 
 import sys
 
-# kio imports hypothesis wherever it is installed, to register strategies that only its own tests use. That would
-# triple the start-up time of a server in a test environment, so it is kept out unless the process already uses it.
+# kio imports hypothesis wherever it is installed, to register strategies that only kio's tests use. That would triple
+# the start-up time of a server in a test environment, so the import is blocked unless the process already uses it.
 _keep_hypothesis_out = "hypothesis" not in sys.modules
 if _keep_hypothesis_out:
     sys.modules["hypothesis"] = None  # type: ignore[assignment]

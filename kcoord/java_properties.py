@@ -16,12 +16,12 @@ from typing import Final
 _BLANK: Final = " \t\f"
 _LETTERS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE: Final = re.compile(r"\\(u.{0,4}|.)", re.DOTALL)
-# A name goes on to the first separator that no backslash stands before; one of = and : may have blanks around it.
+# A name ends at the first separator without a backslash before it; the separators = and : may have blanks around them.
 _NAME: Final = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
 
 
 class BadProperties(ValueError):
-    """A file that Java would not read either; the message says in which line."""
+    """A file that Java would not read either; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,22 +29,22 @@ class Property:
     name: str
     value: str
     line: int
-    """Where it begins, counted from 1."""
+    """The number of its first line, counted from 1."""
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """Names and values; of a name that comes twice, the last. Raises BadProperties."""
+    """Returns values by name; the last value of a repeated name counts. Raises BadProperties."""
     return {each.name: each.value for each in properties_of(text)}
 
 
 def read_properties_file(path: Path) -> list[Property]:
-    """All of a file, in its order. Raises BadProperties with its name, OSError."""
-    # Latin-1, as Kafka's tools read it: what they take for a password, we must take for the same.
+    """Returns all properties of a file in order. Raises OSError, or BadProperties with the file's name."""
+    # Kafka's tools read Latin-1, and a password must be the same here as there.
     return list(properties_of(path.read_text(encoding="latin-1"), name=f"{path}:"))
 
 
 def properties_of(text: str, *, name: str = "line ") -> Iterator[Property]:
-    """Every property in order; the name stands before the line number in errors."""
+    """Yields every property in order; error messages begin with `name` and the line number."""
     for line, logical in _logical_lines(text):
         found = _NAME.match(logical)
         assert found, "it matches anything"
@@ -55,14 +55,14 @@ def properties_of(text: str, *, name: str = "line ") -> Iterator[Property]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines put together where a backslash at their end says so, without comments and blank lines."""
+    """Yields logical lines: lines joined at a backslash at their end, without comments and blank lines."""
     first, parts = 0, list[str]()
     lines = re.split(r"\r\n|\n|\r", text)
     if not lines[-1]:
-        lines.pop()  # the last line ended, and nothing came after it
+        lines.pop()  # the text ends with a line break
     for number, natural in enumerate(lines, start=1):
         stripped = natural.lstrip(_BLANK)
-        if not any(parts):  # also where a lone backslash came before: Java then looks for a comment still
+        if not any(parts):  # also after a lone backslash: Java still accepts a comment there
             parts.clear()
             if not stripped or stripped[0] in "#!":
                 continue

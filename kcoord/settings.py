@@ -1,7 +1,7 @@
-"""What can be set, under Kafka's own names.
+"""The settings of a server, under Kafka's names.
 
-A field's name is the setting's name with dots for underscores: `num_partitions` is `num.partitions`. What Kafka has no
-name for begins with `kcoord.`. Values are Kafka's defaults unless the comment says why not.
+A setting's name is the field's name with dots for underscores: `num_partitions` is `num.partitions`. Names of settings
+that Kafka does not have begin with `kcoord.`. Defaults are Kafka's unless a comment gives the reason.
 """
 
 import difflib
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 
 class BadSetting(ValueError):
-    """A name that does not exist, or a value that it cannot take."""
+    """The name of a setting that does not exist, or a value that it cannot have."""
 
 
 def _setting(
@@ -22,7 +22,7 @@ def _setting(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of a server; `from_properties` makes them from text."""
+    """The settings of a server; `from_properties` parses them."""
 
     auto_create_topics_enable: bool = _setting(True, "Asking for a topic that is not there makes it")
     num_partitions: int = _setting(1, "Partitions of a topic that does not say how many", least=1, most=10_000)
@@ -78,7 +78,7 @@ class Settings:
     )
     sasl_server_max_receive_size: int = _setting(524_288, "The longest frame before the login", least=1)
     kcoord_login_timeout_ms: int = _setting(30_000, "How long a client may take for TLS and login together", least=1)
-    # Kafka has no limit here by default. This process is one of many on somebody's machine.
+    # Kafka has no limit here by default, but this process may be one of many on a developer's machine.
     queued_max_request_bytes: int = _setting(
         536_870_912, "Bytes of requests that wait and answers unread; beyond, the greediest client is closed", least=1
     )
@@ -110,7 +110,7 @@ class Settings:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
-        """Settings from names and texts. Raises BadSetting for the first that cannot be."""
+        """Parses settings from texts by name. Raises BadSetting for the first invalid one."""
         known = {setting_name(item.name): item for item in fields(cls)}
         values: dict[str, Any] = {}
         for name, text in properties.items():
@@ -130,7 +130,7 @@ def setting_name(field_name: str) -> str:
 
 
 def known_settings() -> dict[str, str]:
-    """Each setting's name and what it is about."""
+    """Returns the description of each setting by name."""
     return {setting_name(item.name): item.metadata["about"] for item in fields(Settings)}
 
 

@@ -1,4 +1,4 @@
-"""The name of a request that waits for its answer (D3)."""
+"""Tickets: the names of parked requests (D3)."""
 
 from enum import Enum
 from typing import Final, NewType
@@ -7,7 +7,7 @@ Ticket = NewType("Ticket", int)
 
 
 class Waits(Enum):
-    """Instead of a reply: it comes later, under its ticket."""
+    """Returned instead of a reply: the request is parked, and its reply comes later under its ticket."""
 
     WAITS = "waits"
 

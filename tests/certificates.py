@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority, and what it or a stranger has signed."""
+"""Certificates for tests: an authority, and certificates that it or another authority has signed."""
 
 import datetime
 import ipaddress
@@ -37,7 +37,7 @@ class Identity:
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, protection).decode()
 
     def write_pem(self, path: Path, password: str | None = None) -> Path:
-        """Key and certificate in one file, as Kafka's PEM stores have it."""
+        """Writes key and certificate into one file, as Kafka's PEM stores have it."""
         path.write_text(self.key_pem(password) + self.certificate_pem)
         return path
 
@@ -51,7 +51,7 @@ class Identity:
 
 
 def authority(name: str, *, by: Identity | None = None) -> Identity:
-    """One that signed itself, or that another authority signed."""
+    """Returns an authority that signed itself, or that another authority signed."""
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = by.name if by else name
     builder = _builder(name, issuer, key, days=30).add_extension(x509.BasicConstraints(True, None), critical=True)
@@ -59,7 +59,7 @@ def authority(name: str, *, by: Identity | None = None) -> Identity:
 
 
 def signed(by: Identity, name: str, *, hosts: tuple[str, ...] = LOOPBACK, days: int = 30) -> Identity:
-    """An identity for these hosts; with negative days it has expired."""
+    """Returns an identity for these hosts; with negative days it has expired."""
     key = ec.generate_private_key(ec.SECP256R1())
     names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
     builder = _builder(name, by.name, key, days=days).add_extension(names, critical=False)

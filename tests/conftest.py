@@ -1,4 +1,4 @@
-"""For all tests."""
+"""Fixtures and hooks for all tests."""
 
 import gc
 import os
@@ -14,8 +14,8 @@ from hypothesis import settings as hypothesis_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Each worker of pytest-xdist has its own of what a session shares. Where that takes long to start, files that need the
-# same go to the same worker: those whose names, from tests/ on, begin so. The first that fits counts.
+# Each worker of pytest-xdist has its own session fixtures. Files that need the same slow fixture go to the same worker:
+# those whose paths, from tests/ on, begin with one of these texts. The first group that fits counts.
 _TOGETHER: Final = {
     "Spark in processes of its own": (
         "commands/test_pipeline_interrupts",
@@ -33,32 +33,32 @@ _TOGETHER: Final = {
     "a Kafka for groups": ("differential/test_group_",),
     "a pair": ("differential/",),
 }
-# What takes long begins first, so that no worker is busy for minutes when the others have ended.
+# Slow tests begin first, so that no worker is busy for minutes after the others have ended.
 _FIRST: Final = (*_TOGETHER, "integration", "durability", "test_layout.py", "simulation", "hostile")
 
-# A busy machine may stand still for a second at any time: that is no failure of what an example is about.
+# A busy machine may stall for a second at any time, so examples have no deadline.
 hypothesis_settings.register_profile(
     "kcoord", deadline=None, max_examples=int(os.environ.get("KCOORD_TEST_EXAMPLES", "50"))
 )
 hypothesis_settings.load_profile("kcoord")
 
-# pytest-xdist gives its workers the width of the terminal; commands whose output is no terminal must not fold for it.
+# pytest-xdist gives its workers the width of the terminal; commands whose output is no terminal must not wrap to it.
 os.environ.pop("COLUMNS", None)
 
-# A shell starts jobs in the background with Ctrl-C ignored, and so would be all that tests start.
+# A shell starts background jobs with Ctrl-C ignored, and all processes that tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers get files in the order in which these are collected."""
+    """Sorts the tests, since workers get files in this order."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: _place(item.path.relative_to(Path(__file__).parent).as_posix()))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """`--dist loadfile`, with some files together."""
+    """Schedules like `--dist loadfile`, with some files together."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
@@ -81,8 +81,8 @@ def _place(file: str) -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
-    """A file of tests leaves no client of librdkafka behind: it would tell the next ones, on their standard error, that
-    its broker is gone. What nothing but an exception's traceback refers to goes now."""
+    """Checks that a test file leaves no librdkafka client behind: it would print to the standard error of later tests
+    that its broker is gone. Clients that only an exception's traceback refers to are collected first."""
     yield
     if (nextitem is None or nextitem.path != item.path) and _librdkafka_clients():
         if isinstance(item, pytest.Function):
@@ -93,7 +93,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def _librdkafka_clients() -> list[str]:
-    """Each has a thread of this name."""
+    """Returns the librdkafka clients of this process: each has a thread of this name."""
     names = []
     for thread in Path("/proc/self/task").glob("*/comm"):
         with suppress(OSError):  # it has ended meanwhile
@@ -103,11 +103,11 @@ def _librdkafka_clients() -> list[str]:
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """One Spark for all tests of a process: to start it takes longer than most of them."""
+    """One Spark session for all tests of a process: starting it takes longer than most of them."""
     from kcoord.pipeline.session import Wish, open_session
 
     settings = {
-        # Small frames are through before code that was made for them would pay.
+        # Small frames are done before generated code would pay off.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.codegen.wholeStage": "false",

@@ -1,6 +1,6 @@
-"""Which facts about Kafka are shown by tests: `make facts` runs those tests and prints how each fact stands.
+"""Which facts about Kafka are shown by tests: `make facts` runs those tests and prints the status of each fact.
 
-docs/facts.md holds every fact under an id, and how it stands:
+docs/facts.md has every fact under an id, with its status:
 
 | status   | means                                                                                      |
 |----------|--------------------------------------------------------------------------------------------|
@@ -44,14 +44,14 @@ class Fact:
 
 
 def facts() -> dict[str, Fact]:
-    """The rows of docs/facts.md."""
+    """Parses the rows of docs/facts.md."""
     rows = [_fact(row) for row in _ROW.finditer(PAGE.read_text())]
     assert len({fact.id for fact in rows}) == len(rows), "an id is there twice"
     return {fact.id: fact for fact in rows}
 
 
 def markers() -> dict[str, list[str]]:
-    """Tests by the ids that they carry, read off the sources: nothing is imported or run."""
+    """Returns tests by the ids that they carry, parsed from the sources: nothing is imported or run."""
     tests: dict[str, list[str]] = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for test, fact_id in _markers_of(path):
@@ -60,7 +60,7 @@ def markers() -> dict[str, list[str]]:
 
 
 def problems(known: Mapping[str, Fact], marked: Iterable[str]) -> list[str]:
-    """What is wrong with the page, with the ids that tests carry, or between the two."""
+    """Returns what is inconsistent in the page, in the ids that tests carry, or between the two."""
     carried = set(marked)
     anchors = set(_ANCHOR.findall(DEVIATIONS.read_text()))
     found = [
@@ -82,11 +82,11 @@ def problems(known: Mapping[str, Fact], marked: Iterable[str]) -> list[str]:
 
 
 class Watch:
-    """A plugin of pytest that sees which test carries which ids, and what became of it."""
+    """A plugin of pytest that records which test carries which ids, and its outcome."""
 
     def __init__(self) -> None:
         self.tests: dict[str, set[str]] = {}  # by fact
-        self.bad: dict[str, str] = {}  # tests that did not pass, and what became of them
+        self.bad: dict[str, str] = {}  # tests that did not pass, and their outcomes
         self.passed: set[str] = set()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -104,7 +104,7 @@ class Watch:
 
 
 def shortcomings(known: Mapping[str, Fact], watch: Watch) -> list[str]:
-    """The problems, and the tests that carry a fact and do not show it."""
+    """Returns the problems, and the tests that carry a fact and do not show it."""
     found = problems(known, watch.tests)
     for fact_id, tests in sorted(watch.tests.items()):
         found += [f"{fact_id}: {test} {watch.bad[test]}" for test in sorted(tests) if test in watch.bad]

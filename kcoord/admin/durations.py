@@ -1,4 +1,4 @@
-"""Spans of time as an operator writes them: 90s, 5m, 1h30m, and as Java's tools want them: PT1H30M."""
+"""Durations as an operator writes them: 90s, 5m, 1h30m, and as Java's tools expect them: PT1H30M."""
 
 import re
 from datetime import timedelta
@@ -18,7 +18,7 @@ _NUMBER: Final = r"(?:\d+(?:\.\d+)?)"
 _PLAIN: Final = re.compile(rf"(?:{_NUMBER}(?:ms|[smhdw]))+", re.ASCII)
 _PART: Final = re.compile(rf"({_NUMBER})(ms|[smhdw])", re.ASCII)
 
-# ISO 8601 as Java's Duration.parse reads it, with weeks besides. Years and months have no fixed length.
+# ISO 8601 as Java's Duration.parse reads it, and weeks in addition. Years and months have no fixed length.
 _ISO: Final = re.compile(
     rf"P(?=[\dT])(?:({_NUMBER})W)?(?:({_NUMBER})D)?(?:T(?=\d)(?:({_NUMBER})H)?(?:({_NUMBER})M)?(?:({_NUMBER})S)?)?",
     re.ASCII | re.IGNORECASE,
@@ -27,7 +27,7 @@ _ISO_UNITS: Final = ("w", "d", "h", "m", "s")
 
 
 def parse_duration(text: str) -> timedelta:
-    """Raises ValueError, with what to write instead, for what is neither form."""
+    """Parses a duration in either form. Raises ValueError with an example for a text in neither form."""
     bare = text.strip()
     if not bare:
         raise ValueError(f"a span of time is missing: {_EXAMPLES}")
@@ -43,7 +43,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def say_duration(seconds: float) -> str:
-    """In its two largest units, as one reads it: 40ms, 0.4s, 45s, 2m 5s, 3h 20m, 6d 4h."""
+    """Formats a duration in its two largest units: 40ms, 0.4s, 45s, 2m 5s, 3h 20m, 6d 4h."""
     if 0 < seconds < 0.0995:
         return f"{max(1, round(seconds * 1000))}ms"
     if 0 < seconds < 10:

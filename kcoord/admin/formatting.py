@@ -1,4 +1,5 @@
-"""How members, partitions and counts are named in sentences. Names are as the cluster has them: who prints escapes."""
+"""Formats members, partitions and counts for sentences. Names are unescaped, as the cluster has them: whoever prints
+them escapes them."""
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
@@ -7,31 +8,31 @@ from kcoord.admin.model import Member, TopicPartition
 
 
 def say_member(member: Member) -> str:
-    """By what an operator finds it: client id, host, and the instance id or the member id."""
+    """Formats what an operator finds a member by: client id, host, and the instance id or the member id."""
     known_as = f"instance {member.instance_id}" if member.instance_id is not None else member.member_id
     return " ".join(word for word in (member.client_id, member.host.removeprefix("/"), f"({known_as})") if word)
 
 
 def say_partitions(partitions: Iterable[TopicPartition]) -> str:
-    """Short, whatever their number: `orders 0-3,7; payments 1`."""
+    """Formats any number of partitions as ranges: `orders 0-3,7; payments 1`."""
     by_topic = groupby(sorted(set(partitions)), key=lambda tp: tp.topic)
     return "; ".join(f"{topic} {_ranges([tp.partition for tp in tps])}" for topic, tps in by_topic)
 
 
 def say_count(count: int, thing: str) -> str:
-    """`1 member`, `1,200 members`."""
+    """Formats a count with its noun: `1 member`, `1,200 members`."""
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
 def say_some(lines: Collection[str], *, limit: int = 8) -> tuple[str, ...]:
-    """All lines, or the first of them and how many there are besides."""
+    """Returns all lines, or the first ones and a line with the number of the others."""
     if len(lines) <= limit:
         return tuple(lines)
     return (*list(lines)[: limit - 1], f"and {len(lines) - limit + 1:,} more")
 
 
 def say_rate(per_second: float) -> str:
-    """`0/s`, `0.3/s`, `25/s`, `1,200/s`."""
+    """Formats a rate: `0/s`, `0.3/s`, `25/s`, `1,200/s`."""
     size = abs(per_second)
     if size < 0.05:
         return "0/s"
@@ -39,7 +40,7 @@ def say_rate(per_second: float) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Of ascending numbers."""
+    """Formats ascending numbers as ranges."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:

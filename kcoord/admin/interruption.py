@@ -1,19 +1,23 @@
-"""A request to stop that comes in the middle of a change, such as Ctrl-C.
+"""Interruption of a change in its middle, such as by Ctrl-C.
 
-A change of many groups is a row of small steps, each of which the broker does or does not do. Who asks for an end wants
-to know afterwards which were done. So a step that is on its way is waited for and no further one is begun; only a
-second request, raised as a KeyboardInterrupt, cuts off the wait for an answer.
+A change of many groups is a sequence of small steps, each of which the broker does or does not do. A user who
+interrupts it wants to know afterwards which were done. So after the first request to stop, the step in flight is
+awaited and no further one begins; only a second request, raised as a KeyboardInterrupt, cuts off the wait for an
+answer.
 """
 
 from typing import Final, Protocol
 
 
 class Stop(Protocol):
+    """The source of requests to stop."""
+
     def begin(self) -> None:
-        """Called right before anything is changed: from then on the first request to stop must not be raised."""
+        """Marks the moment right before the first change. From then on the first request to stop is not raised as an
+        exception."""
 
     def is_asked(self) -> bool:
-        """Whether no further step is to be begun."""
+        """Whether a stop was requested, so that no further step may begin."""
 
 
 class _NeverStops:

@@ -1,6 +1,6 @@
-"""What a live cluster tells of its groups, in no version of any API.
+"""Groups, members, topics and offsets of a live cluster, independent of the version of any API.
 
-Times are milliseconds since 1970, as records have them. What a cluster did not say is None.
+Times are milliseconds since 1970, as in records. None stands for everything that the cluster did not report.
 """
 
 from collections import defaultdict
@@ -18,8 +18,8 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 def rows_of(kind: type[Row], *columns: Iterable[Any]) -> Iterator[Row]:
-    """Named tuples of this kind from all of its columns, as long as the shortest of them: `map(kind, *columns)` without
-    a call of a Python function for each of what may be tens of thousands."""
+    """Builds named tuples of this kind from its columns, as many as the shortest column has. It is `map(kind,
+    *columns)` without a call of a Python function for each of what may be tens of thousands of rows."""
     return map(tuple.__new__, repeat(kind), zip(*columns, strict=False))
 
 
@@ -36,7 +36,7 @@ Position = tuple[TopicPartition, int]
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """As requests name them."""
+    """Groups partitions by topic, as requests name them."""
     topics: dict[str, list[TopicPartition]] = defaultdict(list)
     for tp in partitions:
         topics[tp.topic].append(tp)
@@ -44,7 +44,8 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
 
 
 class GroupType(StrEnum):
-    """The kinds of groups, as ListGroups names them. `UNKNOWN` is what an older broker leaves unsaid."""
+    """The kinds of groups, as ListGroups names them. `UNKNOWN` is the type of a group that an older broker lists
+    without one."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -55,7 +56,7 @@ class GroupType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A broker, and where it is."""
+    """A broker and its endpoint."""
 
     id: int
     host: str
@@ -65,7 +66,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """What the cluster did not tell or did not do. `what` names it: "group g1", "topic t", "broker 2"."""
+    """Something that the cluster did not report or did not do. `what` names it: "group g1", "topic t", "broker 2"."""
 
     what: str
     error: ErrorCode
@@ -77,7 +78,8 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers(Generic[Key, Value]):
-    """What was told, by what was asked for, and what was refused: a part of the cluster may be silent or forbidden."""
+    """The values that were found, by the keys that were asked for, and the refusals: a part of the cluster may be
+    unreachable or forbidden."""
 
     found: Mapping[Key, Value]
     refused: tuple[Refusal, ...] = ()
@@ -97,8 +99,9 @@ class ListedGroup(NamedTuple):
 class Member:
     """A member of a described group.
 
-    `assignment` is what it has now, `target` what it shall have (KIP-848 groups only). Both are None if they are not
-    a consumer's, or cannot be read. `subscription` names topics; `subscribed_regex` is a KIP-848 member's pattern.
+    `assignment` is its current assignment, `target` its target assignment (KIP-848 groups only). Both are None if the
+    member is not a consumer, or if the bytes cannot be parsed. `subscription` names topics; `subscribed_regex` is the
+    pattern of a KIP-848 member.
     """
 
     member_id: str
@@ -111,13 +114,14 @@ class Member:
     rack: str | None = None
     epoch: int | None = None
     target: tuple[TopicPartition, ...] | None = None
-    is_classic: bool | None = None  # in a KIP-848 group: it still speaks the classic protocol
+    is_classic: bool | None = None  # whether a member of a KIP-848 group still uses the classic protocol
     tasks: Mapping[str, Mapping[str, tuple[int, ...]]] | None = None  # streams: role -> subtopology -> partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A described group. `protocol` is the assignor that was voted for or, of KIP-848 groups, that the group uses."""
+    """A described group. `protocol` is the assignor: the one that a classic group voted for, or the one that a KIP-848
+    group uses."""
 
     name: str
     type: GroupType
@@ -131,12 +135,12 @@ class Group:
 
     @property
     def owners(self) -> dict[TopicPartition, Member]:
-        """Who has which partition. A share group's partition has many; one of them is named."""
+        """The owner of each partition. A partition of a share group has many owners; this names one of them."""
         return {tp: member for member in self.members for tp in member.assignment or ()}
 
 
 class Committed(NamedTuple):
-    """An offset that a group committed: the next record to read. The lag is told of share groups only."""
+    """An offset that a group committed: the next record to read. Brokers report the lag for share groups only."""
 
     offset: int
     leader_epoch: int = -1
@@ -145,19 +149,20 @@ class Committed(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Where a partition's log starts and ends: the end is the offset that the next record will get."""
+    """The start and the end of a partition's log. The end is the offset that the next record will get."""
 
     start: int
     end: int
 
 
 def read_on(positions: Iterable[Position], bounds: Mapping[TopicPartition, Bounds]) -> set[Position]:
-    """Where each would read on, if there is something to read; the start of the log for one that fell behind."""
+    """Returns the position of the next record for each of these positions that has one. For an offset before the start
+    of the log that is the start."""
     return {(tp, max(offset, bounds[tp].start)) for tp, offset in positions if tp in bounds and offset < bounds[tp].end}
 
 
 class FoundOffset(NamedTuple):
-    """The first offset whose record is at least as new as was asked for; -1, -1 if there is none."""
+    """The first offset whose record is at least as new as the requested time; -1, -1 if there is none."""
 
     offset: int
     timestamp: int
@@ -178,7 +183,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeavingMember:
-    """Who is to be removed: by instance id if it is static, else by member id."""
+    """A member to remove: by instance id if it is static, otherwise by member id."""
 
     member_id: str = ""
     instance_id: str | None = None

@@ -1,4 +1,4 @@
-"""Opening a live cluster: over our own connections, or through librdkafka where only that can log in."""
+"""Opens a client of a live cluster: over our own connections, or through librdkafka if only that supports the login."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,8 +12,8 @@ from kcoord.admin.waiting import Waits
 def open_cluster(
     connection: Connection, *, about: Sequence[str] = (), waits: Waits | None = None
 ) -> Iterator[LiveCluster]:
-    """`about`: the groups that it will be asked about, where they are known beforehand. `waits` has, as long as it is
-    open, what the cluster is being waited for."""
+    """Opens a client for the length of the context. `about` names the groups of the first requests, if they are known
+    beforehand. `waits` shows what the client is waiting for."""
     cluster = _open(connection, about, waits)
     try:
         yield cluster

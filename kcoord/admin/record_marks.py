@@ -1,7 +1,7 @@
-"""Marks of records: enough of a record to recognise it in another log, without the record itself.
+"""Marks of records: enough to recognise a record in another log, without the record itself.
 
-Headers are left out of the checksum, since a mirror may add its own. A mark is for finding that two logs differ; it is
-no proof that they are the same, since a checksum of 32 bits and a time are all that it has.
+Headers are not part of the checksum, since a mirror may add its own. A mark can show that two logs differ. It cannot
+prove that they are the same, since it holds no more than a checksum of 32 bits and a time.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ _NULL = -1
 class RecordMark:
     """The offset of a record, its time in ms since 1970, and the checksum of its key and value.
 
-    None is what is not known: a record may have no time, and older exports hold only times. `is_append_time` is True
-    where the broker set the time when it wrote the record (message.timestamp.type=LogAppendTime).
+    None stands for an unknown value: a record may have no time, and older exports hold only times. `is_append_time` is
+    True if the broker set the time when it wrote the record (message.timestamp.type=LogAppendTime).
     """
 
     offset: int | None = None
@@ -26,8 +26,8 @@ class RecordMark:
 
 
 def checksum_of(key: bytes | None, value: bytes | None) -> str:
-    """The CRC-32C of key and value, each after its length in 4 bytes (-1: null), as 8 hexadecimal digits."""
-    from crc32c import crc32c  # imported here: the package looks up its own version, for which every command would wait
+    """Computes the CRC-32C of key and value, each after its length in 4 bytes (-1: null), as 8 hexadecimal digits."""
+    from crc32c import crc32c  # imported here: the package reads its version metadata, which would delay every command
 
     framed = b"".join(_framed(part) for part in (key, value))
     return f"{crc32c(framed):08x}"

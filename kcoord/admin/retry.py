@@ -1,7 +1,7 @@
-"""Asking again for what is not settled yet: a coordinator that loads, a leader that moved, a broker that restarts.
+"""Retries of requests with a retriable error: a coordinator that loads, a leader that moved, a broker that restarts.
 
-Most of that is over in a moment, and worth waiting for. Some of it may last for days, such as a partition whose only
-replica is on a broker that is gone. Readers wait for that as long as an election takes, and go on without it.
+Most such errors are over in a moment and worth waiting for. Some may last for days, such as a partition whose only
+replica is on a broker that is gone. Readers retry those for as long as an election takes, and go on without an answer.
 """
 
 import time
@@ -37,7 +37,7 @@ PASSING: Final = frozenset(
         ErrorCode.network_exception,
     }
 )
-"""Errors that may be gone when one asks again."""
+"""Errors that may be gone at the next attempt (RetriableException in Kafka's clients)."""
 
 MAY_LAST: Final[Mapping[ErrorCode, float]] = {
     ErrorCode.leader_not_available: 2.0,
@@ -45,17 +45,17 @@ MAY_LAST: Final[Mapping[ErrorCode, float]] = {
     ErrorCode.coordinator_not_available: 5.0,
     ErrorCode.replica_not_available: 5.0,
     ErrorCode.kafka_storage_error: 5.0,
-    ErrorCode.broker_not_available: 0.0,  # there was a long wait before it, and before the next
+    ErrorCode.broker_not_available: 0.0,  # each attempt already waited for a long time
     ErrorCode.request_timed_out: 0.0,
 }
-"""For how many seconds a reader asks again after errors that may last as long as a broker is down."""
+"""How many seconds a reader retries after errors that may last as long as a broker is down."""
 PATIENT: Final[Mapping[ErrorCode, float]] = {}
-"""The `may_last` of who would rather wait than go on without an answer."""
+"""The `error_timeouts` of callers that would rather wait for the whole timeout than go on without an answer."""
 
 
 @dataclass(slots=True)
 class Round(Generic[Item, Value]):
-    """What one round of asking brought: values, and refusals by item."""
+    """The result of one attempt: values, and refusals by item."""
 
     found: dict[Item, Value] = field(default_factory=dict)
     refused: dict[Item, Refusal] = field(default_factory=dict)
@@ -64,7 +64,8 @@ class Round(Generic[Item, Value]):
         self.refused[item] = Refusal(what=what, error=error, message=message or "")
 
     def take(self, asked: Collection[Item], answered: "Round[Item, Value]") -> list[Item]:
-        """Take over what was answered to what was asked, and nothing else; what was not answered is returned."""
+        """Merges the answers for the items that were asked for, ignores all others, and returns the items without an
+        answer."""
         unanswered = []
         for item in asked:
             if item in answered.refused:
@@ -85,9 +86,11 @@ def settle(
     may_last: Mapping[ErrorCode, float] = MAY_LAST,
     waits: Waits | None = None,
 ) -> Answers[Item, Value]:
-    """Ask for all items, and again for those that were refused for now, until all are settled or patience ends.
+    """Asks for all items, and retries those with a retriable error, with exponential backoff, until all are resolved or
+    the timeout is over.
 
-    For errors that `may_last` patience ends sooner. While it waits, `waits` has what for.
+    An error in `error_timeouts` is retried for its own, shorter time. During the retries `waits` names what they are
+    for.
     """
     found: dict[Item, Value] = {}
     refused: dict[Item, Refusal] = {}
@@ -118,7 +121,7 @@ def settle(
 
 
 def _format_pending(pending: Collection[Item], told: Round[Item, Value]) -> str:
-    """The first of what is asked for again, and how many there are besides."""
+    """Formats the first refusal that is retried, and how many more there are."""
     first = next(iter(pending))
     others = f" and {len(pending) - 1:,} more" if len(pending) > 1 else ""
     return f"{told.refused[first]}{others}"

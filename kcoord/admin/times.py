@@ -1,4 +1,4 @@
-"""Times as people write them: ISO 8601, or so long ago."""
+"""Points in time as people write them: ISO 8601, or a duration before now."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -8,11 +8,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class BadTime(ValueError):
-    """A text that is no time."""
+    """The text is not a time."""
 
 
 def parse_datetime(text: str) -> int:
-    """ISO 8601 as ms since 1970. Without a zone it is UTC, as Kafka's tool reads it."""
+    """Parses ISO 8601 to ms since 1970. A time without a zone is UTC, as in Kafka's tool."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -21,7 +21,7 @@ def parse_datetime(text: str) -> int:
 
 
 def parse_ago(text: str, *, now: datetime) -> int:
-    """A duration, PT1H or 1h, before now, as ms since 1970."""
+    """Parses a duration before now, PT1H or 1h, to ms since 1970."""
     try:
         return (now - parse_duration(text) - EPOCH) // timedelta(milliseconds=1)
     except OverflowError:
@@ -29,14 +29,14 @@ def parse_ago(text: str, *, now: datetime) -> int:
 
 
 def parse_moment(text: str, *, now: datetime) -> int:
-    """What follows an @: -1h is an hour ago, 2026-11-16T10:00 is that time."""
+    """Parses the text after an @: -1h is an hour ago, 2026-11-16T10:00 is that time."""
     if text.startswith("-"):
         return parse_ago(text[1:], now=now)
     return parse_datetime(text)
 
 
 def utc_text(timestamp: int) -> str:
-    """ISO 8601 in UTC; what no calendar has stays a number."""
+    """Formats a timestamp as ISO 8601 in UTC; a timestamp beyond the calendar stays a number."""
     try:
         at = EPOCH + timedelta(milliseconds=timestamp)
     except OverflowError:

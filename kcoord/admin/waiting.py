@@ -1,6 +1,6 @@
-"""What a cluster is being waited for, and since when: for who tells a user why nothing is shown yet.
+"""A registry of what a command currently waits for, so that the user can be shown why nothing is printed yet.
 
-Whoever waits says so (`with waits.on("broker 2 at host:9092")`), in any thread; who shows it looks now and then.
+A waiting thread registers itself (`with waits.on("broker 2 at host:9092")`); the display polls the registry.
 """
 
 import threading
@@ -11,7 +11,7 @@ from itertools import count
 
 
 class Waits:
-    """The waits that are under way."""
+    """The waits that are in progress, by any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -20,7 +20,7 @@ class Waits:
 
     @contextmanager
     def on(self, what: str) -> Iterator[None]:
-        """For as long as this is waited for, in words."""
+        """Registers a wait under this description for as long as the context is open."""
         number = next(self._numbers)
         with self._lock:
             self._under_way[number] = (what, time.monotonic())
@@ -31,7 +31,7 @@ class Waits:
                 del self._under_way[number]
 
     def longer_than(self, seconds: float) -> list[str]:
-        """What is waited for and has been for so long, the longest first."""
+        """Returns the descriptions of waits that have lasted for at least so long, the longest first."""
         since = time.monotonic() - seconds
         with self._lock:
             return list(dict.fromkeys(what for what, start in self._under_way.values() if start <= since))

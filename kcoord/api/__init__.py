@@ -1,8 +1,8 @@
-"""The Kafka APIs that are served: `table.py` lists them, and each has a file of its own.
+"""The Kafka APIs that are served: `table.py` lists them, and each has a file with these functions.
 
-    to_request     a kio entity of any served version to a version-free request
-    decide         what answers it
-    to_response    only where versions differ in shape: the reply as the version has it
+    to_request     converts a kio entity of any served version to a version-free request
+    decide         decides the request
+    to_response    converts the reply for a version, where versions differ in shape
 
-A reply is written as it is: the writer of a version takes the fields that the version has (wire/write.py).
+Replies are encoded field by field: the writer of a version takes the fields that the version has (protocol/encode.py).
 """

@@ -1,4 +1,4 @@
-"""docs/protocol.md, written to standard output: `python -m kcoord.api`."""
+"""Writes docs/protocol.md to standard output: `python -m kcoord.api`."""
 
 import sys
 

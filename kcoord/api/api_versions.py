@@ -1,4 +1,4 @@
-"""ApiVersions: what is served, told before anything else is asked (KIP-511)."""
+"""ApiVersions: the served versions of all APIs, which clients request first (KIP-511)."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersions:
-    """The client's software, from version 3 on."""
+    """An ApiVersions request: the client's software, which clients send from version 3 on."""
 
     software_name: str | None
     software_version: str | None
@@ -55,7 +55,7 @@ def announce(request: ApiVersions) -> ApiVersionsReply:
 
 
 def refuse_version() -> ApiVersionsReply:
-    """To a version above ours: an answer of version 0 that tells which versions of this API there are."""
+    """Answers a version that is too new with a version 0 response that lists the versions of ApiVersions."""
     return ApiVersionsReply(api_keys=(_range(SERVED[API_VERSIONS]),), error_code=ErrorCode.unsupported_version)
 
 

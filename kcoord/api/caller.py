@@ -1,4 +1,4 @@
-"""Who asks, as a group remembers its members."""
+"""The client of a request, with the fields that a group stores of its members."""
 
 from typing import NamedTuple
 
@@ -7,8 +7,8 @@ from kcoord.groups.classic.member import Holder
 
 class Caller(NamedTuple):
     client_id: str
-    host: str  # with a slash before it, as Kafka shows it: /127.0.0.1
-    principal: str = ""  # that has logged in; empty if nobody does
+    host: str  # with a leading slash, as Kafka shows it: /127.0.0.1
+    principal: str = ""  # authenticated; empty where nobody logs in
 
     @property
     def holder(self) -> Holder:

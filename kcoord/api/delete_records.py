@@ -1,4 +1,4 @@
-"""DeleteRecords: let partitions begin later (KIP-107)."""
+"""DeleteRecords: moves the start offsets of partitions (KIP-107)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers alone (KIP-700)."""
+"""DescribeCluster: the brokers without topics (KIP-700)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""DescribeGroups: that a group is not there is an error from 6 on (KIP-1043), before only a state."""
+"""DescribeGroups: a missing group is an error from version 6 on (KIP-1043), and the state Dead before."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ def to_response(reply: DescribeGroupsReply, version: int) -> DescribeGroupsReply
 
 
 def _in_new_words(group: DescribedGroup) -> DescribedGroup:
-    """What may be done with a group is not said along with an error."""
+    """Omits the authorized operations of a missing group, since errors come without them."""
     is_missing = group.error_code is ErrorCode.group_id_not_found
     return replace(group, authorized_operations=OPERATIONS_NOT_ASKED_FOR) if is_missing else group
 

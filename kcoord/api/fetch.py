@@ -1,4 +1,4 @@
-"""Fetch: in full or within a session (7+, KIP-227), by topic name up to version 12, by id from 13 on (KIP-516)."""
+"""Fetch: full or within a session (7+, KIP-227), by topic name up to version 12, by id from 13 on (KIP-516)."""
 
 from typing import Any, Final
 from uuid import UUID

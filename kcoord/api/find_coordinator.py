@@ -1,4 +1,4 @@
-"""FindCoordinator: which node coordinates a group; one key up to version 3, many from 4 on (KIP-699)."""
+"""FindCoordinator: the node that coordinates a group; one key up to version 3, many from 4 on (KIP-699)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ __all__ = ["decide", "to_request", "to_response", "transactional_ids"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Single:
-    """The form up to version 3."""
+    """The response up to version 3."""
 
     error_code: ErrorCode
     error_message: str | None
@@ -32,7 +32,7 @@ def to_response(reply: FindCoordinatorReply, version: int) -> object:
 
 
 def transactional_ids(request: FindCoordinator) -> tuple[str, ...]:
-    """Those whose coordinator a transactional producer asks for."""
+    """Returns the transactional ids that a producer requests the coordinator of."""
     return request.keys if request.key_type == KeyType.TRANSACTION else ()
 
 
@@ -48,5 +48,5 @@ def _single(line: CoordinatorLine, throttle_time: float) -> _Single:
 
 
 def _in_words(error: ErrorCode) -> str:
-    """As Kafka says it, also where all is well."""
+    """Returns Kafka's message for an error, which is "NONE" for success."""
     return "NONE" if error is ErrorCode.none else f"{error.name.replace('_', ' ').capitalize()}."

@@ -1,4 +1,4 @@
-"""InitProducerId: an id for an idempotent producer."""
+"""InitProducerId: issues an id to an idempotent producer."""
 
 from typing import Any
 
@@ -17,5 +17,5 @@ def to_request(entity: Any) -> InitProducerId:
 
 
 def transactional_ids(request: InitProducerId) -> tuple[str, ...]:
-    """Those that a transactional producer asks for."""
+    """Returns the transactional id of the request, if it has one."""
     return (request.transactional_id,) if request.transactional_id else ()

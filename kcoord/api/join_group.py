@@ -1,4 +1,4 @@
-"""JoinGroup: from 4 on new members are given an id first (KIP-394), from 5 on they may be static (KIP-345)."""
+"""JoinGroup: from version 4 on new members get an id first (KIP-394), from 5 on they may be static (KIP-345)."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from kcoord.groups.requests import Join
 
 decide = Coordinator.join
 stand = Coordinator.stand_join
-VARYING = "metadata"  # the field that is new each time, where a member asks the same again
+VARYING = "metadata"  # the field that differs when a member repeats its request
 _PROTOCOLS = Join._fields.index("protocols")
-OWN_FIELD = "member_id"  # in which the answers to the members of a group differ
+OWN_FIELD = "member_id"  # the field that differs between the responses to the members of a group
 
 
 def to_request(entity: Any, caller: Caller) -> Join:
@@ -37,7 +37,8 @@ def to_request(entity: Any, caller: Caller) -> Join:
 
 
 def with_varying(request: Join, subscriptions: tuple[bytes, ...]) -> Join | None:
-    """The same join again but for its subscriptions; None if that cannot be told, since some count and others not."""
+    """Returns the join with other subscriptions, or None if it names a protocol twice, so that not all of them
+    count."""
     if len(request.protocols) != len(subscriptions):
         return None
     protocols = tuple(zip(names(request.protocols), subscriptions, strict=True))
@@ -45,14 +46,14 @@ def with_varying(request: Join, subscriptions: tuple[bytes, ...]) -> Join | None
 
 
 def to_response(reply: JoinReply, version: int) -> JoinReply:
-    """Before version 7 there is no null for a protocol."""
+    """Replaces a null protocol name by an empty one before version 7, which has no null."""
     if version >= 7 or reply.protocol_name is not None:
         return reply
     return reply._replace(protocol_name="")
 
 
 def _protocols(entity: Any) -> Protocols:
-    """Of a name that is there twice the first counts: a second vote must not count for a second member."""
+    """Returns the protocols of the request. Only the first one of each name counts: a member must not vote twice."""
     protocols: dict[str, bytes] = {}
     for protocol in entity.protocols:
         protocols.setdefault(protocol.name, protocol.metadata)

@@ -1,4 +1,4 @@
-"""LeaveGroup: one member up to version 2, whose error is that of the response; any number from 3 on (KIP-345)."""
+"""LeaveGroup: one member up to version 2, whose error is the response's; any number from 3 on (KIP-345)."""
 
 from typing import Any
 

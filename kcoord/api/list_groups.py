@@ -1,4 +1,4 @@
-"""ListGroups: filtered by state from 4 on (KIP-518), by type from 5 on (KIP-848)."""
+"""ListGroups: filtered by state from version 4 on (KIP-518), by type from 5 on (KIP-848)."""
 
 from typing import Any
 

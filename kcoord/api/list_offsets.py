@@ -1,4 +1,4 @@
-"""ListOffsets: offsets by time; the special times came one version after the other."""
+"""ListOffsets: offsets by timestamp. Special timestamps were added one version at a time."""
 
 from typing import Any, Final
 

@@ -12,7 +12,7 @@ def to_request(entity: Any) -> Metadata:
     return Metadata(
         topics=_topics(entity),
         allows_ids=entity.__version__ >= 12,
-        # Up to version 3 asking for a topic always makes it, if the server allows it.
+        # Up to version 3 requesting a topic always creates it, if the server allows that.
         allow_auto_topic_creation=getattr(entity, "allow_auto_topic_creation", True),
         include_cluster_operations=getattr(entity, "include_cluster_authorized_operations", False),
         include_topic_operations=getattr(entity, "include_topic_authorized_operations", False),

@@ -1,4 +1,4 @@
-"""OffsetCommit: by topic name up to version 9, by id from 10 on; up to 4 a client may say how long to keep it."""
+"""OffsetCommit: by topic name up to version 9, by id from 10 on; up to 4 with a retention time."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from kcoord.groups.requests import Commit, CommittedTopic
 
 decide = Coordinator.commit
 stand = Coordinator.stand_commit
-VARYING = "committed_offset"  # the field that is new each time, where a client asks the same again
+VARYING = "committed_offset"  # the field that differs when a client repeats its request
 
 
 def to_request(entity: Any, caller: Caller) -> Commit:
@@ -28,12 +28,12 @@ def to_request(entity: Any, caller: Caller) -> Commit:
 
 
 def with_varying(request: Commit, offsets: tuple[int, ...]) -> Commit:
-    """The same commit again but for its offsets."""
+    """Returns the commit with other offsets."""
     return Commit(*request[:-1], offsets)
 
 
 def to_response(reply: CommitReply, version: int) -> CommitReply:
-    """That there is no such group can be said from version 9 on; before, the generation is called wrong."""
+    """Replaces GROUP_ID_NOT_FOUND by ILLEGAL_GENERATION before version 9, which does not know the former."""
     if version >= 9:
         return reply
     return CommitReply(topics=tuple(map(_in_old_words, reply.topics)))

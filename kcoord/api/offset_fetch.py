@@ -14,7 +14,7 @@ decide = Coordinator.fetch_offsets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Single:
-    """The form up to version 7."""
+    """The response up to version 7."""
 
     topics: tuple[OffsetTopic, ...]
     error_code: ErrorCode
@@ -22,7 +22,7 @@ class _Single:
 
 
 def to_request(entity: Any, caller: Caller) -> FetchOffsets:
-    """Whether offsets must be stable makes no difference: without transactions none is pending."""
+    """Converts the entity. `require_stable` is ignored: without transactions no offset is pending."""
     version = entity.__version__
     groups = entity.groups if version >= 8 else (entity,)
     return FetchOffsets(groups=tuple(_asked(group, version) for group in groups), is_by_id=version >= 10)
@@ -34,7 +34,7 @@ def to_response(reply: FetchOffsetsReply, version: int) -> FetchOffsetsReply | _
             return reply
         return FetchOffsetsReply(groups=tuple(map(_without_lines, reply.groups)))
     group = reply.groups[0]
-    # In version 1 there is no other place for an error than the partitions.
+    # In version 1 only partitions have an error field.
     shown = group if version < 2 else _without_lines(group)
     return _Single(topics=shown.topics, error_code=shown.error_code, throttle_time=reply.throttle_time)
 

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch of a partition's leader ended (KIP-320)."""
+"""OffsetForLeaderEpoch: the end offset of a leader epoch (KIP-320)."""
 
 from typing import Any
 

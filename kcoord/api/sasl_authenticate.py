@@ -1,4 +1,4 @@
-"""SaslAuthenticate from who has logged in already, or need not: security/login has those of logins."""
+"""SaslAuthenticate outside of a login, which is refused. security/login handles those that belong to a login."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from kcoord.security.sasl_replies import AUTHENTICATE_OUT_OF_PLACE, Authenticate
 
 
 def to_request(entity: Any) -> None:
-    """Whatever it brings, it brings at the wrong time."""
+    """Ignores the contents: the request is refused in any case."""
 
 
 def decide(cluster: object, request: None, asked: object) -> AuthenticateReply:

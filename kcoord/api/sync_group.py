@@ -1,4 +1,4 @@
-"""SyncGroup: from 5 on the member says which protocol it means (KIP-559)."""
+"""SyncGroup: from version 5 on the member names the protocol (KIP-559)."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from kcoord.groups.requests import Sync
 
 decide = Coordinator.sync
 stand = Coordinator.stand_sync
-VARYING = "generation_id"  # the field that is new each time, where a member asks the same again
+VARYING = "generation_id"  # the field that differs when a member repeats its request
 _GENERATION = Sync._fields.index("generation")
-OWN_FIELD = "assignment"  # in which the answers to the members of a group differ
+OWN_FIELD = "assignment"  # the field that differs between the responses to the members of a group
 
 
 def to_request(entity: Any, caller: Caller) -> Sync:
@@ -28,5 +28,5 @@ def to_request(entity: Any, caller: Caller) -> Sync:
 
 
 def with_varying(request: Sync, generation: tuple[int]) -> Sync:
-    """The same sync again but for its generation."""
+    """Returns the sync with another generation."""
     return Sync._make((*request[:_GENERATION], *generation, *request[_GENERATION + 1 :]))

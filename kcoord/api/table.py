@@ -1,6 +1,6 @@
-"""The one table of what is served: ApiVersions, dispatch and docs/protocol.md are made from it.
+"""The one table of served APIs: ApiVersions, dispatch and docs/protocol.md are made from it.
 
-An API's file is imported when the API is first asked for: a server should be there at once, and a client needs few.
+An API's file is imported when the API is first requested, so that a server starts fast: most clients use few APIs.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """Kafka's number and name of an API, the versions that are served, and the file that serves them."""
+    """Kafka's key and name of an API, its served versions, and the file that serves them."""
 
     key: int
     name: str
@@ -57,7 +57,8 @@ API_VERSIONS: Final = 18
 INIT_PRODUCER_ID: Final = 22
 
 _APIS: Final = (
-    # Kafka 4 serves Produce from 3 on and says 0: librdkafka takes a higher minimum for a broker too new (KAFKA-18659).
+    # Kafka 4 serves Produce from 3 on and announces 0: librdkafka takes a higher minimum for a broker that is too new
+    # (KAFKA-18659).
     _api(PRODUCE, "Produce", 3, 13, "produce", announced_from=0),
     _api(FETCH, "Fetch", 4, 18, "fetch"),
     _api(2, "ListOffsets", 1, 11, "list_offsets"),

@@ -1,8 +1,8 @@
-"""How members of a group come by their partitions: pure functions from who wants what to who gets what.
+"""Assignors: pure functions from subscriptions to the partitions of each member.
 
-| file   | tells                                                                                    |
+| file   | contains                                                                                 |
 |--------|------------------------------------------------------------------------------------------|
-| plan   | the words: subscriptions, partition counts, plans                                        |
-| range  | each topic by itself, in neighbouring partitions: Kafka's default                        |
-| sticky | all topics together, as even as the subscriptions allow, moving as little as possible    |
+| plan   | the types: subscribers, partition counts, plans                                          |
+| range  | assigns each topic by itself, in adjacent partitions: Kafka's default                    |
+| sticky | assigns all topics together, as evenly as the subscriptions allow, moving few partitions |
 """

@@ -1,8 +1,8 @@
-"""Kafka's range assignor: each topic by itself is cut into neighbouring pieces, one for each of its subscribers.
+"""Kafka's range assignor: it cuts each topic by itself into adjacent ranges, one for each of its subscribers.
 
-The members that come first get one partition more where a topic cannot be cut evenly, and they come first in every
-topic: over many topics the ones add up. In return partitions of the same number meet in one member, which joins of
-topics rely on. Racks are not looked at (KIP-881): they move partitions between members, not counts.
+If a topic cannot be cut evenly, the first members get one partition more, and they come first in every topic: over many
+topics the ones add up. In return partitions with the same number go to the same member, which joins of topics rely on.
+Racks are ignored (KIP-881): they move partitions between members, and do not change counts.
 """
 
 from collections.abc import Collection
@@ -25,7 +25,7 @@ def assign_range(subscribers: Collection[Subscriber], counts: PartitionCounts) -
 
 
 def _order(subscriber: Subscriber) -> tuple[bool, str]:
-    """Static members first, by instance id; then the others by member id."""
+    """Sorts static members first, by instance id; then the others by member id."""
     if subscriber.instance_id is not None:
         return False, subscriber.instance_id
     return True, subscriber.member_id

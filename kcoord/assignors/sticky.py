@@ -1,10 +1,10 @@
-"""A sticky assignor: as even as the subscriptions allow, and each partition stays with its owner where that can be.
+"""A sticky assignor: as even as the subscriptions allow, and each partition stays with its owner if possible.
 
-Every partition that has an owner who still wants it stays there; the others go to whoever has least. Then partitions
-move along paths: a member that has at least two more than another gives one away, if need be through members in
-between that can take the one topic and give the other. When no such path is left, no plan is more even: this is the
+Every partition whose owner is still subscribed stays there; the others go to the member with the fewest. Then
+partitions move along paths: a member that has at least two more than another gives one away, if need be through members
+in between that can take the one topic and give the other. When no such path is left, no plan is more even: this is the
 optimal semi-matching of Harvey, Ladner, Lovász and Tamir (2003), whose proof is that such a path exists otherwise.
-Kafka's sticky assignor moves partitions directly only, and where subscriptions differ may end less even.
+Kafka's sticky assignor moves partitions directly only, and may end less even if subscriptions differ.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from kcoord.assignors.plan import Partition, PartitionCounts, Plan, Subscriber
 
 _Move: TypeAlias = tuple[str, str, str]  # a giver, a topic, a taker
 
-_ENOUGH: Final = 2  # who has so many more than another can give one away, and both are nearer to each other
+_ENOUGH: Final = 2  # with such a difference, moving one partition makes two members more even
 
 
 def assign_sticky(subscribers: Collection[Subscriber], counts: PartitionCounts) -> Plan:
@@ -32,7 +32,8 @@ def assign_sticky(subscribers: Collection[Subscriber], counts: PartitionCounts) 
 
 
 class _Shares:
-    """Who has what so far: by member, then by topic, so that a path is searched in topics and not in partitions."""
+    """The assignment so far: by member, then by topic, so that paths are searched over topics and not over
+    partitions."""
 
     def __init__(self, subscribers: Collection[Subscriber]) -> None:
         self.wanting: dict[str, list[str]] = {}
@@ -44,7 +45,7 @@ class _Shares:
         self._placed: set[Partition] = set()
 
     def keep(self, partition: Partition, member_id: str) -> None:
-        """The first who claims it has it."""
+        """Assigns the partition to the first member that claims it."""
         if partition not in self._placed:
             self._place(partition, member_id)
 
@@ -64,7 +65,8 @@ class _Shares:
         }
 
     def _path(self) -> list[_Move]:
-        """From the richest that can give to the poorest that it can give to, so that no partition moves in vain."""
+        """Returns a path from the most loaded member that can give to the least loaded one that it reaches, so that no
+        partition moves in vain."""
         least = min(self._load.values(), default=0)
         for member in sorted(self._load, key=self._load.__getitem__, reverse=True):
             if self._load[member] - least < _ENOUGH:
@@ -74,9 +76,10 @@ class _Shares:
         return []
 
     def _path_from(self, richest: str, least: int) -> list[_Move]:
-        """The last move first: who is in between gives before it takes. Nothing if it can give to nobody."""
+        """Returns the moves, the last one first: a member in between gives before it takes. Empty if the member can
+        give to nobody."""
         came = self._reachable(richest, least)
-        poorest = min(came, key=self._load.__getitem__, default=richest)  # of equals the nearest
+        poorest = min(came, key=self._load.__getitem__, default=richest)  # the nearest of equals
         if self._load[richest] - self._load[poorest] < _ENOUGH:
             return []
         path = [came[poorest]]
@@ -85,7 +88,8 @@ class _Shares:
         return path
 
     def _reachable(self, richest: str, least: int) -> dict[str, _Move]:
-        """By which last move each is reached, the nearest first; as far as one that has least, for none has less."""
+        """Returns the last move of the path to each reachable member, the nearest first. It stops at a member with the
+        least load, for none has less."""
         came: dict[str, _Move] = {}
         seen_topics: set[str] = set()
         waiting = deque([richest])

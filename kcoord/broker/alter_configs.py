@@ -1,4 +1,4 @@
-"""Settings changed over the wire: IncrementalAlterConfigs, of topics."""
+"""Changes settings of topics for IncrementalAlterConfigs."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ Verdict = tuple[ErrorCode, str | None]
 
 
 def alter_configs(cluster: Cluster, request: AlterConfigs, asked: Asked) -> AlterConfigsReply:
-    """Alter each resource as a whole or not at all; the order of the checks is ConfigAdminManager's."""
+    """Changes each resource completely or not at all. The checks have the order of ConfigAdminManager."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     lines = []
     for resource in request.resources:
@@ -89,7 +89,7 @@ def _alter(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> 
 
 
 def refusal(resource: AlteredResource) -> Verdict | None:
-    """Why what is asked cannot be meant: said before it is seen whether the resource may be altered, or is there."""
+    """Refuses a resource whose request contradicts itself, before it is known whether it may be altered or exists."""
     names = Counter(alteration.name for alteration in resource.alterations)
     if any(times > 1 for times in names.values()):
         return ErrorCode.invalid_request, "a setting is named more than once"
@@ -128,7 +128,7 @@ def _alter_topic(cluster: Cluster, resource: AlteredResource, validate_only: boo
 
 
 def _apply(alteration: Alteration, overrides: dict[str, str], settings: Settings) -> Verdict:
-    """Change the overrides by one alteration, or say why it has no meaning; whether they are valid is seen later."""
+    """Applies one alteration to the overrides, or returns why it has no meaning. Their values are validated later."""
     name, value = alteration.name, alteration.value or ""
     match alteration.operation:
         case Operation.SET:

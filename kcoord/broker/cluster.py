@@ -1,7 +1,7 @@
 """The embedded cluster: its nodes, and the topics they share.
 
-All nodes live in one process, so a partition has one log, whichever node leads it. Replicas are names only: a topic
-may be spread over as many nodes as there are, all of them in sync.
+All nodes live in one process, so a partition has one log, whichever node leads it. Replicas are names only: a topic may
+have as many replicas as there are nodes, all of them in sync.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__sha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A broker of the cluster, as clients reach it."""
+    """A broker of the cluster, under the address that clients use."""
 
     node_id: NodeId
     host: str
@@ -34,7 +34,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Who was asked, and when."""
+    """The node that received the request, and the time."""
 
     node: Node
     now_ms: int
@@ -68,9 +68,9 @@ class Topic:
 
 
 class Cluster:
-    """The one place where topics change. `fresh_id` gives the ids of new topics, `storage` the room for records.
+    """The only class that changes topics. `fresh_id` makes the ids of new topics, `storage` persists topics and logs.
 
-    What must be found again is kept before it is so: an OSError means that nothing has changed.
+    Every change is persisted before it is applied: an OSError means that nothing has changed.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class Cluster:
         return next(iter(self.nodes.values()))
 
     def appended(self, partition: Partition, size: int) -> None:
-        """A batch of so many bytes was added; those who wait for records hear of it."""
+        """Counts the bytes of appended batches and notifies the long polls of the partition."""
         self.held_bytes += size
         self.on_append(partition, size)
 
     def freed(self, size: int) -> None:
-        """So many bytes of records were deleted."""
+        """Subtracts the bytes of deleted records."""
         self.held_bytes -= size
 
     def partitions(self) -> Iterator[Partition]:
@@ -122,7 +122,7 @@ class Cluster:
         return self.partition_count + partitions <= self.settings.kcoord_max_partitions
 
     def has_topic_named_alike(self, name: str) -> bool:
-        """Whether there is a topic whose name differs from this one in dots and underscores at most."""
+        """Returns whether a topic's name differs from this one in dots and underscores at most."""
         return unified(name) in self._by_unified_name
 
     def partition(self, topic: str, index: int) -> Partition | None:
@@ -132,7 +132,7 @@ class Cluster:
     def create_topic(
         self, name: str, replicas: Sequence[Sequence[NodeId]], overrides: dict[str, str], now_ms: int
     ) -> Topic:
-        """A new topic with one partition per list of replicas; the name is free and valid. Raises OSError."""
+        """Creates a topic with one partition per list of replicas. The name is free and valid. Raises OSError."""
         assert name not in self.topics
         topic = Topic(name=name, topic_id=self._fresh_id(), partitions=[], overrides=overrides)
         self.storage.keep_topic(_kept(topic, more=replicas))
@@ -145,7 +145,7 @@ class Cluster:
         return topic
 
     def add_topic(self, topic: Topic) -> None:
-        """A topic that is there, as its logs are."""
+        """Adds a topic that exists already, with its logs."""
         self.topics[topic.name] = topic
         self._by_id[topic.topic_id] = topic
         self._by_unified_name.setdefault(unified(topic.name), {})[topic.name] = None
@@ -153,7 +153,7 @@ class Cluster:
         self.held_bytes += sum(partition.log.size for partition in topic.partitions)
 
     def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:
-        """Raises OSError."""
+        """Adds partitions to a topic. Raises OSError."""
         self.storage.keep_topic(_kept(topic, more=replicas))
         try:
             self._make_partitions(topic, replicas, now_ms)
@@ -163,7 +163,7 @@ class Cluster:
         self.partition_count += len(replicas)
 
     def delete_topic(self, topic: Topic) -> None:
-        """Raises OSError."""
+        """Deletes a topic. Raises OSError."""
         self.storage.forget_topic(topic.topic_id)
         self.deleted_topics += 1
         del self.topics[topic.name]
@@ -179,13 +179,13 @@ class Cluster:
             partition.log.delete()
 
     def close(self) -> None:
-        """Let go of all records."""
+        """Closes all logs and the storage."""
         for partition in self.partitions():
             partition.log.close()
         self.storage.close()
 
     def configure(self, topic: Topic, overrides: dict[str, str]) -> None:
-        """Let the topic go by these settings from now on. Raises OSError."""
+        """Replaces the topic's settings. Raises OSError."""
         from kcoord.broker.topic_settings import log_settings
 
         self.storage.keep_topic(replace(_kept(topic), overrides=overrides))
@@ -195,7 +195,9 @@ class Cluster:
             partition.log.settings = settings
 
     def spread(self, first: int, partitions: int, replication_factor: int) -> list[list[NodeId]]:
-        """Replicas for so many partitions, leaders taking turns beginning with the partition's number."""
+        """Returns replicas for so many partitions; the nodes take turns as leaders, beginning with
+        partition `first`.
+        """
         ids = list(self.nodes)
         return [
             [ids[(first + partition + replica) % len(ids)] for replica in range(replication_factor)]
@@ -203,7 +205,7 @@ class Cluster:
         ]
 
     def next_producer_id(self) -> int:
-        """An id that was never given before. Raises OSError."""
+        """Returns a producer id that was never given before. Raises OSError."""
         if self._next_producer_id == self._producer_ids_end:
             end = self._producer_ids_end + PRODUCER_IDS_AT_ONCE
             self.storage.keep_producer_ids(end)
@@ -212,12 +214,12 @@ class Cluster:
         return self._next_producer_id - 1
 
     def begin_producer_ids(self, first: int) -> None:
-        """Those below may be in use."""
+        """Sets the next producer id: ids below it may be in use."""
         self._next_producer_id = self._producer_ids_end = first
 
     def _make_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:
-        """All of them or, if OSError is raised, none."""
-        # Imported with the first topic: a cluster without one is there 30 ms sooner.
+        """Creates all of the partitions or, if OSError is raised, none."""
+        # Imported with the first topic: a cluster without topics starts 30 ms sooner.
         from kcoord.broker.log.partition_log import PartitionLog
         from kcoord.broker.topic_settings import log_settings
 
@@ -239,7 +241,7 @@ class Cluster:
 
 
 def _kept(topic: Topic, more: Sequence[Sequence[NodeId]] = ()) -> KeptTopic:
-    """What is to be found again of it, with these partitions more."""
+    """Returns what is persisted of a topic, with these partitions added."""
     replicas = [*(partition.replicas for partition in topic.partitions), *map(tuple, more)]
     return KeptTopic(
         name=topic.name, topic_id=topic.topic_id, replicas=tuple(replicas), overrides=dict(topic.overrides)

@@ -1,4 +1,4 @@
-"""Who is in the cluster, and who coordinates a group: DescribeCluster, FindCoordinator."""
+"""Describes the cluster's nodes and finds the coordinator of a group, for DescribeCluster and FindCoordinator."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -54,7 +54,7 @@ def describe_cluster(cluster: Cluster, request: DescribeCluster, asked: Asked) -
 
 
 class KeyType(IntEnum):
-    """What FindCoordinator can be asked for."""
+    """The kinds of coordinators that FindCoordinator knows."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -89,7 +89,7 @@ def find_coordinator(cluster: Cluster, request: FindCoordinator, asked: Asked) -
 
 def _coordinator(cluster: Cluster, request: FindCoordinator, key: str) -> CoordinatorLine:
     if request.key_type != KeyType.GROUP:
-        # Of all errors the one that makes every client give up at once, rather than ask again until its time is out.
+        # Of all errors this one makes every client give up at once, instead of asking again until its timeout.
         is_transaction = request.key_type == KeyType.TRANSACTION
         error = ErrorCode.transactional_id_authorization_failed if is_transaction else ErrorCode.invalid_request
         return CoordinatorLine(
@@ -100,7 +100,7 @@ def _coordinator(cluster: Cluster, request: FindCoordinator, key: str) -> Coordi
 
 
 def coordinator_of(cluster: Cluster, group_id: str) -> Node:
-    """The node that leads the group's partition of __consumer_offsets, also before that topic is there."""
+    """Returns the node that leads the group's partition of __consumer_offsets, also before that topic exists."""
     topic = cluster.topics.get(OFFSETS_TOPIC)
     if topic is None:
         partition = offsets_partition(group_id, cluster.settings.offsets_topic_num_partitions)
@@ -111,7 +111,9 @@ def coordinator_of(cluster: Cluster, group_id: str) -> Node:
 
 @lru_cache(maxsize=10_000)
 def offsets_partition(group_id: str, partitions: int) -> int:
-    """Kafka's rule: Java's hash of the group's name, its absolute value, modulo (GroupMetadataManager.partitionFor)."""
+    """Returns a group's partition as Kafka does (GroupMetadataManager.partitionFor): the absolute value of Java's hash,
+    modulo.
+    """
     hashed = 0
     encoded = group_id.encode("utf-16-be")
     for unit in range(0, len(encoded), 2):

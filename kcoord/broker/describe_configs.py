@@ -1,4 +1,4 @@
-"""Settings over the wire: DescribeConfigs, of topics and of brokers."""
+"""Describes settings of topics and of brokers, for DescribeConfigs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class ResourceType(IntEnum):
 
 
 _MOST_RESOURCES: Final = 10_000
-_KAFKA_RESOURCE_TYPES: Final = frozenset({2, 4, 8, 16, 32})  # also loggers, client metrics, groups
+_KAFKA_RESOURCE_TYPES: Final = frozenset({2, 4, 8, 16, 32})  # Also loggers, client metrics and groups.
 
 
 class ConfigSource(IntEnum):
@@ -36,7 +36,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceAsked:
-    """`configuration_keys` None or none asks for all."""
+    """A resource of the request. All its settings are wanted if `configuration_keys` is None or empty."""
 
     resource_type: int
     resource_name: str
@@ -95,12 +95,12 @@ def describe_configs(cluster: Cluster, request: DescribeConfigs, asked: Asked) -
 
 
 def asks_for_no_kind(request: DescribeConfigs) -> bool:
-    """Then nothing of the request is answered."""
+    """Returns whether a resource has a type that Kafka does not know: then the whole request is refused."""
     return any(resource.resource_type not in _KAFKA_RESOURCE_TYPES for resource in request.resources)
 
 
 def _too_many(resource: ResourceAsked) -> DescribedResource:
-    """A short request must not make an endless answer."""
+    """Refuses a request that is short but would have a huge response."""
     return DescribedResource(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
@@ -110,7 +110,7 @@ def _too_many(resource: ResourceAsked) -> DescribedResource:
 
 
 def _of_no_kind(resource: ResourceAsked) -> DescribedResource:
-    """One resource of a kind that Kafka does not have spoils the whole request (ConfigHelper)."""
+    """Refuses every resource, as Kafka does if one has an unknown type (ConfigHelper)."""
     return DescribedResource(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
@@ -183,7 +183,7 @@ def _synonyms(name: str, overrides: Mapping[str, str], settings: Settings) -> li
 def _broker_lines(
     cluster: Cluster, name: str, request: DescribeConfigs, node: Node
 ) -> tuple[ErrorCode, str, list[ConfigLine]]:
-    if name == "":  # the settings that were changed for all brokers at run time: there are none
+    if name == "":  # The empty name means the settings that were changed for all brokers at run time: there are none.
         return ErrorCode.none, "", []
     if not name.removeprefix("-").isdecimal():
         return ErrorCode.invalid_request, f"Broker id must be an integer, but it is: {name}", []

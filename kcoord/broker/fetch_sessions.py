@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): a client names its partitions once, then only what changes.
+"""Fetch sessions (KIP-227): a client lists its partitions once, then only those that change.
 
 | session id | epoch | means                                                       |
 |------------|-------|-------------------------------------------------------------|
@@ -21,7 +21,7 @@ NO_SESSION: Final = 0
 OPENING_EPOCH: Final = 0
 CLOSING_EPOCH: Final = -1
 _LAST_EPOCH: Final = 2**31 - 1
-_MOST_PARTITIONS: Final = 50_000  # of all sessions together
+_MOST_PARTITIONS: Final = 50_000  # In all sessions together.
 _EVICTABLE_AFTER_MS: Final = 120_000  # min.incremental.fetch.session.eviction.ms
 
 PartitionKey = tuple[str | UUID, int]
@@ -38,7 +38,7 @@ class PartitionAsked:
 
 @dataclass(slots=True, kw_only=True)
 class Told:
-    """What the client was last told of a partition; -1 for nothing yet."""
+    """What the client was last sent of a partition; -1 before the first response."""
 
     high_watermark: int = -1
     start_offset: int = -1
@@ -52,17 +52,18 @@ class Session:
     epoch: int = 1
     partitions: dict[PartitionKey, PartitionAsked] = field(default_factory=dict)
     told: dict[PartitionKey, Told] = field(default_factory=dict)
-    names: dict[PartitionKey, str] = field(default_factory=dict)  # of the topics by id, as far as they were ever found
+    # The names of topics that are requested by id, once they were found.
+    names: dict[PartitionKey, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What one Fetch is to read, and the session that it belongs to."""
+    """The partitions that one Fetch reads, and its session."""
 
     session: Session | None
     is_incremental: bool
     partitions: dict[PartitionKey, PartitionAsked]
-    names: dict[PartitionKey, str] = field(default_factory=dict)  # those of the session, if there is one
+    names: dict[PartitionKey, str] = field(default_factory=dict)  # The session's names, if there is a session.
 
     @property
     def session_id(self) -> int:
@@ -70,9 +71,9 @@ class Opened:
 
 
 class FetchSessions:
-    """The sessions of one node. What is full is not forced: a client without a session fetches in full.
+    """The sessions of one node. No active session is evicted for a new one: its client fetches in full instead.
 
-    Ids are drawn, so that nobody comes into another's session by counting.
+    Session ids are random, so that no client gets into another's session by counting.
     """
 
     def __init__(self, slots: int, fresh_id: Callable[[], int]) -> None:
@@ -92,7 +93,7 @@ class FetchSessions:
         is_by_id: bool,
         now_ms: int,
     ) -> Opened:
-        """A fetch that names all its partitions."""
+        """Begins a fetch that lists all its partitions."""
         self._sessions.pop(session_id, None)
         session = None
         if epoch == OPENING_EPOCH and self._has_slot(now_ms) and self._has_room(len(partitions)):
@@ -110,7 +111,7 @@ class FetchSessions:
         is_by_id: bool,
         now_ms: int,
     ) -> Opened | ErrorCode:
-        """A fetch that names what has changed since the one before."""
+        """Begins a fetch that lists what has changed since the one before."""
         session = self._sessions.get(session_id)
         if session is None:
             return ErrorCode.fetch_session_id_not_found
@@ -131,7 +132,7 @@ class FetchSessions:
             return Opened(session=None, is_incremental=False, partitions=changed)
         session.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
         session.used_at_ms = now_ms
-        self._sessions[session_id] = self._sessions.pop(session_id)  # the least recently used stands first
+        self._sessions[session_id] = self._sessions.pop(session_id)  # The least recently used session comes first.
         return Opened(session=session, is_incremental=True, partitions=session.partitions, names=session.names)
 
     def _open(self, partitions: dict[PartitionKey, PartitionAsked], is_by_id: bool, now_ms: int) -> Session:
@@ -143,7 +144,7 @@ class FetchSessions:
         return session
 
     def _has_room(self, more: int) -> bool:
-        """Whether so many partitions more can be remembered: what is asked for need not exist."""
+        """Returns whether so many more partitions can be stored: requested partitions need not exist."""
         return more == 0 or sum(len(s.partitions) for s in self._sessions.values()) + more <= _MOST_PARTITIONS
 
     def _has_slot(self, now_ms: int) -> bool:

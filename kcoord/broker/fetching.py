@@ -1,7 +1,7 @@
-"""Fetch: read what there is, or wait for it.
+"""Fetch: reads what there is, or waits for it.
 
-`fetch` answers at once or says what it waits for (`Waiting`); when that has come, or the time is up, `finish` reads
-again and answers. Whatever was appended in between is in the answer.
+`fetch` replies at once or returns what it waits for (`Waiting`). When that has arrived, or the time is up, `finish`
+reads again and replies; the reply has everything that was appended in between.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from kcoord.broker.log.partition_log import Refused
 from kcoord.errors import ErrorCode
 
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
-# What is known of a partition before its log is read. Such a line does not end a wait, and stands behind the read ones.
+# Errors that are found before a log is read. Their results do not end a wait, and come behind the others.
 _UNREAD: Final = {
     ErrorCode.unknown_topic_id: 1,
     ErrorCode.topic_authorization_failed: 2,
@@ -36,7 +36,9 @@ _UNREAD: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """`max_wait` is in seconds; topics are by name or, if `is_by_id`, by id. Without `may_read` all may be read."""
+    """A Fetch. `max_wait` is in seconds; topics are by name or, if `is_by_id`, by id. Without `may_read` all may be
+    read.
+    """
 
     max_wait: float
     min_bytes: int
@@ -56,7 +58,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DivergingEpoch:
-    """Where the log parts from what the client has read (KIP-595)."""
+    """Where the log diverges from what the client has read (KIP-595)."""
 
     epoch: int
     end_offset: int
@@ -95,7 +97,7 @@ class FetchReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A Fetch that found too little: it goes on when `missing_bytes` more have come to its partitions."""
+    """A Fetch that found too little: it goes on when `missing_bytes` more have arrived in its partitions."""
 
     request: Fetch
     opened: Opened
@@ -107,6 +109,7 @@ Lines = dict[PartitionKey, PartitionLine]
 
 
 def fetch(cluster: Cluster, sessions: FetchSessions, request: Fetch, asked: Asked) -> FetchReply | Waiting:
+    """Replies to a Fetch, or returns what it waits for."""
     opened = _open(sessions, request, asked.now_ms)
     if isinstance(opened, ErrorCode):
         return FetchReply(error_code=opened)
@@ -124,12 +127,14 @@ def fetch(cluster: Cluster, sessions: FetchSessions, request: Fetch, asked: Aske
 
 
 def finish(cluster: Cluster, waiting: Waiting, asked: Asked) -> FetchReply:
-    """The answer to a Fetch that waited."""
+    """Replies to a Fetch that waited."""
     return _reply(cluster, waiting.opened, _read(cluster, waiting.opened, waiting.request, asked))
 
 
 def _refuse(request: Fetch, error: ErrorCode) -> FetchReply:
-    """The whole request fails; who asks by id is told so once (FetchRequest.getErrorResponse)."""
+    """Refuses the whole request; if it uses ids, the error is not repeated per partition
+    (FetchRequest.getErrorResponse).
+    """
     lines = {
         key: PartitionLine(partition_index=key[1], error_code=error, aborted_transactions=())
         for key in request.partitions
@@ -160,7 +165,7 @@ def _named(cluster: Cluster, topic: str | UUID) -> str:
 
 
 def _read(cluster: Cluster, opened: Opened, request: Fetch, asked: Asked) -> Lines:
-    """Every partition's line, in order, until the limit of bytes; the first batch comes whatever its size (KIP-74)."""
+    """Reads every partition in order, until the limit of bytes. The first batch is read whatever its size (KIP-74)."""
     left = min(request.max_bytes, cluster.settings.fetch_max_bytes)
     is_first = True
     lines: Lines = {}
@@ -183,7 +188,7 @@ def _rank(line: PartitionLine) -> int:
 def _find(
     cluster: Cluster, opened: Opened, key: PartitionKey, may_read: Callable[[str], bool] | None
 ) -> Partition | PartitionLine:
-    """The partition, or the line that says why it cannot be read."""
+    """Returns the partition, or the result that explains why it cannot be read."""
     topic, index = key
     error = ErrorCode.unknown_topic_or_partition
     name: str | None
@@ -196,10 +201,10 @@ def _find(
         name = opened.names.get(key)
     if name is None:
         error = ErrorCode.unknown_topic_id
-    elif may_read is not None and not may_read(name):  # before it is said whether it is there
+    elif may_read is not None and not may_read(name):  # Checked before the response shows whether it exists.
         error, found = ErrorCode.topic_authorization_failed, None
     elif found is None and not isinstance(topic, str) and name in cluster.topics:
-        # Deleted and made anew since it was first asked for.
+        # The topic was deleted and recreated since it was first requested.
         return PartitionLine(partition_index=index, error_code=ErrorCode.inconsistent_topic_id)
     partition = found.partition(index) if found else None
     return partition or PartitionLine(partition_index=index, error_code=error, aborted_transactions=())
@@ -236,13 +241,13 @@ def _records_line(
     max_bytes = min(left, partition_asked.max_bytes)
     diverging = _diverging_epoch(partition, partition_asked)
     if diverging is None and max_bytes < 0 and log.start_offset <= offset < log.end_offset:
-        # LogSegment.read throws, where it is reached.
+        # LogSegment.read throws when it is called so.
         return PartitionLine(partition_index=partition.index, error_code=ErrorCode.unknown_server_error)
     records = b"" if diverging else log.read(offset, max_bytes=max_bytes, min_one_batch=is_first)
     if isinstance(diverging, ErrorCode) or isinstance(records, Refused):
         error = records.error if isinstance(records, Refused) else ErrorCode.offset_out_of_range
         return PartitionLine(partition_index=partition.index, error_code=error)
-    # Where not even one batch fits, Kafka drops what it has read of it, and the list with it (ReplicaManager).
+    # If not even one batch fits, Kafka drops what it has read of it, and the list with it (ReplicaManager).
     is_cut_off = not records and offset < log.end_offset and max_bytes > 0
     return PartitionLine(
         partition_index=partition.index,
@@ -256,7 +261,9 @@ def _records_line(
 
 
 def _diverging_epoch(partition: Partition, partition_asked: PartitionAsked) -> DivergingEpoch | ErrorCode | None:
-    """Whether the client has read what this log does not hold, by the epoch of its last record."""
+    """Returns where the log diverges from what the client has read, by the epoch of its last record; None
+    if nowhere.
+    """
     epoch, log = partition_asked.last_fetched_epoch, partition.log
     if epoch < 0:
         return None
@@ -280,10 +287,10 @@ def _reply(cluster: Cluster, opened: Opened, lines: Lines) -> FetchReply:
 
 
 def _remember(opened: Opened, lines: Lines) -> Lines:
-    """Note what the client is told; an incremental answer leaves out what is no news."""
+    """Stores what the client is sent. An incremental response leaves out partitions without news."""
     session = opened.session
     assert session is not None
-    if not opened.is_incremental:  # the session goes on in the order of its first answer
+    if not opened.is_incremental:  # The session continues in the order of its first response.
         session.partitions = {key: session.partitions[key] for key in lines if key in session.partitions}
     news: Lines = {}
     for key, line in lines.items():
@@ -294,7 +301,7 @@ def _remember(opened: Opened, lines: Lines) -> Lines:
         if is_news or not opened.is_incremental:
             news[key] = line
         if line.records and opened.is_incremental and key in session.partitions:
-            # Whoever got records queues up again, so that the limit of bytes starves nobody.
+            # A partition whose records were sent goes to the end, so that the limit of bytes starves no other.
             session.partitions[key] = session.partitions.pop(key)
     return news
 

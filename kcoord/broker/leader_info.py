@@ -1,4 +1,4 @@
-"""Who leads a partition, as an answer to a client that asked the wrong node or with an old epoch (KIP-320, KIP-951)."""
+"""Leaders of partitions, for responses to a client that has the wrong node or epoch (KIP-320, KIP-951)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ def leader_of(partition: Partition) -> CurrentLeader:
 
 
 def endpoints_of(cluster: Cluster, leaders: Iterable[CurrentLeader]) -> tuple[Endpoint, ...]:
-    """Where these leaders are, each once."""
+    """Returns the endpoints of these leaders, each once."""
     nodes = [cluster.nodes[node] for node in dict.fromkeys(leader.leader_id for leader in leaders)]
     return tuple(Endpoint(node_id=node.node_id, host=node.host, port=node.port) for node in nodes)
 
 
 def fence_epoch(partition: Partition, claimed_epoch: int) -> ErrorCode | None:
-    """Refuse a client whose idea of the leader's epoch is older or newer than ours; -1 claims nothing."""
+    """Refuses a client whose leader epoch is older or newer than the log's; -1 claims none."""
     if claimed_epoch < 0 or claimed_epoch == partition.log.leader_epoch:
         return None
     if claimed_epoch < partition.log.leader_epoch:

@@ -1,7 +1,7 @@
-"""Fetches that wait for records: who waits for what, and until when.
+"""Parked Fetch requests: what each waits for, and until when.
 
-Deadlines are data (D2): `deadline()` says when to call `tick(now)`. Tickets come out when they are to be answered;
-what the answers are is decided by `fetching.finish`.
+Deadlines are data (D2): `deadline()` returns when to call `tick(now)`. Tickets are returned when they are due;
+`fetching.finish` decides their replies.
 """
 
 import heapq
@@ -23,13 +23,13 @@ class LongPolls:
         self._parked: dict[Ticket, _Parked] = {}
         self._watchers: defaultdict[tuple[str, int], dict[Ticket, _Parked]] = defaultdict(dict)
         self._deadlines: list[tuple[float, Ticket]] = []
-        self.ready: list[Ticket] = []  # for `take_ready`
+        self.ready: list[Ticket] = []  # Collected for `take_ready`.
 
     def __len__(self) -> int:
         return len(self._parked)
 
     def park(self, ticket: Ticket, watched: tuple[tuple[str, int], ...], missing_bytes: int, deadline: float) -> None:
-        """Wait until so many bytes have come to the watched partitions, or for the deadline."""
+        """Parks a fetch until so many bytes have arrived in the watched partitions, or until the deadline."""
         parked = _Parked(ticket=ticket, watched=watched, missing_bytes=missing_bytes)
         self._parked[ticket] = parked
         for partition in watched:
@@ -39,7 +39,7 @@ class LongPolls:
             self._drop_stale_deadlines()
 
     def appended(self, topic: str, partition: int, size: int) -> None:
-        """So many bytes came to the partition; `take_ready` tells for whom that was enough."""
+        """Counts bytes that arrived in the partition; `take_ready` returns the tickets that have enough."""
         watchers = self._watchers.get((topic, partition))
         if not watchers:
             return
@@ -50,19 +50,19 @@ class LongPolls:
                 self.ready.append(parked.ticket)
 
     def wake(self, topic: str, partition: int) -> None:
-        """The partition has gone: whoever waits for it waits no longer."""
+        """Makes the tickets of a deleted partition ready."""
         for parked in self._watchers.get((topic, partition), {}).values():
             if parked.missing_bytes > 0:
                 parked.missing_bytes = 0
                 self.ready.append(parked.ticket)
 
     def take_ready(self) -> list[Ticket]:
-        """Those who wait no longer because enough has come."""
+        """Returns the tickets that have enough bytes."""
         ready, self.ready = self.ready, []
         return self._take(ready)
 
     def tick(self, now: float) -> list[Ticket]:
-        """Those whose time is up."""
+        """Returns the tickets whose deadline has passed."""
         due = []
         while self._deadlines and self._deadlines[0][0] <= now:
             due.append(heapq.heappop(self._deadlines)[1])
@@ -74,11 +74,11 @@ class LongPolls:
         return self._deadlines[0][0] if self._deadlines else None
 
     def forget(self, ticket: Ticket) -> None:
-        """The client hung up."""
+        """Drops the ticket of a client that hung up."""
         self._take([ticket])
 
     def _drop_stale_deadlines(self) -> None:
-        """Those answered early left their deadlines behind; long ones must not pile up."""
+        """Drops the deadlines of tickets that were taken early: those far in the future must not pile up."""
         self._deadlines = [entry for entry in self._deadlines if entry[1] in self._parked]
         heapq.heapify(self._deadlines)
 

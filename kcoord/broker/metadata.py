@@ -1,4 +1,4 @@
-"""Metadata: the brokers and the topics, and the topics that come to be by being asked for."""
+"""Metadata: the brokers and the topics, and topics that are created because they are requested."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from kcoord.broker.names import METADATA_TOPIC, why_invalid
 from kcoord.errors import ErrorCode
 
 OPERATIONS_NOT_ASKED_FOR: Final = -(2**31)
-TOPIC_OPERATIONS: Final = 0b1101_1111_1000  # every operation on a topic that Kafka has, as the ACL codes' bits
+TOPIC_OPERATIONS: Final = 0b1101_1111_1000  # Every topic operation that Kafka has, as the bits of the ACL codes.
 CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicAsked:
-    """A topic by name or, where `topic_id` is set, by id."""
+    """A topic of the request, by name or, where `topic_id` is set, by id."""
 
     name: str | None
     topic_id: UUID | None = None
@@ -24,10 +24,10 @@ class TopicAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """`topics` None asks for all."""
+    """A Metadata request. `topics` None asks for all."""
 
     topics: tuple[TopicAsked, ...] | None
-    allows_ids: bool  # from version 12 on (KAFKA-10774)
+    allows_ids: bool  # Since version 12 (KAFKA-10774).
     allow_auto_topic_creation: bool
     include_cluster_operations: bool
     include_topic_operations: bool
@@ -43,7 +43,7 @@ class BrokerLine:
 
     @property
     def broker_id(self) -> int:
-        """DescribeCluster's name for it."""
+        """DescribeCluster's name of the field."""
         return self.node_id
 
 
@@ -98,7 +98,7 @@ def metadata(cluster: Cluster, request: Metadata, asked: Asked) -> MetadataReply
 
 
 def refusal(request: Metadata) -> ErrorCode | None:
-    """What a whole request gets for one topic that cannot be meant."""
+    """Returns the error for the whole request if one of its topics is malformed."""
     topics = request.topics or ()
     ids, names = [topic.topic_id for topic in topics], [topic.name for topic in topics]
     if not request.allows_ids and (any(ids) or None in names):
@@ -113,7 +113,7 @@ def _topic_lines(cluster: Cluster, request: Metadata, asked: Asked) -> list[Topi
     if request.topics is None:
         return [_topic_line(topic, operations) for topic in cluster.topics.values()]
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id is not None)
-    if ids:  # one id is enough to let all names be overlooked (KafkaApis.handleTopicMetadataRequest)
+    if ids:  # If there is one id, all names are ignored (KafkaApis.handleTopicMetadataRequest).
         return [_line_by_id(cluster, topic_id, operations) for topic_id in ids]
     names = dict.fromkeys(topic.name or "" for topic in request.topics)
     return [_line_by_name(cluster, name, request, operations, asked.now_ms) for name in names]
@@ -138,15 +138,16 @@ def _line_by_name(cluster: Cluster, name: str, request: Metadata, operations: in
 
 
 def _auto_create(cluster: Cluster, name: str, now_ms: int) -> ErrorCode:
-    """Make the topic; this answer does not know it yet, the next one will (Kafka's AutoTopicCreationManager)."""
+    """Creates the topic. This response does not list it yet, the next one will (Kafka's AutoTopicCreationManager)."""
     settings, is_of_groups = cluster.settings, name == OFFSETS_TOPIC
     num_partitions = settings.offsets_topic_num_partitions if is_of_groups else settings.num_partitions
     replication_factor = settings.default_replication_factor
     if replication_factor > len(cluster.nodes):
         return ErrorCode.invalid_replication_factor
     if name == METADATA_TOPIC or cluster.has_topic_named_alike(name) or not cluster.has_room_for(num_partitions):
-        return ErrorCode.unknown_topic_or_partition  # Kafka's controller refuses it, of which the client is not told
-    with suppress(OSError):  # it is asked for again, and maybe there is room then
+        # Kafka's controller refuses it, and the client does not get to know.
+        return ErrorCode.unknown_topic_or_partition
+    with suppress(OSError):  # The client asks again, and by then there may be space.
         if is_of_groups:
             _make_offsets_topic(cluster, now_ms)
         else:
@@ -155,7 +156,8 @@ def _auto_create(cluster: Cluster, name: str, now_ms: int) -> ErrorCode:
 
 
 def _make_offsets_topic(cluster: Cluster, now_ms: int) -> None:
-    from kcoord.broker.offsets_topic import make_offsets_topic  # seldom needed, and it imports all of a log
+    # Imported here because it is seldom needed and imports all of a log.
+    from kcoord.broker.offsets_topic import make_offsets_topic
 
     make_offsets_topic(cluster, now_ms)
 

@@ -4,12 +4,12 @@ import re
 from typing import Final
 
 MAX_NAME_LENGTH: Final = 249
-METADATA_TOPIC: Final = "__cluster_metadata"  # KRaft's own log, which no client may make
+METADATA_TOPIC: Final = "__cluster_metadata"  # KRaft's log, which no client may create.
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def why_invalid(name: str) -> str | None:
-    """What is wrong with a topic's name; None if nothing is."""
+    """Returns what is wrong with a topic's name; None if nothing is."""
     if not name:
         return "Topic name is invalid: it is empty"
     if name in (".", ".."):
@@ -22,5 +22,7 @@ def why_invalid(name: str) -> str | None:
 
 
 def unified(name: str) -> str:
-    """The same for names that differ only in dots and underscores: Kafka's metrics cannot tell them apart."""
+    """Returns one text for all names that differ only in dots and underscores: Kafka's metrics cannot
+    distinguish them.
+    """
     return name.replace(".", "_")

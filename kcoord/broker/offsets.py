@@ -14,11 +14,11 @@ from kcoord.errors import ErrorCode
 
 _ISOLATION_LEVELS: Final = (0, 1)
 _NO_EPOCH: Final = -1
-_LOOK_UP: Final = 20  # units of work of a search by time, beside those of the records that are walked
+_LOOK_UP: Final = 20  # Units of work of a search by time, in addition to those of the records it reads.
 
 
 class Special(IntEnum):
-    """Timestamps that stand for something else."""
+    """Timestamps with a special meaning."""
 
     LATEST = -1
     EARLIEST = -2
@@ -43,7 +43,7 @@ class TopicOffsetsAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsets:
-    """`oldest_special` is the lowest of the special timestamps that the request's version knows."""
+    """A ListOffsets request. `oldest_special` is the lowest special timestamp that its version knows."""
 
     topics: tuple[TopicOffsetsAsked, ...]
     oldest_special: int
@@ -138,7 +138,7 @@ def _fence(partition: Partition, claimed_epoch: int, asked: Asked) -> ErrorCode 
         return ErrorCode.not_leader_or_follower
     if partition.log.is_failed:
         return ErrorCode.kafka_storage_error
-    if claimed_epoch < _NO_EPOCH:  # which Fetch takes for no epoch at all
+    if claimed_epoch < _NO_EPOCH:  # Fetch treats it as no epoch.
         return ErrorCode.fenced_leader_epoch
     return fence_epoch(partition, claimed_epoch)
 
@@ -205,7 +205,7 @@ def _epoch_end(partition: Partition | None, line: EpochAsked, asked: Asked) -> E
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDeletions:
-    """Per partition, the offset before which records go; -1 for all of them."""
+    """For each partition, the offset before which records are deleted; -1 for all records."""
 
     name: str
     offsets: tuple[tuple[int, int], ...]
@@ -239,7 +239,8 @@ def delete_records(cluster: Cluster, request: DeleteRecords, asked: Asked) -> De
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         if topic.offsets:
-            wanted.setdefault(topic.name, {}).update(topic.offsets)  # the last is meant, if a partition comes twice
+            # If a partition is listed twice, the last offset counts.
+            wanted.setdefault(topic.name, {}).update(topic.offsets)
     topics = tuple(
         DeletedRecords(
             name=name,

@@ -1,14 +1,14 @@
-"""`__consumer_offsets`, the topic that groups live in: how it is made, and which settings it may not have.
+"""`__consumer_offsets`, the topic of groups: how it is created, and which settings it may not have.
 
-Its records are all that is left of a commit after a restart, and a group that rests has no newer ones. So the topic is
+After a restart its records are all that is left of a commit, and an idle group writes no newer ones. So the topic is
 compacted and nothing else:
 
 | setting                                 | here                                                                      |
 |-----------------------------------------|---------------------------------------------------------------------------|
-| cleanup.policy                          | `compact` alone: with `delete`, retention takes acknowledged commits away |
+| cleanup.policy                          | `compact` alone: with `delete`, retention deletes acknowledged commits    |
 | retention.ms, retention.bytes           | allowed, and without effect: they are for `delete`                        |
-| max.message.bytes, message.timestamp.*  | allowed, and without effect: they are for what clients send               |
-| segment.*, delete.retention.ms, others  | allowed: when files are begun and tombstones go, not what was committed   |
+| max.message.bytes, message.timestamp.*  | allowed, and without effect: they apply to clients' records               |
+| segment.*, delete.retention.ms, others  | allowed: they decide when segments roll and tombstones go                 |
 """
 
 from collections.abc import Mapping
@@ -26,18 +26,18 @@ OFFSETS_TOPIC_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "segment.bytes": "104857600",
     }
 )
-"""What a broker makes it with (GroupCoordinator.groupMetadataTopicConfigs)."""
+"""The settings of the topic when a broker creates it (GroupCoordinator.groupMetadataTopicConfigs)."""
 
 
 def make_offsets_topic(cluster: Cluster, now_ms: int) -> None:
-    """Make the topic unless it is there, as a broker does when it is first asked for. Raises OSError."""
+    """Creates the topic unless it exists, as a broker does when a client first needs it. Raises OSError."""
     if OFFSETS_TOPIC not in cluster.topics:
         replicas = cluster.spread(0, cluster.settings.offsets_topic_num_partitions, 1)
         cluster.create_topic(OFFSETS_TOPIC, replicas, dict(OFFSETS_TOPIC_SETTINGS), now_ms)
 
 
 def why_offsets_are_lost(topic: str, overrides: Mapping[str, str], settings: Settings) -> str | None:
-    """Says why a topic with these overrides, which are valid, would lose committed offsets; None if it would not."""
+    """Explains why a topic with these valid overrides would lose committed offsets; None if it would not."""
     if topic != OFFSETS_TOPIC:
         return None
     policy = effective("cleanup.policy", overrides, settings)

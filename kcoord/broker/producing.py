@@ -15,9 +15,9 @@ from kcoord.protocol.records.batch import HEADER_SIZE, MAGIC, BadBatch, Batch, n
 from kcoord.protocol.records.compression import Codec
 
 _LEGAL_ACKS: Final = frozenset({-1, 0, 1})
-_FRAME_SIZE: Final = 17  # what Kafka reads of a batch to find its end
-_LEAST_LENGTH: Final = 14  # of a record of format v0, the shortest that there was
-# Kafka explains only what is wrong with single records; what only kcoord refuses is explained too.
+_FRAME_SIZE: Final = 17  # The bytes that Kafka reads of a batch to find its end.
+_LEAST_LENGTH: Final = 14  # The smallest record of format v0.
+# Kafka explains only errors of single records; errors that only kcoord has are explained too.
 _OWN_REFUSALS: Final = frozenset({ErrorCode.invalid_txn_state, ErrorCode.kafka_storage_error})
 
 
@@ -29,7 +29,7 @@ class ProducedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducedTopic:
-    """By name, or by id from version 13 on."""
+    """A topic of the request, by name, or by id since version 13."""
 
     name: str | None
     topic_id: UUID | None
@@ -40,17 +40,17 @@ class ProducedTopic:
 class Produce:
     acks: int
     has_transactional_id: bool
-    allows_zstd: bool  # from version 7 on (KIP-110)
+    allows_zstd: bool  # Since version 7 (KIP-110).
     topics: tuple[ProducedTopic, ...]
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether the client waits for no answer."""
+        """Whether the client expects no response."""
         return self.acks == 0
 
     @property
     def is_compressed(self) -> bool:
-        """Whether any of the batches says that it is, so that memory is needed for its plain records."""
+        """Whether a batch claims to be compressed, so that memory is needed for its plain records."""
         sent = (partition.records or b"" for topic in self.topics for partition in topic.partitions)
         return any(names_codec(records) for records in sent)
 
@@ -93,7 +93,7 @@ class ProduceReply:
 
 
 def produce(cluster: Cluster, request: Produce, asked: Asked) -> Slices[ProduceReply]:
-    """Append what was sent. `cluster` tells the long polls of what arrived."""
+    """Appends the batches of the request. `cluster` notifies the long polls of what was appended."""
     if refused := refuse_all(request):
         return ProduceReply(responses=tuple(refused_topic(topic, refused) for topic in merged(request.topics)))
     settings = cluster.settings
@@ -110,7 +110,7 @@ def produce(cluster: Cluster, request: Produce, asked: Asked) -> Slices[ProduceR
 
 
 def merged(topics: tuple[ProducedTopic, ...]) -> list[ProducedTopic]:
-    """Each topic once, with all that was sent for its partitions."""
+    """Merges the entries of each topic."""
     merged: dict[tuple[str | None, UUID | None], list[ProducedPartition]] = {}
     for topic in topics:
         if topic.partitions:
@@ -122,7 +122,7 @@ def merged(topics: tuple[ProducedTopic, ...]) -> list[ProducedTopic]:
 
 
 def refuse_all(request: Produce) -> Refused | None:
-    """Why nothing of a request is taken: KafkaApis looks at every first batch for the mark of a transaction."""
+    """Refuses the whole request if needed: KafkaApis checks each first batch for a transaction."""
     for records in (partition.records or b"" for topic in request.topics for partition in topic.partitions):
         if len(records) >= _FRAME_SIZE and _is_unreadable(records):
             return Refused(error=ErrorCode.corrupt_message, message="It cannot be told where the first batch ends")
@@ -132,7 +132,7 @@ def refuse_all(request: Produce) -> Refused | None:
 
 
 def _is_unreadable(records: bytes) -> bool:
-    """As ByteBufferLogInputStream.nextBatchSize has it."""
+    """Returns whether ByteBufferLogInputStream.nextBatchSize would fail."""
     length, magic = int.from_bytes(records[8:12], signed=True), records[16]
     return length < _LEAST_LENGTH or magic > MAGIC
 
@@ -145,6 +145,7 @@ def _is_transactional(records: bytes) -> bool:
 
 
 def refused_topic(sent: ProducedTopic, refused: Refused) -> TopicLine:
+    """Refuses all partitions of a topic."""
     lines = {
         partition.index: PartitionLine(
             index=partition.index, error_code=refused.error, error_message=refused.message or None
@@ -162,7 +163,9 @@ def _misled(topics: tuple[TopicLine, ...]) -> list[CurrentLeader]:
 def _produce_topic(
     cluster: Cluster, sent: ProducedTopic, request: Produce, asked: Asked, allowance: Allowance
 ) -> Slices[TopicLine]:
-    """Of a partition that comes twice the last good batch is taken, and the refusal of a bad one told, as by Kafka."""
+    """Appends to one topic. If a partition is listed twice, the last valid batch is appended and the error of an
+    invalid one returned, as by Kafka.
+    """
     topic = cluster.topics.get(sent.name) if sent.name is not None else cluster.topic_by_id(sent.topic_id)
     refused: dict[int, PartitionLine] = {}
     batches: dict[int, tuple[Partition, Batch]] = {}
@@ -187,7 +190,7 @@ def _produce_topic(
 
 
 def _read_batch(records: bytes | None, request: Produce) -> Batch:
-    """What can be seen without the log (ProduceRequest.validateRecords). Raises BadBatch."""
+    """Checks what needs no log (ProduceRequest.validateRecords). Raises CorruptBatch."""
     batch = produced_batch(records)
     if batch.header.codec == Codec.ZSTD and not request.allows_zstd:
         raise BadBatch(ErrorCode.unsupported_compression_type, "zstd needs Produce version 7 or later")
@@ -238,7 +241,9 @@ def _admit(log: PartitionLog, batch: Batch, now_ms: int, allowance: Allowance) -
 def _append_to_log(
     cluster: Cluster, topic: Topic, partition: Partition, batch: Batch, admitted: Admitted, now_ms: int
 ) -> Appended | Refused:
-    """Take in what was admitted. While that was looked at others had their turn: the topic may be gone, or all full."""
+    """Appends an admitted batch. Other work may have run since the check: the topic may be deleted, or the space used
+    up.
+    """
     if cluster.topics.get(topic.name) is not topic:
         return Refused(error=ErrorCode.unknown_topic_or_partition, message="The topic was deleted meanwhile")
     if refused := _refuse_as_full(cluster, batch):
@@ -297,7 +302,7 @@ class InitProducerIdReply:
 
 
 def init_producer_id(cluster: Cluster, request: InitProducerId, asked: Asked) -> InitProducerIdReply:
-    """A fresh id for an idempotent producer, also for one that asks with its old id, as Kafka's does."""
+    """Returns a fresh id for an idempotent producer, also if it has an old one, as Kafka does."""
     if (request.producer_id < 0) != (request.producer_epoch < 0) or request.transactional_id == "":
         return InitProducerIdReply(error_code=ErrorCode.invalid_request)
     if request.transactional_id is not None:
@@ -305,5 +310,5 @@ def init_producer_id(cluster: Cluster, request: InitProducerId, asked: Asked) ->
     try:
         return InitProducerIdReply(producer_id=cluster.next_producer_id(), producer_epoch=0)
     except OSError:
-        # What Kafka says while it has no ids left to give (RPCProducerIdManager): the client asks again.
+        # Kafka returns this while it has no ids left (RPCProducerIdManager): the client asks again.
         return InitProducerIdReply(error_code=ErrorCode.coordinator_load_in_progress)

@@ -1,7 +1,7 @@
 """The settings of a topic: Kafka 4.3's names, types and defaults.
 
-A topic takes every setting that Kafka's topics have, so that a tool that sets one works; DescribeConfigs shows it. What
-a log goes by is in `log_settings`. The others tune disks, replicas and tiers, which an embedded cluster does not have.
+A topic accepts every setting that Kafka's topics have, so that tools that set one work, and DescribeConfigs shows it.
+`log_settings` has those that a log uses. The others tune disks, replicas and tiers, which an embedded cluster lacks.
 """
 
 import re
@@ -35,15 +35,15 @@ class TopicSetting:
     name: str
     kind: ConfigType
     default: str
-    broker_name: str | None  # the broker setting that stands in where a topic sets none
-    has_broker_default: bool  # whether that setting has a default of its own
+    broker_name: str | None  # The broker setting that applies where a topic sets none.
+    has_broker_default: bool  # Whether that broker setting has a default.
     least: float | None = None
     most: float | None = None
     choices: tuple[str, ...] = ()
-    pattern: re.Pattern[str] | None = None  # of the value, of each element in a list
+    pattern: re.Pattern[str] | None = None  # Matches the value, or each element of a list.
 
     def parsed(self, value: str) -> bool | int | float | str | tuple[str, ...]:
-        """What Kafka makes of the text (ConfigDef.parseType). Raises BadConfig."""
+        """Parses the text as Kafka does (ConfigDef.parseType). Raises BadConfig."""
         text = value.strip()
         try:
             match self.kind:
@@ -65,14 +65,14 @@ class TopicSetting:
             raise BadConfig(f"Invalid value {value} for configuration {self.name}: not of its type") from None
 
     def shown(self, value: str) -> str:
-        """The value as DescribeConfigs has it (ConfigDef.convertToString)."""
+        """Formats the value as DescribeConfigs does (ConfigDef.convertToString)."""
         parsed = self.parsed(value)
         if isinstance(parsed, bool):
             return "true" if parsed else "false"
         return ",".join(parsed) if isinstance(parsed, tuple) else str(parsed)
 
     def refuse_unless_valid(self, value: str) -> None:
-        """Raise BadConfig for a value of another type or outside the limits."""
+        """Raises BadConfig for a value of another type or outside the limits."""
         parsed = self.parsed(value)
         if isinstance(parsed, int | float):
             is_valid = not (self.least is not None and parsed < self.least)
@@ -92,7 +92,7 @@ class TopicSetting:
 
 
 def refuse_unless_valid(overrides: Mapping[str, str]) -> None:
-    """Raise BadConfig for settings that a topic cannot have, alone or together (LogConfig.validate)."""
+    """Raises BadConfig for settings that a topic cannot have, alone or together (LogConfig.validate)."""
     for name, value in overrides.items():
         if name not in TOPIC_SETTINGS:
             raise BadConfig(f"Unknown topic config name: {name}")
@@ -117,7 +117,7 @@ def _boolean(text: str) -> bool:
 
 
 def _integer(text: str, *, bits: int) -> int:
-    """As Java parses it, which knows no underscores and no numbers that are too long."""
+    """Parses as Java does, which allows neither underscores nor numbers that are too long."""
     number = int(text)
     if "_" in text or not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise ValueError(text)
@@ -208,7 +208,8 @@ TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
             _row("remote.log.delete.on.disable", _boolean_, "false"),
             _row("remote.storage.enable", _boolean_, "false"),
             _row("retention.bytes", _long, "-1", "log.retention.bytes"),
-            # log.retention.ms has no default: log.retention.hours=168 stands in, which DescribeConfigs does not tell.
+            # log.retention.ms has no default: log.retention.hours=168 applies instead, which DescribeConfigs does not
+            # show.
             _row("retention.ms", _long, "604800000", "log.retention.ms", has_broker_default=False, least=-1),
             _row("segment.bytes", _int, "1073741824", "log.segment.bytes", least=1024 * 1024),
             _row("segment.index.bytes", _int, "10485760", "log.index.size.max.bytes", least=4),
@@ -221,7 +222,7 @@ TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
 
 
 def effective(name: str, overrides: Mapping[str, str], settings: Settings) -> str:
-    """The value that holds: the topic's own, else the server's, else Kafka's default."""
+    """Returns the effective value: the topic's, else the server's, else Kafka's default."""
     if name in overrides:
         return overrides[name]
     inherited = broker_value(name, settings)
@@ -229,14 +230,14 @@ def effective(name: str, overrides: Mapping[str, str], settings: Settings) -> st
 
 
 def broker_value(name: str, settings: Settings) -> str | None:
-    """What the server's settings say for a topic setting, as text."""
+    """Returns the server's value of a topic setting, as text."""
     broker_name = TOPIC_SETTINGS[name].broker_name
     value = settings.by_name().get(broker_name) if broker_name else None
     return None if value is None else str(value)
 
 
 def log_settings(overrides: Mapping[str, str], settings: Settings) -> LogSettings:
-    """What a partition's log goes by."""
+    """Returns the settings that a partition's log uses."""
 
     def number(name: str) -> int:
         return int(effective(name, overrides, settings))

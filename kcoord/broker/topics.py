@@ -1,7 +1,7 @@
-"""Topics come, grow and go: CreateTopics, CreatePartitions, DeleteTopics.
+"""Creates, grows and deletes topics, for CreateTopics, CreatePartitions and DeleteTopics.
 
-The order of the checks is Kafka's (ReplicationControlManager, ControllerApis), so that a request with two faults gets
-the same answer.
+The checks have Kafka's order (ReplicationControlManager, ControllerApis), so that a request with two errors gets the
+same response.
 """
 
 from collections import Counter
@@ -20,11 +20,11 @@ from kcoord.errors import ErrorCode
 Item = TypeVar("Item")
 
 USE_DEFAULT: Final = -1
-MAX_PARTITIONS: Final = 10_000  # of one topic: memory is bounded by settings, not by clients
+MAX_PARTITIONS: Final = 10_000  # In one topic: settings bound the memory, not clients.
 
 
 class Refusal(Exception):
-    """Why a topic cannot be made or changed; caught where its line of the answer is made."""
+    """Why a topic cannot be created or changed; it is caught where the result of the topic is made."""
 
     def __init__(self, error: ErrorCode, message: str | None) -> None:
         super().__init__(message)
@@ -34,7 +34,9 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """`assignments` are the replicas of each partition, by partition, where the client chose them."""
+    """A topic to create. `assignments` are the replicas of each partition, by partition, where the client
+    chose them.
+    """
 
     name: str
     num_partitions: int
@@ -92,7 +94,7 @@ def _repeated_topic(name: str) -> CreatedTopic:
 def _create(
     cluster: Cluster, new: NewTopic, present: Mapping[str, str], validate_only: bool, now_ms: int
 ) -> CreatedTopic:
-    """`present` are the topics that were there before the request, by their unified names."""
+    """Creates one topic. `present` are the topics that existed before the request, by their unified names."""
     try:
         _refuse_name(cluster, new.name, present)
         overrides = _valid_overrides(cluster, new)
@@ -203,7 +205,7 @@ def _config_lines(cluster: Cluster, overrides: Mapping[str, str]) -> tuple[Topic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """A topic to have `count` partitions; `assignments` are the new partitions' replicas, where chosen."""
+    """A topic that is to have `count` partitions; `assignments` are the new partitions' replicas, where chosen."""
 
     name: str
     count: int
@@ -286,7 +288,7 @@ class DoomedTopic:
 
     @property
     def is_clear(self) -> bool:
-        """Whether it is given by one of the two."""
+        """Whether it has exactly one of the two."""
         return (self.name is None) != (self.topic_id is None)
 
 
@@ -328,7 +330,7 @@ def delete_topics(cluster: Cluster, request: DeleteTopics, asked: Asked) -> Dele
 def _both_named_and_numbered(
     cluster: Cluster, wanted: Sequence[DoomedTopic], repeated: Collection[DoomedTopic]
 ) -> list[Topic]:
-    """The topics that are to be deleted by name, and again by id."""
+    """Returns the topics that are listed by name and by id."""
     ids = {doomed.topic_id for doomed in wanted}
     names = [doomed.name for doomed in wanted if doomed.name is not None and doomed not in repeated]
     named = [cluster.topics[name] for name in names if name in cluster.topics]
@@ -362,5 +364,5 @@ def _not_kept(error: OSError) -> str:
 
 
 def _repeated(items: Sequence[Item]) -> KeysView[Item]:
-    """Those that come more than once, in their order."""
+    """Returns the items that occur more than once, in their order."""
     return {item: times for item, times in Counter(items).items() if times > 1}.keys()

@@ -1,4 +1,4 @@
-"""A client connection: one request out, its response back. Blocking, for tools and tests."""
+"""A client connection: one request out, its response back. It blocks; tools and tests use it."""
 
 import socket
 import time
@@ -31,22 +31,21 @@ Read = TypeVar("Read")
 
 _PRODUCE, _API_VERSIONS = 0, 18
 _TLS_ALERT: Final = b"\x15\x03"
-"""As the length of a frame it would be 350 MB: no first answer is so long."""
+"""The first bytes of a TLS alert. As the length of a frame they would mean 350 MB: no first response is so long."""
 _MOST_BYTES: Final = 256 * 1024 * 1024
-"""Of one response: no answer to what is asked here is so long, and nobody may fill the memory."""
+"""The largest response: none of those asked for here is so long, and no server may fill the memory."""
 _MOST_TO_PLACE: Final = 16 * 1024 * 1024
-"""Of a frame: its memory is taken at once, on the word of a length."""
+"""The largest frame that gets its memory at once, on the claim of its length."""
 _AT_ONCE: Final = 1 << 15
-"""Bytes. For more, each call would be given fresh memory by the system, which takes longer than more calls do."""
+"""Bytes. For larger reads the system would allocate fresh memory each time, which takes longer than more calls do."""
 
 
 class Client:
     """`Client("127.0.0.1", 9092).ask(3, 12, topics=None)` asks for Metadata version 12.
 
-    `asking` says how requests are written and responses read; a response is kio's entity if nothing else is said.
-
-    With security it is connected when TLS stands and the login is done. What goes wrong is one of connect_errors; a
-    server that closes the connection before it has answered is asked why, where security says what was meant.
+    `codec` writes requests and reads responses; by default responses are kio's entities. With `security`, TLS and the
+    login are done when the constructor returns. Failures are the errors of connect_errors. If the server closes the
+    connection before the first response, and `security` was given, the client probes what the listener expects.
     """
 
     def __init__(
@@ -69,7 +68,8 @@ class Client:
         self._splitter = FrameSplitter(_MOST_BYTES)
         self._frames: list[bytes] = []
         self._correlation_id = 0
-        self._awaited: deque[int | None] = deque()  # correlation ids; None of bytes that say theirs themselves
+        # Correlation ids; None marks a request that `send_bytes` sent, which has its own.
+        self._awaited: deque[int | None] = deque()
         self._socket: socket.socket | ssl.SSLSocket = _connected(host, port, timeout)
         if security:
             try:
@@ -79,12 +79,14 @@ class Client:
                 raise
 
     def ask(self, api_key: int, api_version: int, **values: Any) -> Any:
-        """The response to a request of these field values; nested ones are dicts, those of other versions are left
-        out, and what is missing takes its default."""
+        """Sends a request of these field values and returns its response. Nested entities are dicts; fields of other
+        versions are left out, and missing ones take their defaults.
+        """
         self.send(api_key, api_version, **values)
         return self.receive(api_key, api_version)
 
     def send(self, api_key: int, api_version: int, **values: Any) -> None:
+        """Sends a request and does not wait for its response."""
         self._correlation_id += 1
         header = RequestHeader(
             api_key=api_key,
@@ -93,27 +95,29 @@ class Client:
             client_id=self._client_id,
         )
         content = self._asking(api_key, api_version).request(header, values)
-        if api_key != _PRODUCE or values.get("acks") != 0:  # that alone is never answered
+        # Produce with acks=0 is the one request that is never answered.
+        if api_key != _PRODUCE or values.get("acks") != 0:
             self._awaited.append(self._correlation_id)
         self._send(content)
 
     def receive(self, api_key: int, api_version: int) -> Any:
-        """The next response. Raises BadBody where it is none, or none to what was asked."""
+        """Reads the next response. Raises CorruptMessage if it is malformed or belongs to another request."""
         awaited = self._awaited[0] if self._awaited else None
-        read = self._asking(api_key, api_version).response  # before the wait, which goes on meanwhile
+        read = self._asking(api_key, api_version).response  # Made before the wait, while the server works.
         correlation_id, response = read(self.receive_frame())
         if awaited is not None and correlation_id != awaited:
             raise BadBody(f"an answer to request {correlation_id}, where that to {awaited} was due")
-        # ApiVersions is answered to everyone, also by a listener that then wants a login.
+        # ApiVersions is answered to every client, also by a listener that then requires a login.
         self._is_accepted = self._is_accepted or api_key != _API_VERSIONS
         return response
 
     def send_bytes(self, content: bytes) -> None:
+        """Sends the frame of a request that the caller has encoded."""
         self._awaited.append(None)
         self._send(content)
 
     def receive_frame(self) -> bytes:
-        """The next frame, without its length. Raises Disconnected where the server hung up."""
+        """Reads the next frame, without its length. Raises Disconnected if the server hung up."""
         deadline = time.monotonic() + self._timeout
         while not self._frames:
             chunk = self._wait(partial(self._socket.recv, _AT_ONCE), deadline)
@@ -129,7 +133,7 @@ class Client:
         return self._frames.pop(0)
 
     def _receive_rest(self, deadline: float) -> bytes:
-        """Of a large frame, all of it: read to its place, as all memory that it passes on the way takes time to get."""
+        """Reads a large frame straight into its memory: growing a buffer on the way takes time."""
         missing = self._splitter.missing_bytes
         begun = self._splitter.hand_over()
         frame = bytearray(len(begun) + missing)
@@ -142,12 +146,12 @@ class Client:
                     self._closed()
                 missing -= read
         except BaseException:
-            self.close()  # what came of it is gone
+            self.close()  # A part of the frame is lost, so the stream cannot be read on.
             raise
         return bytes(frame)
 
     def wait_for_answers(self, timeout: float) -> None:
-        """Wait so many seconds for each answer from now on; the time to connect is over."""
+        """Sets how many seconds each response may take from now on; until then the timeout of the connect applies."""
         self._timeout = timeout
         self._socket.settimeout(timeout)
 
@@ -156,7 +160,7 @@ class Client:
 
     def _wait(self, read: Callable[[], Read], deadline: float) -> Read:
         try:
-            if time.monotonic() > deadline:  # it sends a little now and then, so that reading does not time out
+            if time.monotonic() > deadline:  # A server may send a little now and then, so that reads do not time out.
                 raise TimeoutError
             return read()
         except OSError as error:
@@ -172,7 +176,7 @@ class Client:
 
     def _secure(self, security: Security) -> None:
         if security.tls:
-            from kcoord.client.tls import start_tls  # here: ssl is not imported for nothing
+            from kcoord.client.tls import start_tls  # Imported here because many clients never need ssl.
 
             try:
                 self._socket = start_tls(self._socket, self._place[0], security.tls, where=self.where)
@@ -190,7 +194,7 @@ class Client:
                 raise CannotConnect(f"{self.where} does not answer as a Kafka broker does: {error}") from None
 
     def _hear_last_words(self) -> None:
-        """Who hung up while we wrote may have said why: of TLS 1.3, that it wants a certificate comes only now."""
+        """Reads a TLS alert after a failed write: a server of TLS 1.3 asks for a client certificate only then."""
         if self._is_accepted or not self._security or not self._security.tls:
             return
         import ssl
@@ -205,7 +209,7 @@ class Client:
             return
 
     def _fail(self, error: OSError) -> NoReturn:
-        """What broke the connection, in words. What is in words already stays as it is."""
+        """Raises the error that explains why the connection broke. One that explains itself is raised unchanged."""
         if isinstance(error, CannotConnect):
             raise error
         if isinstance(error, TimeoutError):
@@ -232,7 +236,7 @@ class Client:
         raise Disconnected(f"{self.where} closed the connection without an answer; is it a Kafka broker?")
 
     def _explain(self) -> None:
-        """Raise CannotConnect with the reason, if the server can be brought to tell it."""
+        """Raises CannotConnect with the reason, if probing the listener finds one."""
         assert self._security, "what was not meant to be secure is not explained"
         from kcoord.client.listener_probe import listener_advice
 
@@ -241,12 +245,12 @@ class Client:
             raise CannotConnect(f"{self.where} closed the connection: {advice}") from None
 
     def _explain_silence(self) -> None:
-        """Raise CannotConnect if it is an HTTP server: some wait for the end of a line that never comes."""
+        """Raises CannotConnect if it is an HTTP server: some wait for the end of a line that never comes."""
         if self._is_accepted or self._security is None:
             return
         from kcoord.client.listener_probe import speaks_http
 
-        self.close()  # first: it may serve one after the other
+        self.close()  # Closed first: the server may serve one connection after the other.
         if speaks_http(*self._place, self._security):
             raise CannotConnect(f"{self.where} speaks HTTP, not Kafka's protocol: is it another port?") from None
 
@@ -265,7 +269,7 @@ def _connected(host: str, port: int, timeout: float) -> socket.socket:
         raise NoAnswer(f"cannot connect to {where}: no answer within {timeout:g} s") from None
     except (socket.gaierror, UnicodeError):
         raise Unreachable(f"cannot connect to {where}: the host {host!r} is not known") from None
-    except (ValueError, OverflowError) as error:  # as when a broker advertises what no socket takes
+    except (ValueError, OverflowError) as error:  # For example, a broker advertises an address that no socket takes.
         raise Unreachable(f"cannot connect to {where}: no such address can be: {error}") from None
     except ConnectionRefusedError:
         raise Unreachable(f"cannot connect to {where}: connection refused; is a broker running there?") from None
@@ -276,5 +280,5 @@ def _connected(host: str, port: int, timeout: float) -> socket.socket:
 
 
 def _encoded(host: str) -> Any:
-    """Bytes are resolved as they are. For text Python would import what names beyond ASCII are encoded by."""
+    """Returns bytes, which are resolved as they are. For text Python would import the codec for names beyond ASCII."""
     return host.encode() if host.isascii() else host

@@ -1,7 +1,7 @@
-"""How a client writes requests and reads responses: by kio's classes, or by layouts, which is quicker to begin with.
+"""How a client encodes requests and decodes responses: with kio's classes, or with schemas, which start sooner.
 
-by_kio        every API; responses are kio's entities
-by_layouts    what has a layout without kio, its responses being rows; all the rest by kio
+kio_codec        every API; responses are kio's entities
+schema_codec     APIs that have a schema (protocol/schema/messages), whose responses are rows; kio for all others
 """
 
 from collections.abc import Callable, Mapping
@@ -16,14 +16,14 @@ from kcoord.protocol.schema.messages import Layout, layout_of
 
 
 class Asking(Protocol):
-    """Of one version of one API."""
+    """Encodes requests and decodes responses of one version of one API."""
 
     def request(self, header: RequestHeader, values: Mapping[str, Any]) -> bytes:
-        """The request of these field values as a frame with its length."""
+        """Encodes the request of these field values, as a frame with its length."""
 
     @property
     def response(self) -> Callable[[bytes], tuple[int, Any]]:
-        """Reads the correlation id and the response in a frame. Raises BadBody."""
+        """A function that reads the correlation id and the response of a frame. It raises CorruptMessage."""
 
 
 AskingOf = Callable[[int, int], Asking]
@@ -31,7 +31,7 @@ AskingOf = Callable[[int, int], Asking]
 
 @cache
 def by_kio(api_key: int, api_version: int) -> Asking:
-    from kcoord.client.kio_codec import KioAsking  # here: not every client needs kio
+    from kcoord.client.kio_codec import KioAsking  # Imported here because many clients never need kio.
 
     return KioAsking(api_key, api_version)
 
@@ -45,7 +45,9 @@ def by_layouts(api_key: int, api_version: int) -> Asking:
 
 
 class _LayoutAsking:
-    """Reader and writer are each made when they are first needed: the reader while the broker is at work."""
+    """A codec made from a schema. Writer and reader are made when they are first needed: the reader while the broker
+    works.
+    """
 
     def __init__(self, layout: Layout, version: int) -> None:
         self._layout = layout

@@ -1,4 +1,4 @@
-"""Why a connection could not be made or used. Each is one line that names the address and says what to do."""
+"""Why a connection could not be made or used. Each error is one line that names the address and what to do."""
 
 from typing import Any, Final
 
@@ -6,27 +6,27 @@ _LONGEST_SHOWN: Final = 300
 
 
 class CannotConnect(ConnectionError):
-    """There is no connection."""
+    """No connection could be made."""
 
 
 class Unreachable(CannotConnect):
-    """Nobody answers there: unknown host, refused, no route."""
+    """Nobody answers at the address: unknown host, connection refused, no route."""
 
 
 class TlsFailed(CannotConnect):
-    """The two sides could not agree on TLS, or one did not trust the other."""
+    """The two sides did not agree on TLS, or one did not trust the other."""
 
 
 class NotTls(TlsFailed):
-    """The other side seems not to speak TLS at all."""
+    """The server seems not to speak TLS at all."""
 
 
 class LoginFailed(CannotConnect):
-    """The server did not let us in, or wants another kind of login."""
+    """The server refused the login, or wants another mechanism."""
 
 
 class NoAnswer(CannotConnect, TimeoutError):
-    """The other side took too long."""
+    """The server took too long."""
 
 
 class Disconnected(ConnectionResetError):
@@ -34,12 +34,12 @@ class Disconnected(ConnectionResetError):
 
 
 def address(host: str, port: int) -> str:
-    """host:port, as people write it."""
+    """Formats host:port, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def in_one_line(text: Any) -> str:
-    """What the other side said, safe to show: control characters are escaped, and it is not endless."""
-    said = str(text)[: _LONGEST_SHOWN + 1]  # the rest is not shown, so that it must not cost anything, either
+    """Makes text from a server safe to show: control characters are escaped, and it is cut to 300 characters."""
+    said = str(text)[: _LONGEST_SHOWN + 1]  # The rest is not shown, so it must not cost anything.
     shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in said)
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"

@@ -1,4 +1,4 @@
-"""A client's requests from plain values, by kio's classes; its responses as kio's entities."""
+"""A client codec that uses kio's classes: requests from plain values, responses as kio's entities."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -12,7 +12,7 @@ _shape_of = cache(shape_of)
 
 
 class KioAsking:
-    """As `asking.Asking`, of every API that kio knows."""
+    """A ClientCodec for every API that kio knows."""
 
     def __init__(self, api_key: int, api_version: int) -> None:
         self._api = (api_key, api_version)
@@ -26,9 +26,9 @@ class KioAsking:
 
 
 def build(entity_type: Any, values: Mapping[str, Any]) -> Any:
-    """An entity from plain values: dicts for nested entities; what is missing takes its default.
+    """Builds an entity from plain values: nested entities are dicts, and missing fields take their defaults.
 
-    Values that the version does not have are left out, so that one call serves every version.
+    Values that the version does not have are ignored, so one call serves every version.
     """
     shape = _shape_of(entity_type)
     described = (*shape.plain, *shape.tagged)

@@ -1,4 +1,6 @@
-"""What a port speaks, asked after it has closed a connection: a reset does not tell that security.protocol is wrong."""
+"""Probes what a port speaks, after it has closed a connection: a reset does not show that security.protocol
+is wrong.
+"""
 
 import socket
 import time
@@ -14,22 +16,22 @@ from kcoord.protocol.headers import RequestHeader
 if TYPE_CHECKING:
     from ssl import SSLSocket
 
-_TIMEOUT: Final = 6.0  # for all of it: who sends a byte now and then is not waited for
+_TIMEOUT: Final = 6.0  # For the whole probe: a server that sends a byte now and then is not waited for.
 _HTTP_TIMEOUT: Final = 2.0
 _HTTP_REQUEST: Final = b"HEAD / HTTP/1.0\r\n\r\n"
 _HTTP_ANSWER: Final = b"HTTP/"
 _MOST_BYTES: Final = 1 << 16
 _NO_MECHANISM: Final = "kcoord-asks-which"
 _WHOEVER_IT_IS: Final = Tls(checks_certificate=False)
-"""Nothing is told to it, and nothing that it says is believed."""
+"""Settings for a server that is not authenticated: the probe sends it no secret and trusts nothing in its responses."""
 
 
 def listener_advice(host: str, port: int, tried: Security) -> str | None:
-    """What the listener wants instead of what was tried, in words; None where it cannot be told."""
+    """Describes what the listener expects instead of what was tried; None if the probe cannot find out."""
     deadline = time.monotonic() + _TIMEOUT
     speaks_tls = _speaks_tls(host, port, deadline)
     mechanisms = _mechanisms(host, port, deadline, speaks_tls=speaks_tls)
-    if mechanisms is None:  # it is no Kafka, or busy: better no advice than a wrong one
+    if mechanisms is None:  # It is no Kafka broker, or busy: no advice is better than wrong advice.
         return "it speaks TLS: use security.protocol=SSL or SASL_SSL" if speaks_tls and not tried.tls else None
     wanted = ("SASL_SSL" if speaks_tls else "SASL_PLAINTEXT") if mechanisms else ("SSL" if speaks_tls else "PLAINTEXT")
     if wanted == tried.protocol:
@@ -45,7 +47,7 @@ def listener_advice(host: str, port: int, tried: Security) -> str | None:
 
 
 def speaks_http(host: str, port: int, tried: Security) -> bool:
-    """Tells whether a port that does not answer Kafka's requests answers one of HTTP."""
+    """Returns whether a port that does not answer Kafka's requests answers an HTTP request."""
     deadline = time.monotonic() + _HTTP_TIMEOUT
     try:
         with _opened(host, port, deadline, speaks_tls=tried.tls is not None) as connection:
@@ -65,7 +67,9 @@ def _speaks_tls(host: str, port: int, deadline: float) -> bool:
 
 
 def _mechanisms(host: str, port: int, deadline: float, *, speaks_tls: bool) -> str | None:
-    """The mechanisms of a listener that wants a login, "" of one that wants none, None of who does not answer so."""
+    """Returns the mechanisms of a listener that requires a login, "" if it requires none, None if it is no Kafka
+    broker.
+    """
     try:
         with _opened(host, port, deadline, speaks_tls=speaks_tls) as connection:
             response = _ask(connection, deadline, *SASL_HANDSHAKE, mechanism=_NO_MECHANISM)

@@ -1,7 +1,7 @@
 """The login of a client: SaslHandshake names the mechanism, SaslAuthenticate carries its messages (KIP-152).
 
-No I/O here: a login is a generator of questions that is sent the responses, whoever asks them and however. Between two
-questions it may compute for a while (SCRAM) or fetch a token (OAUTHBEARER): who may not be held up sends from a thread.
+There is no I/O here: a login is a generator that yields requests and is sent their responses. Between two requests it
+may compute for a while (SCRAM) or fetch a token (OAUTHBEARER), so an event loop must run it in a thread.
 """
 
 import hmac
@@ -19,11 +19,11 @@ from kcoord.errors import ErrorCode
 SASL_HANDSHAKE: Final = (17, 1)
 SASL_AUTHENTICATE: Final = 36
 NEWEST_AUTHENTICATE: Final = 2
-API_VERSIONS: Final = (18, 0)  # every broker answers it, before a login too
+API_VERSIONS: Final = (18, 0)  # Every broker answers it, before a login too.
 
 
 class Ask(NamedTuple):
-    """A question of a login: one request, as `Client.ask` takes it. Whoever asks it sends back the response."""
+    """One request of a login, with the parameters of `Client.ask`. Its response is sent to the generator."""
 
     api_key: int
     api_version: int
@@ -34,10 +34,10 @@ Steps = Generator[Ask, Any, None]
 
 
 def login_steps(security: Security, *, where: str) -> Steps:
-    """The whole login on a fresh connection, question by question; over when it returns. Raises LoginFailed.
+    """Yields the requests of the whole login on a fresh connection; it returns when the login is done.
 
-    `question = steps.send(None)` begins it; then `question = steps.send(response)` until StopIteration. A response is
-    kio's entity, or what has the fields of its version. `where` names the server in errors.
+    `request = steps.send(None)` begins it; then `request = steps.send(response)` until StopIteration. A response is
+    kio's entity, or any object with the fields of its version. `where` names the server in errors. Raises LoginFailed.
     """
     sasl = security.sasl
     assert sasl, "there is no login without one"
@@ -60,7 +60,7 @@ def login_steps(security: Security, *, where: str) -> Steps:
 
 
 def log_in(ask: Callable[..., Any], security: Security, *, where: str) -> None:
-    """Go through the whole login by `Client.ask`, or one like it. Raises LoginFailed."""
+    """Does the whole login with `Client.ask` or a compatible function. Raises LoginFailed."""
     steps = login_steps(security, where=where)
     response = None
     while (question := _next(steps, response)) is not None:
@@ -75,11 +75,12 @@ def _next(steps: Steps, response: Any) -> Ask | None:
 
 
 def offered_mechanisms(response: Any) -> str:
+    """Formats the mechanisms that a SaslHandshake response lists."""
     return ", ".join(sorted(map(in_one_line, response.mechanisms))) or "none"
 
 
 def _common_version() -> Generator[Ask, Any, int | None]:
-    """In which SaslAuthenticate is spoken: Kafka knows version 2 since 2.5. To be asked before the login begins."""
+    """Negotiates the version of SaslAuthenticate, before the login begins: Kafka knows version 2 since 2.5."""
     response = yield Ask(*API_VERSIONS, {})
     for each in response.api_keys:
         if each.api_key == SASL_AUTHENTICATE and each.min_version <= NEWEST_AUTHENTICATE:
@@ -103,7 +104,7 @@ def _agree_on_mechanism(mechanism: str, where: str, *, without_login: str) -> St
 
 
 class _Talk:
-    """Messages of a mechanism by SaslAuthenticate, in the version that both sides speak."""
+    """Sends a mechanism's messages with SaslAuthenticate, in the version that both sides speak."""
 
     def __init__(self, sasl: Sasl, version: int, where: str) -> None:
         self.where = where
@@ -112,7 +113,7 @@ class _Talk:
         self._version = version
 
     def say(self, message: bytes) -> Generator[Ask, Any, bytes]:
-        """What the server answers. Raises LoginFailed."""
+        """Sends one message and returns the server's answer. Raises LoginFailed."""
         response = yield self._carried(message)
         if response.error_code is ErrorCode.none:
             return bytes(response.auth_bytes)
@@ -122,7 +123,7 @@ class _Talk:
         raise LoginFailed(f"{self.failed}: {response.error_code.name}{more}")
 
     def acknowledge(self, message: bytes) -> Steps:
-        """Say this, whatever the server makes of it."""
+        """Sends one message and ignores the server's answer."""
         yield self._carried(message)
 
     def _carried(self, message: bytes) -> Ask:
@@ -159,7 +160,8 @@ def _bearer(talk: _Talk, sasl: OAuthBearer) -> Steps:
     refusal = yield from talk.say(message.encode())
     if not refusal:
         return
-    yield from talk.acknowledge(b"\1")  # the server says why, and fails the login only when that is acknowledged
+    # The server has sent its reason, and fails the login only when that is acknowledged.
+    yield from talk.acknowledge(b"\1")
     raise LoginFailed(f"{talk.failed}: {_bearer_status(refusal)}")
 
 
@@ -175,6 +177,6 @@ def _user(sasl: Sasl) -> str:
 
 
 def _more(sasl: Sasl, message: str | None) -> str:
-    """The server's own words, where they say more than that the password is wrong."""
+    """Returns the server's message, if it explains more than a wrong password."""
     is_said_already = message is None or ("nvalid" in message and not isinstance(sasl, OAuthBearer))
     return "" if is_said_already else f": {in_one_line(message)}"

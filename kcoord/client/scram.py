@@ -1,8 +1,8 @@
-"""SCRAM (RFC 5802, RFC 7677): the four messages and the proofs, for either side. No I/O and no randomness.
+"""SCRAM (RFC 5802, RFC 7677): the four messages and the proofs, for both sides. No I/O and no randomness.
 
 client-first   n,,n=alice,r=<client nonce>
 server-first   r=<client nonce><server nonce>,s=<salt>,i=<iterations>
-client-final   c=biws,r=<both nonces>,p=<proof that the password is known>
+client-final   c=biws,r=<both nonces>,p=<proof that the client knows the password>
 server-final   v=<proof that the server knows it, too>   or   e=<error>
 """
 
@@ -16,7 +16,7 @@ from typing import Final, Self
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 FEWEST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 10_000_000
-"""A server may not keep us computing for ever; Kafka's own limit for its users is 16384."""
+"""A server may not make the client compute for ever; Kafka's own limit for its users is 16384."""
 
 _PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _NAME: Final = r"(?:[^=,\0]|=2C|=3D)+"
@@ -35,13 +35,13 @@ class ClientFirst:
     username: str
     nonce: str
     extensions: str = ""
-    """Kafka's own: `tokenauth=true` for delegation tokens (KIP-48)."""
+    """Kafka's extension: `tokenauth=true` for delegation tokens (KIP-48)."""
     authorization: str = ""
-    """As whom it wants to act; empty: as the user."""
+    """The authorization id, as whom the client wants to act; empty means the user itself."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """No channel binding is offered here, so that none is accepted."""
+        """Parses the message. A client that demands channel binding is refused: none is offered here."""
         found = _CLIENT_FIRST.fullmatch(text)
         if not found:
             raise BadScram("the client's first message is malformed")
@@ -52,12 +52,12 @@ class ClientFirst:
 
     @property
     def header(self) -> str:
-        """What it says of channels and of whom it acts as; it says it again in its last message."""
+        """The GS2 header: channel binding and authorization id. The client repeats it in its last message."""
         return f"n,a={_escaped(self.authorization)}," if self.authorization else "n,,"
 
     @property
     def bare(self) -> str:
-        """The part that the proofs cover."""
+        """The part that the proofs cover (RFC 5802: client-first-message-bare)."""
         extensions = f",{self.extensions}" if self.extensions else ""
         return f"n={_escaped(self.username)},r={self.nonce}{extensions}"
 
@@ -85,7 +85,7 @@ class ServerFirst:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFinal:
     header: str
-    """Of its first message."""
+    """The GS2 header of the client's first message."""
     nonce: str
     proof: bytes
     without_proof: str
@@ -93,7 +93,7 @@ class ClientFinal:
 
     @classmethod
     def of(cls, first: ClientFirst, nonce: str) -> Self:
-        """What is to be proved."""
+        """Makes the message that is still to be proved."""
         channel = b64encode(first.header.encode()).decode()
         return cls(header=first.header, nonce=nonce, proof=b"", without_proof=f"c={channel},r={nonce}")
 
@@ -129,7 +129,7 @@ class ServerFinal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """What a salted password gives: a server keeps `stored` and `server`, a client computes all three."""
+    """The keys derived from a salted password: a server stores `stored` and `server`, a client computes all three."""
 
     client: bytes = field(repr=False)
     stored: bytes = field(repr=False)
@@ -137,8 +137,9 @@ class Keys:
 
 
 def keys(mechanism: str, password: str, salt: bytes, iterations: int) -> Keys:
+    """Derives the keys from a password, as RFC 5802 does but for SASLprep."""
     name = HASHES[mechanism]
-    # The password as it is: Kafka leaves out the RFC's SASLprep (ScramFormatter.normalize).
+    # Kafka leaves out the RFC's SASLprep (ScramFormatter.normalize).
     salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, iterations)
     client = hmac.digest(salted, b"Client Key", name)
     stored = hashlib.new(name, client).digest()
@@ -146,7 +147,7 @@ def keys(mechanism: str, password: str, salt: bytes, iterations: int) -> Keys:
 
 
 def covered(first: ClientFirst, server_first: str, final_without_proof: str) -> bytes:
-    """What both proofs are made over: the conversation so far."""
+    """Returns the AuthMessage of RFC 5802, which both proofs cover: the conversation so far."""
     return f"{first.bare},{server_first},{final_without_proof}".encode()
 
 
@@ -160,7 +161,7 @@ def server_signature(mechanism: str, server_key: bytes, conversation: bytes) -> 
 
 
 def answer(mechanism: str, first: ClientFirst, password: str, server_first: str) -> tuple[ClientFinal, bytes]:
-    """A client's last message, and the signature that only a server which knows the password can send back."""
+    """Returns the client's last message, and the signature that only a server that knows the password can return."""
     challenge = ServerFirst.parse(server_first)
     if not challenge.nonce.startswith(first.nonce) or challenge.nonce == first.nonce:
         raise BadScram("the server's nonce does not continue ours")
@@ -175,7 +176,9 @@ def answer(mechanism: str, first: ClientFirst, password: str, server_first: str)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """What a server keeps of a password: enough to check who knows it, and to prove that it does, too."""
+    """What a server stores of a password: enough to verify a client's proof, and to prove that it knows the password
+    too.
+    """
 
     salt: bytes
     iterations: int
@@ -191,7 +194,7 @@ class Credential:
 def verified(
     mechanism: str, credential: Credential, first: ClientFirst, challenge: ServerFirst, final: ClientFinal
 ) -> ServerFinal | None:
-    """A server's last message to a client that has proved that it knows the password; None to one that has not."""
+    """Returns the server's last message if the client has proved that it knows the password, or None."""
     conversation = covered(first, challenge.text(), final.without_proof)
     signature = hmac.digest(credential.stored, conversation, HASHES[mechanism])
     if len(final.proof) != len(signature):

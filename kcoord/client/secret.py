@@ -6,7 +6,7 @@ HIDDEN: Final = "***"
 
 
 class Secret:
-    """A text that shows itself only to who asks for it by `reveal()`."""
+    """A text that is shown only by `reveal()`."""
 
     __slots__ = ("_text",)
 

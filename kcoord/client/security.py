@@ -1,4 +1,4 @@
-"""How a client proves who it is, and makes sure of whom it talks to: TLS, a login, both or none."""
+"""How a client authenticates itself, and how it authenticates the server: TLS, a login, both or none."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Certificates and keys as PEM text, so that every kind of store looks the same from here."""
+    """Certificates and keys as PEM text, whatever kind of store they came from."""
 
     authorities: str | None = None
-    """Whose certificates are trusted; None: whom the system trusts."""
+    """The trusted certificates; None means the system's."""
     certificate_chain: str | None = None
-    """What is shown to a server that asks (mutual TLS)."""
+    """The client's certificate, for a server that requests one (mutual TLS)."""
     key: Secret | None = None
     key_password: Secret | None = None
     checks_certificate: bool = True
@@ -44,7 +44,7 @@ class Scram:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthBearer:
     token: Callable[[], Secret]
-    """A token that is valid now; asked for at every connection."""
+    """Returns a token that is valid now; called for every connection."""
     extensions: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     mechanism: str = field(default="OAUTHBEARER", init=False)
@@ -55,7 +55,9 @@ Sasl = Plain | Scram | OAuthBearer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """Of all brokers of a cluster; Kafka's security.protocol says the same in one word."""
+    """The security settings for all brokers of a cluster. Kafka's security.protocol names the combination
+    in one word.
+    """
 
     tls: Tls | None = None
     sasl: Sasl | None = None

@@ -1,4 +1,4 @@
-"""TLS of a client: whom it trusts, what it shows of itself, and what its errors mean to an operator."""
+"""TLS of a client: trusted authorities, the client's certificate, and errors that an operator understands."""
 
 import os
 import ssl
@@ -21,7 +21,7 @@ class BadTlsMaterial(ValueError):
 
 
 def start_tls(connection: socket, host: str, tls: Tls, *, where: str) -> ssl.SSLSocket:
-    """The connection, encrypted. Raises TlsFailed, BadTlsMaterial, and OSError as sockets do."""
+    """Encrypts the connection. Raises TlsFailed, BadTlsMaterial, and OSError as sockets do."""
     if not _is_host_name(host):
         raise TlsFailed(f"no certificate can be for {in_one_line(where)}: it is no name of a host")
     try:
@@ -31,7 +31,9 @@ def start_tls(connection: socket, host: str, tls: Tls, *, where: str) -> ssl.SSL
 
 
 def _is_host_name(host: str) -> bool:
-    """Others are a ValueError of `ssl`'s, which would leave the connection open."""
+    """Returns whether TLS can check this name; for other names `ssl` raises ValueError and leaves the
+    connection open.
+    """
     try:
         return bool(host.encode("idna"))
     except UnicodeError:
@@ -40,9 +42,9 @@ def _is_host_name(host: str) -> bool:
 
 @lru_cache(maxsize=16)
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """Made once for all brokers of a cluster: reading authorities takes longer than a handshake."""
+    """Returns the context, which all brokers of a cluster share: loading authorities takes longer than a handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Java checks what is asked of a chain, and no more; Python 3.13 would refuse authorities without key usages.
+    # Java checks no more than the settings ask for; Python 3.13 would refuse authorities without key usages.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     allowed = sorted(_VERSIONS[name] for name in tls.versions)
     context.minimum_version, context.maximum_version = allowed[0], allowed[-1]
@@ -58,7 +60,7 @@ def context_of(tls: Tls) -> ssl.SSLContext:
 
 
 def tls_failure(error: ssl.SSLError, tls: Tls, *, where: str) -> TlsFailed:
-    """What an error of OpenSSL's means. The words say what to look at."""
+    """Translates an error of OpenSSL to one that names what to check."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsFailed(f"the certificate of {where} is not accepted: {_why_not_trusted(error)}")
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
@@ -75,7 +77,7 @@ def tls_failure(error: ssl.SSLError, tls: Tls, *, where: str) -> TlsFailed:
 
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 _ABOUT_VERSIONS: Final = ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
-# The alerts that servers send; Java's says "bad certificate" also where there was none.
+# The alerts that servers send; Java sends "bad certificate" also if there was none.
 _ABOUT_OUR_CERTIFICATE: Final = (
     "CERTIFICATE_REQUIRED",
     "ALERT_BAD_CERTIFICATE",
@@ -102,7 +104,7 @@ _OTHER_NAME: Final = (62, 64)
 
 
 def _why_not_trusted(error: ssl.SSLCertVerificationError) -> str:
-    """By OpenSSL's X509_V_ERR codes: their texts differ between versions."""
+    """Explains a refused certificate by OpenSSL's X509_V_ERR code: the texts differ between versions."""
     match error.verify_code:
         case code if code == _HAS_EXPIRED:
             return "it has expired (or another of its chain has)"
@@ -122,7 +124,7 @@ def _why_not_trusted(error: ssl.SSLCertVerificationError) -> str:
 def _trust(context: ssl.SSLContext, authorities: str) -> None:
     try:
         context.load_verify_locations(cadata=authorities)
-        # As Java does with a truststore: whatever is in there is trusted, not only authorities that signed themselves.
+        # Java trusts everything in a truststore, not only self-signed authorities.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     except ssl.SSLError as error:
         raise BadTlsMaterial(f"the trusted certificates cannot be read: {error.reason or error}") from None
@@ -133,7 +135,7 @@ def _show(context: ssl.SSLContext, tls: Tls) -> None:
     password = tls.key_password.reveal() if tls.key_password else ""
     with as_file(f"{key}\n{tls.certificate_chain}") as path:
         try:
-            # A password is always given: without one OpenSSL would ask for it on the terminal.
+            # A password is always passed: without one OpenSSL would prompt for it on the terminal.
             context.load_cert_chain(path, password=lambda: password)
         except ssl.SSLError as error:
             reason = (error.reason or "").upper()
@@ -146,14 +148,16 @@ def _show(context: ssl.SSLContext, tls: Tls) -> None:
 
 @contextmanager
 def as_file(text: str) -> Iterator[str]:
-    """OpenSSL takes a key only from a file by way of Python; where it can be, it is one that touches no disk."""
+    """Yields the path of a file with this text, because Python's ssl takes a key only from a file. If possible it
+    touches no disk.
+    """
     if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
         with os.fdopen(os.memfd_create("kcoord"), "wb") as file:
             file.write(text.encode())
             file.flush()
             yield f"/proc/self/fd/{file.fileno()}"
         return
-    with tempfile.TemporaryDirectory(prefix="kcoord-") as folder:  # for its owner only, as mkdtemp makes it
+    with tempfile.TemporaryDirectory(prefix="kcoord-") as folder:  # mkdtemp makes it readable by its owner only.
         path = Path(folder, "key.pem")
         path.write_text(text)
         yield str(path)

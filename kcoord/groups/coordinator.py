@@ -1,15 +1,15 @@
-"""The coordinator of one node: what is asked of its groups, pure and without a clock of its own.
+"""The coordinator of one node: pure, without a clock of its own.
 
     effects = coordinator.join(request, ticket, at)
     ...
     at coordinator.deadline():  effects = coordinator.tick(at)
 
-A request is answered among the effects, or it is parked: then its ticket is on a member, and is answered among the
-effects of something later. What never does more than answer (heartbeats, and all that only reads) gives its reply in
-place of effects. Whoever drives this keeps the records of the effects before it sends their replies, and if
-it cannot, calls `unload`: what was decided since then is forgotten, and the records that were kept are replayed.
+A request is answered within its effects, or it is parked: its ticket is then on a member, and is answered within the
+effects of a later call. Requests that only read, and heartbeats, return their reply instead of effects. The driver
+appends the records of the effects before it sends their replies. If it cannot, it calls `unload`: whatever was decided
+since the last append is dropped, and the records in the log are replayed.
 
-Recovery is `replay(record)` for each record that was kept, in their order, then `resume(at)`.
+Recovery is `replay(record)` for each record of the log in order, then `resume(at)`.
 """
 
 from collections.abc import Callable, Iterable
@@ -63,8 +63,11 @@ _HEARTBEATS = {error: HeartbeatReply(error_code=error) for error in ErrorCode}  
 
 
 class Coordinator(Registry):
-    """`fresh_id` gives the end of each new member id. `refusal` says why a group cannot be asked for here or now, and
-    `list_refusal` why it cannot be said which there are."""
+    """The coordinator of the groups of one node.
+
+    `fresh_id` returns the suffix of a new member id. `refusal` returns the error of a group that is unavailable here or
+    now, and `list_refusal` the error that prevents listing all groups.
+    """
 
     def __init__(
         self,
@@ -93,7 +96,7 @@ class Coordinator(Registry):
         group, other = self.groups.get(request.group_id), self.others.get(request.group_id)
         if group is not None and self._lacks_bytes_for(request, group):
             return joining.refuse(ticket, ErrorCode.policy_violation, request.member_id)
-        if group is not None and other is None and request.member_id:  # as most often, and nothing is to be made
+        if group is not None and other is None and request.member_id:  # the most common case: no group is to be created
             return joining.join(group, request, ticket, at, self._settings, "")
         if self.is_in_use_elsewhere(request.group_id):
             return joining.refuse(ticket, ErrorCode.inconsistent_group_protocol, request.member_id)
@@ -105,7 +108,7 @@ class Coordinator(Registry):
         if group is None:
             group, new = self.make(request.group_id, request.holder, at)
             made += new
-        fresh_id = "" if request.member_id else self._fresh_id()  # randomness takes longer than all the rest
+        fresh_id = "" if request.member_id else self._fresh_id()  # randomness takes longer than all other steps
         return made + joining.join(group, request, ticket, at, self._settings, fresh_id)
 
     def sync(self, request: Sync, ticket: Ticket, at: Instant) -> Effects:
@@ -121,7 +124,7 @@ class Coordinator(Registry):
     def heartbeat(self, request: Heartbeat, ticket: Ticket, at: Instant) -> HeartbeatReply:
         group = self._group_of_member(request.group_id)
         error = sessions.heartbeat(group, request, at) if isinstance(group, Group) else group
-        # While its group is read, a member has nothing to fear (GroupCoordinatorService.heartbeat).
+        # While the group is being loaded, heartbeats succeed (GroupCoordinatorService.heartbeat).
         return _HEARTBEATS[ErrorCode.none if error is ErrorCode.coordinator_load_in_progress else error]
 
     def leave(self, request: Leave, ticket: Ticket, at: Instant) -> Effects:
@@ -156,7 +159,7 @@ class Coordinator(Registry):
         if member is not None:
             committing.note_usual(member, request, topics, records, reply, self._topics)
             group.renew_session(member, at.now)
-        if records:  # a commit of which nothing is kept makes no group: there is no record of it either
+        if records:  # a commit without any accepted partition creates no group, since it writes no record
             self.groups.setdefault(group.group_id, group)
             for record in records:
                 group.kept.keep(record)
@@ -180,10 +183,12 @@ class Coordinator(Registry):
         self.replay_all(records)
         return Effects(((ticket, DeleteOffsetsReply(topics=lines)),), tuple(records))
 
-    # What stands: how it may be asked again, in fewer steps; None if it may not. `reply` is what it was just answered.
+    # Prevalidation: each method returns the prevalidated form of a request that was just answered with `reply`, or None
+    # if its checks may not hold the next time.
 
     def stand_join(self, request: Join, reply: JoinReply | None) -> StandingJoin | None:
-        """Without a reply it waits. What was refused is not let pass the next time."""
+        """Returns the prevalidated join, or None. No reply means that the join was parked; a refused join has no such
+        form."""
         group, member = self._known_member(request.group_id, request.member_id)
         if group is None or member is None or member.instance_id != request.instance_id:
             return None
@@ -192,7 +197,7 @@ class Coordinator(Registry):
         return StandingJoin(group, member, request, self._settings.group_max_size)
 
     def stand_sync(self, request: Sync, reply: SyncReply | None) -> StandingSync | None:
-        """As a join."""
+        """Returns the prevalidated sync, or None. No reply means that the sync was parked."""
         if reply is not None and reply.error_code is not ErrorCode.none:
             return None
         group, member = self._known_member(request.group_id, request.member_id)
@@ -236,23 +241,24 @@ class Coordinator(Registry):
         )
         return deleted + answer(ticket, DeleteGroupsReply(results=results))
 
-    # Time, and what happens elsewhere.
+    # Time, and changes elsewhere in the cluster.
 
     def deadline(self) -> float | None:
-        """When to call `tick`; None if there is nothing to wait for."""
+        """Returns when to call `tick`, or None if there is no deadline."""
         return self._deadlines.next()
 
     def has_due(self, now: float) -> bool:
-        """Whether a session or a phase is to end by now."""
+        """Whether the deadline of a session or a phase has passed."""
         return self._deadlines.has_due(now)
 
     def tick(self, at: Instant, *, passed_by: float | None = None) -> Effects:
-        """Sessions expire and phases end whose deadlines have passed, by an earlier time if one is given."""
+        """Expires the sessions and phases whose deadlines passed by now, or by the earlier `passed_by` if it is
+        given."""
         now = at.now if passed_by is None else passed_by
         return gathered(self._passed(deadline, at) for deadline in self._deadlines.take_due(now))
 
     def expire_offsets(self, at: Instant) -> Effects:
-        """Delete what is too old, and with their last offset groups that nobody is in."""
+        """Deletes expired offsets, and groups without members together with their last offset."""
         return gathered(self._expire_offsets_of(group, at) for group in list(self.groups.values()))
 
     def topic_deleted(
@@ -263,7 +269,10 @@ class Coordinator(Registry):
         *,
         heir: Heir | None = None,
     ) -> Effects:
-        """Its offsets go, or are the heir's, those of such groups: of others, not all may be replayed yet."""
+        """Deletes the topic's offsets of the groups that `is_known` accepts, or moves them to the recreated topic.
+
+        `is_known` excludes groups that are not fully replayed yet.
+        """
         concerned = [group for group in self.groups.values() if name in group.offsets and is_known(group.group_id)]
         records = [record for group in concerned for record in fetching.of_deleted_topic(group, name, topic_id, heir)]
         self.replay_all(records)
@@ -272,7 +281,10 @@ class Coordinator(Registry):
     # Recovery.
 
     def resume(self, at: Instant, is_back: Callable[[str], bool] = lambda group_id: True) -> Effects:
-        """All of such groups is replayed: sessions begin now. Those that are larger than allowed meanwhile shrink."""
+        """Begins the sessions of the groups that `is_back` accepts, which are fully replayed.
+
+        A group that exceeds a limit lowered meanwhile is rebalanced, so that it shrinks.
+        """
         back = [group for group_id, group in self.groups.items() if is_back(group_id)]
         return gathered(self._resume(group, at) for group in back)
 
@@ -288,19 +300,19 @@ class Coordinator(Registry):
         return group, group.members.get(member_id) if group is not None else None
 
     def _stable_group(self, request: Heartbeat | Commit) -> Group | None:
-        """The group that this is a member of, in its generation, if it is Stable."""
+        """Returns the group if it is Stable, in the request's generation, and has the member."""
         group = self.groups.get(request.group_id)
         if group is None or group.state is not State.STABLE or group.generation != request.generation:
             return None
         return group if request.member_id in group.members else None
 
     def _usual_commit(self, group: Group, member: Member, request: Commit) -> committing.UsualCommit | None:
-        """What the member commits to as always, if all that is to be said of it was said before."""
+        """Returns the member's commit template if the request matches it and the member may commit."""
         usual = committing.usual(member, request, self._topics)
         if usual is None or self._refusal(group.group_id):
             return None
         is_dynamic, is_current = request.instance_id is None, request.generation == group.generation
-        if group.state is State.STABLE and is_dynamic and is_current:  # as most often: there is nothing to fence
+        if group.state is State.STABLE and is_dynamic and is_current:  # the most common case: nothing to fence
             return usual
         return None if committing.fence_commit(group, request) else usual
 
@@ -318,7 +330,7 @@ class Coordinator(Registry):
         return group or Group(request.group_id, self._deadlines, self._census, since_ms=at.wall_ms, owner=owner)
 
     def _is_full_for(self, request: Join, group: Group | None) -> bool:
-        """Whether the join would add a group or a member too many."""
+        """Whether the join would exceed the limit of groups or members."""
         if request.member_id or (group is not None and request.instance_id in group.member_ids_by_instance):
             return False
         holder, most = request.holder, self._settings.kcoord_max_members
@@ -326,25 +338,27 @@ class Coordinator(Registry):
         return is_one_too_many or (group is None and self._has_all_groups(holder))
 
     def _lacks_bytes_for(self, request: Join, group: Group | None) -> bool:
-        """Whether the join brings more than the client may still hold. Who brings no more than it had is let in."""
+        """Whether the join would exceed the client's limit of bytes. A member that brings no more than it had may
+        join."""
         known = None
         if group is not None:
             known_id = request.member_id or group.member_ids_by_instance.get(request.instance_id or "", "")
             known = group.members.get(known_id)
             if known is None and request.member_id and request.member_id not in group.pending:
-                return False  # nobody is known by that id, and hears that
+                return False  # the member is unknown, and is refused as such later
         more = bytes_of(request) - (known.held_bytes if known is not None else 0)
         more += bytes_of_group(request.group_id) if group is None else 0
         return more > 0 and not self._has_bytes(request.holder, more)
 
     def _lacks_bytes_to_commit(self, group: Group, topics: Iterable[committing.CommitVerdicts]) -> bool:
-        """Whether whoever holds the group may not hold so many offsets more."""
+        """Whether the commit would exceed the limit of bytes of the group's owner."""
         more = sum(group.kept.bytes_added_by(topic.name or "", topic.partitions, topic.metadata) for topic in topics)
         more += 0 if group.group_id in self.groups else bytes_of_group(group.group_id)
         return more > 0 and not self._has_bytes(group.owner, more)
 
     def _lacks_bytes_for_plan(self, group: Group, request: Sync) -> bool:
-        """Whether whoever holds the group may not hold a plan that is so much larger than the last."""
+        """Whether the plan is so much larger than the last one that it exceeds the limit of bytes of the group's
+        owner."""
         if not request.plan or not group.is_leader(request.member_id):
             return False
         more = group.plan_bytes_of(request.plan) - group.plan_bytes

@@ -1,8 +1,9 @@
-"""Who wants to be woken when.
+"""Deadlines of sessions and phases, ordered by a heap of alarms.
 
-A deadline moves often (every heartbeat moves one) and rings seldom. So the heap holds alarms that may ring early, never
-late: a deadline that moves on leaves its alarm where it is, and the alarm that rings too early is set again. What a
-heartbeat costs does not depend on how many members there are, and what a tick costs only on how many alarms ring.
+A deadline moves often (every heartbeat moves one) and passes seldom. So the heap holds alarms that may ring early,
+never late: a deadline that moves on leaves its alarm in the heap, and an alarm that rings too early is set again. The
+cost of a heartbeat does not depend on the number of members, and the cost of a tick only on the number of alarms that
+ring.
 """
 
 import heapq
@@ -12,13 +13,13 @@ from math import inf
 
 
 class Purpose(StrEnum):
-    SESSION = "session"  # of a member, or of an id that was given out and not used yet
+    SESSION = "session"  # of a member, or of a member id that was issued and not used yet
     JOIN = "join"  # the join phase of a group
     SYNC = "sync"  # the sync phase of a group
 
 
 class Deadline:
-    """An instant that may move. `at` is None when there is nothing to wait for."""
+    """An instant that may move. `at` is None while the deadline is not set."""
 
     __slots__ = ("alarm_at", "at", "group_id", "member_id", "purpose")
 
@@ -27,7 +28,7 @@ class Deadline:
         self.group_id = group_id
         self.member_id = member_id
         self.at: float | None = None
-        self.alarm_at = inf  # the alarm that stands for it; never later than `at`
+        self.alarm_at = inf  # time of its valid alarm in the heap; never later than `at`
 
 
 class Deadlines:
@@ -51,11 +52,11 @@ class Deadlines:
             self._drop_idle_alarms()
 
     def next(self) -> float | None:
-        """When to ask what is due; an alarm may turn out to be early."""
+        """Returns when to ask what is due; the alarm may turn out to be early."""
         return self._alarms[0][0] if self._alarms else None
 
     def has_due(self, now: float) -> bool:
-        """Whether a deadline has passed. Alarms that rang early are set again."""
+        """Whether a deadline has passed. Sets alarms again that rang early."""
         while self._alarms and self._alarms[0][0] <= now:
             rang_at, _, deadline = self._alarms[0]
             if rang_at == deadline.alarm_at and deadline.at is not None and deadline.at <= now:
@@ -68,12 +69,14 @@ class Deadlines:
         return False
 
     def take_due(self, now: float) -> Iterator[Deadline]:
-        """Those that have passed, the earliest first, each taken when the one before is dealt with: that may have moved
-        it or cleared it. A deadline that is taken waits for nothing any more until it is set again."""
+        """Yields the deadlines that have passed, the earliest first, and clears each.
+
+        The iterator is lazy: handling one deadline may move or clear the next.
+        """
         while self._alarms and self._alarms[0][0] <= now:
             rang_at, _, deadline = heapq.heappop(self._alarms)
             if rang_at != deadline.alarm_at:
-                continue  # an earlier alarm stands for it
+                continue  # another alarm is valid for this deadline
             deadline.alarm_at = inf
             if deadline.at is None:
                 continue
@@ -89,7 +92,8 @@ class Deadlines:
         heapq.heappush(self._alarms, (at, self._set, deadline))
 
     def _drop_idle_alarms(self) -> None:
-        """Members that left must not be remembered until their sessions would have ended."""
+        """Removes the alarms of cleared deadlines: members that left must not stay in memory until their session's
+        end."""
         idle = [alarm[2] for alarm in self._alarms if alarm[2].at is None]
         for deadline in idle:
             deadline.alarm_at = inf

@@ -1,4 +1,4 @@
-"""ListGroups and DescribeGroups: groups as operators see them."""
+"""ListGroups and DescribeGroups."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -20,12 +20,16 @@ from kcoord.groups.requests import ListGroups
 
 CLASSIC: Final = "classic"
 GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""All that can be done with a group, as bits of Kafka's AclOperation: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS,
-ALTER_CONFIGS. Nobody is forbidden anything here."""
+"""All operations on a group as bits of Kafka's AclOperation: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS.
+Nothing is forbidden here; authorization narrows the bits afterwards."""
 
 
 def list_groups(groups: Iterable[Group], others: Iterable[OtherGroup], request: ListGroups) -> ListGroupsReply:
-    """Names are compared without regard to case, those of states also to blanks; an unknown one matches nothing."""
+    """Lists the groups that match the filters.
+
+    Names of states and types are compared without case, states also without surrounding blanks; an unknown name matches
+    no group.
+    """
     states = {name.strip().lower() for name in request.states}
     types = {name.lower() for name in request.types}
     lines = [*map(_listed, groups), *map(_listed_other, others)]
@@ -38,7 +42,7 @@ def list_groups(groups: Iterable[Group], others: Iterable[OtherGroup], request: 
 
 
 def describe(group: Group, *, include_operations: bool) -> DescribedGroup:
-    """Subscriptions are shown of a Stable group only: before, it is open which protocol's. Assignments always are."""
+    """Describes a group. Subscriptions are shown once it is Stable, since only then the protocol is certain."""
     is_stable = group.state is State.STABLE
     return DescribedGroup(
         group_id=group.group_id,
@@ -61,7 +65,7 @@ def not_found(group_id: str, *, include_operations: bool) -> DescribedGroup:
 
 
 def not_classic(group_id: str, *, include_operations: bool) -> DescribedGroup:
-    """DescribeGroups is for classic groups; of others it says so."""
+    """Describes a group of another kind: DescribeGroups refuses all but classic groups."""
     found = not_found(group_id, include_operations=include_operations)
     return replace(found, error_message=f"Group {group_id} is not a classic group.")
 

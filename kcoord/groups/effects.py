@@ -1,7 +1,7 @@
-"""What must happen because of a request or because time has passed.
+"""Effects: what must happen because of a request, or because time has passed.
 
-Records go to the journal first; replies leave in their order, and only when the records before them are kept (D4).
-Events are for people: what the log and the trace tell of.
+Records are appended to the journal first; replies leave in order, and only once the records before them are durable
+(D4). Events are for people: the log and the trace show them.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from kcoord.tickets import Ticket
 
 
 class Happening(StrEnum):
-    """What can be told of a group."""
+    """The kinds of events of a group."""
 
     MADE = "made"
     ID_GIVEN = "id-given"
@@ -33,7 +33,7 @@ class Happening(StrEnum):
 
 
 class Cause(StrEnum):
-    """What can begin a rebalance."""
+    """The causes of a rebalance."""
 
     JOINED = "joined"
     STATIC_RETURNED = "static-returned"
@@ -47,7 +47,7 @@ class Cause(StrEnum):
 
 
 class Reason(NamedTuple):
-    """Why a rebalance begins: one of a few causes, and who or what it was, in words."""
+    """Why a rebalance begins: one of a few causes, and a text that names the member or setting."""
 
     cause: Cause
     words: str
@@ -60,7 +60,7 @@ class Event:
     generation: int
     member_id: str = ""
     why: str = ""
-    cause: Cause | None = None  # of a rebalance
+    cause: Cause | None = None  # set for REBALANCING
 
 
 class Effects(NamedTuple):
@@ -80,7 +80,7 @@ NOTHING = Effects()
 
 
 def gathered(many: Iterable[Effects]) -> Effects:
-    """All of them in their order; what adding one to the next would take quadratic time for."""
+    """Merges effects in order. Adding them one by one would take quadratic time."""
     effects = list(many)
     return Effects(
         tuple(chain.from_iterable(each.replies for each in effects)),

@@ -1,11 +1,11 @@
-"""Groups of other kinds, which a log that Kafka wrote may hold: consumer (KIP-848), share and streams groups.
+"""Foreign groups: consumer (KIP-848), share and streams groups that a log written by Kafka may hold.
 
-They are a sibling of classic groups, and are not coordinated here. Nothing of them is lost: they are listed, their
-offsets can be read, and while they have members nobody may join them, commit for them or delete them. Their members
-cannot be heard here, and so are taken to be there until the group is deleted by the coordinator that knows them. Of one
-that nobody is in any more, whoever joins makes a classic group.
+They are read-only siblings of classic groups and are not coordinated here. Nothing of them is lost: they are listed,
+their offsets can be fetched, and while they have members nobody may join them, commit for them or delete them. Their
+members send no heartbeats here, so they count as present until the group is deleted by the coordinator that knows them.
+A join to a foreign group without members converts it to a classic group.
 
-Offsets are kept in a group of the same name as every other group's are.
+Committed offsets live in a `Group` of the same name, as those of every other group do.
 """
 
 from enum import StrEnum
@@ -14,7 +14,7 @@ from kcoord.groups.records import Kind, OtherDeleted, OtherStored, Part
 
 
 class OtherState(StrEnum):
-    """As ModernGroup.maybeUpdateGroupState tells them apart."""
+    """The states of a foreign group, as ModernGroup.maybeUpdateGroupState distinguishes them."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -30,7 +30,7 @@ class OtherGroup:
         self._epoch = 0
         self._target_epoch = 0
         self._members: set[str] = set()
-        self._reached: dict[str, int | None] = {}  # the epoch of each member that is settled
+        self._reached: dict[str, int | None] = {}  # epoch of each reconciled member, None of others
 
     @property
     def is_empty(self) -> bool:
@@ -38,7 +38,7 @@ class OtherGroup:
 
     @property
     def is_gone(self) -> bool:
-        """Whether every record of it was deleted."""
+        """Whether all records of the group were deleted."""
         return not self._keys
 
     @property
@@ -74,5 +74,5 @@ class OtherGroup:
             self._reached.pop(record.member_id, None)
 
     def deleted(self) -> list[OtherDeleted]:
-        """The records that take it away, the last written first as its coordinator would."""
+        """Returns the tombstones that delete the group, the last written record first, as its coordinator would."""
         return [OtherDeleted(self.group_id, self.kind, key) for key in reversed(self._keys)]

@@ -1,8 +1,8 @@
-"""What time it is, by the two clocks that the coordinator needs."""
+"""The current time, by the two clocks that the coordinator needs."""
 
 from typing import NamedTuple
 
 
 class Instant(NamedTuple):
-    now: float  # monotonic, in seconds: deadlines are made of it
-    wall_ms: int  # since the epoch: what is written into records
+    now: float  # monotonic, in seconds, for deadlines
+    wall_ms: int  # since the Unix epoch, for records

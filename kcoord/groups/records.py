@@ -1,4 +1,4 @@
-"""The durable facts: what a coordinator must find again after a crash. A journal keeps them."""
+"""Records: the durable facts that a journal stores and a coordinator replays after a crash."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ class StoredMember(NamedTuple):
     client_host: str
     session_timeout: float
     rebalance_timeout: float
-    subscription: bytes  # of the protocol that was chosen
+    subscription: bytes  # for the selected protocol
     assignment: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStored:
-    """The group as it is from now on: Stable if it has members, Empty if not."""
+    """The new state of a group: Stable if it has members, Empty if not."""
 
     group_id: str
     generation: int
@@ -37,17 +37,17 @@ class GroupDeleted:
 
 
 class Stamp(NamedTuple):
-    """What all that was committed at once to a topic has in common."""
+    """The fields that all offsets of one commit to a topic have in common."""
 
     committed_at_ms: int
-    expires_at_ms: int | None  # only where a client of old said so
+    expires_at_ms: int | None  # set by old clients only
     topic_id: UUID | None
 
 
 class OffsetsStored(NamedTuple):
-    """What was committed at once to partitions of one topic, in columns. In Kafka's log each partition is a record.
+    """The offsets of one commit to the partitions of one topic, as columns. In Kafka's log each partition is a record.
 
-    Columns, as a hundred offsets in one commit are common, and an object for each took longer than all else.
+    Commits of a hundred offsets are common, and an object for each would take longer than all other steps.
     """
 
     group_id: str
@@ -57,12 +57,15 @@ class OffsetsStored(NamedTuple):
     leader_epochs: Sequence[int]
     metadata: Sequence[str]
     committed_at_ms: int
-    expires_at_ms: int | None = None  # only where a client of old said so
+    expires_at_ms: int | None = None  # set by old clients only
     topic_id: UUID | None = None
 
 
 class UsualPlaces:
-    """Where a member commits to again and again: what was stored the first time. The very same object each time."""
+    """The partitions that a member commits to repeatedly, with the records of its first commit.
+
+    Every repetition refers to this very object.
+    """
 
     __slots__ = ("count", "group_id", "has_texts", "stored")
 
@@ -74,15 +77,15 @@ class UsualPlaces:
 
 
 class StoredAgain(NamedTuple):
-    """A commit to usual places. Nothing but its offsets is new, so that they are all there is to write or to keep."""
+    """A repeated commit to the same partitions. Only its offsets and its time are new."""
 
     group_id: str
     places: UsualPlaces
-    offsets: tuple[int, ...]  # of all the partitions, in their order
+    offsets: tuple[int, ...]  # of all partitions, in their order
     committed_at_ms: int
 
     def spread(self) -> list[OffsetsStored]:
-        """The same, topic by topic."""
+        """Returns the commit as one record per topic."""
         spread, start = [], 0
         for first in self.places.stored:
             end = start + len(first.partitions)
@@ -110,27 +113,27 @@ class Kind(StrEnum):
 
 
 class Part(StrEnum):
-    """What of such a group a record is about."""
+    """The part of a foreign group that a record is about."""
 
     GROUP = "group"
     MEMBER = "member"
     TARGET = "target"
-    """The assignment that members are to come to."""
+    """The target assignment."""
     CURRENT = "current"
-    """The assignment that a member has."""
+    """The current assignment of a member."""
     ELSE = "else"
 
 
 class OtherStored(NamedTuple):
-    """A record of a group of another kind, as its coordinator wrote it. The key names it; it is not looked into."""
+    """A record of a foreign group. Its key identifies it and is opaque."""
 
     group_id: str
     kind: Kind
     key: bytes
     part: Part
     member_id: str = ""
-    epoch: int = 0  # of the group, of the target, or that the member has come to
-    is_settled: bool = True  # of a member: it has let go of all that it was to let go of
+    epoch: int = 0  # of the group, of the target assignment, or of the member
+    is_settled: bool = True  # of a member: it has revoked all partitions that it had to revoke
 
 
 class OtherDeleted(NamedTuple):

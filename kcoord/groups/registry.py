@@ -1,7 +1,7 @@
-"""The groups that a coordinator knows: the one place where they come and go, by record.
+"""The groups that a coordinator knows. They are created and removed here only, by replaying records.
 
-What a request decides is written as records, and what the records say is done here, when they are decided as when they
-are read from the log: no second path makes a group or takes one away.
+A request's decision is expressed as records, and these are replayed here, both when they are decided and when they are
+read from the log: there is no second path that creates or removes a group.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,17 +33,17 @@ from kcoord.groups.usage import NOBODY, Census
 class Registry:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
-        self.others: dict[str, OtherGroup] = {}  # of kinds that are not coordinated here
+        self.others: dict[str, OtherGroup] = {}  # by group id; read-only
         self._deadlines = Deadlines()
         self._census = Census()
 
     @property
     def held_bytes(self) -> int:
-        """How much all groups and members hold, which `kcoord.groups.max.bytes` bounds."""
+        """The bytes that all groups and members hold, which `kcoord.groups.max.bytes` limits."""
         return self._census.bytes.total
 
     def replay(self, record: Record) -> None:
-        """Let it be as the record says."""
+        """Applies a record."""
         match record:
             case GroupStored():
                 known = self.groups.get(record.group_id)
@@ -56,7 +56,7 @@ class Registry:
             case GroupDeleted():
                 known = self.groups.pop(record.group_id, None)
                 self._count_no_longer(known)
-                if known and known.offsets:  # the group goes on as one of another kind
+                if known and known.offsets:  # the group continues as one of another kind
                     group = self.known_or_simple(record.group_id, owner=known.owner)
                     group.kept = known.kept
                     group.count()
@@ -84,7 +84,7 @@ class Registry:
             self.replay(record)
 
     def unload(self, at: Instant, is_lost: Callable[[str], bool] = lambda group_id: True) -> Effects:
-        """Let go of such groups: whoever waits is told to look for the coordinator again."""
+        """Drops the groups that `is_lost` accepts; their parked requests are answered with NOT_COORDINATOR."""
         lost = [group for group_id, group in self.groups.items() if is_lost(group_id)]
         effects = gathered(_let_go(group, at) for group in lost)
         for group in lost:
@@ -94,7 +94,7 @@ class Registry:
         return effects
 
     def known_or_simple(self, group_id: str, since_ms: int | None = None, *, owner: Holder = NOBODY) -> Group:
-        """The group, made without members if only its offsets are known."""
+        """Returns the group, or creates it without members, as for a simple consumer."""
         group = self.groups.get(group_id)
         if group is None:
             group = Group(group_id, self._deadlines, self._census, since_ms=since_ms, owner=owner)
@@ -108,12 +108,12 @@ class Registry:
         return group, Effects((), (group.stored(),), (made,))
 
     def is_in_use_elsewhere(self, group_id: str) -> bool:
-        """Whether it is of another kind, and has members."""
+        """Whether a foreign group of this id has members."""
         other = self.others.get(group_id)
         return other is not None and not other.is_empty
 
     def make_classic(self, other: OtherGroup) -> Effects:
-        """Nobody is left in it: who joins makes it a classic group, which keeps its offsets."""
+        """Deletes a foreign group without members, so that a classic group can replace it; the offsets stay."""
         records = other.deleted()
         self.replay_all(records)
         return Effects((), tuple(records))
@@ -132,7 +132,7 @@ class Registry:
         return Effects((), tuple(records)) + told(deleted)
 
     def _count_no_longer(self, group: Group | None) -> None:
-        """The group is gone, or another takes its place."""
+        """Releases what a removed or replaced group held."""
         if group is not None:
             group.count_no_longer()
 
@@ -145,7 +145,7 @@ class Registry:
 
 
 def _owner_of(group: Group, known: Group | None) -> Holder:
-    """Whoever made the group that is replaced; of one from the log, a member of it."""
+    """Returns the owner of the group that is replaced, or else a member's holder, for a group from the log."""
     if known is not None and known.owner != NOBODY:
         return known.owner
     return next((member.holder for member in group.members.values()), NOBODY)

@@ -1,7 +1,7 @@
-"""What the coordinator answers, free of versions. Fields are named as kio names them: each version takes its own.
+"""Version-free replies of the coordinator. Fields have kio's names: the writer of each version takes those it has.
 
-What there may be thousands of in a second is a NamedTuple: it is made in a third of the time. Of what all members of a
-group get at once the first field is their own, the others are those that they share.
+Replies that are made thousands of times a second are NamedTuples, which take a third of the time to make. In replies
+that all members of a group get at once, the first field differs per member and the others are shared.
 """
 
 from collections.abc import Iterable
@@ -47,8 +47,10 @@ class SyncReply(NamedTuple):
 
 
 def to_each(reply: Told, owns: Iterable[str | bytes]) -> list[Told]:
-    """The same reply to many, each with a first field of its own. Past the constructor, which would take most of the
-    time: a large group has thousands made at once."""
+    """Returns a copy of the reply for each value, with that value as its first field.
+
+    The constructor is bypassed, since it would take most of the time: a large group makes thousands at once.
+    """
     kind, shared, make = type(reply), reply[1:], tuple.__new__
     return [make(kind, (own, *shared)) for own in owns]
 

@@ -1,6 +1,6 @@
-"""What the coordinator is asked, free of versions. Durations are seconds.
+"""Version-free requests to the coordinator. Durations are seconds.
 
-What is asked often is a named tuple: a frozen dataclass takes three times as long to make.
+Frequent requests are named tuples: a frozen dataclass takes three times as long to make.
 """
 
 from collections.abc import Iterator
@@ -22,9 +22,9 @@ class Join(NamedTuple):
     protocol_type: str
     protocols: Protocols
     reason: str | None = None
-    needs_known_id: bool = True  # a new id is to be used before it counts (KIP-394)
-    can_skip_assignment: bool = True  # knows what to do as a leader that need not plan (KIP-814)
-    principal: str = ""  # that has logged in
+    needs_known_id: bool = True  # a new member gets an id first and must join again with it (KIP-394)
+    can_skip_assignment: bool = True  # the client handles a leader that must not plan (KIP-814)
+    principal: str = ""  # authenticated
 
     @property
     def holder(self) -> Holder:
@@ -38,8 +38,8 @@ class Sync(NamedTuple):
     generation: int
     protocol_type: str | None
     protocol: str | None
-    plan: dict[str, bytes]  # assignments by member id; only the leader's counts
-    lacks_protocol: bool = False  # a client that must say both, and does not (KIP-559)
+    plan: dict[str, bytes]  # assignments by member id; used from the leader only
+    lacks_protocol: bool = False  # the version requires protocol type and name, and one is missing (KIP-559)
 
 
 class Heartbeat(NamedTuple):
@@ -51,7 +51,7 @@ class Heartbeat(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaving:
-    """One member that is to go. With an instance id and no member id whoever has that instance id goes."""
+    """One member that is to be removed: by member id, or by instance id alone, whoever holds it."""
 
     member_id: str
     instance_id: str | None = None
@@ -65,12 +65,12 @@ class Leave:
 
 
 class CommittedTopic(NamedTuple):
-    """By name, or by id with the name still to be found. All but the offsets, which are new with each commit."""
+    """A topic of a commit, by name or by an id that is not resolved yet. Its offsets are in the Commit."""
 
     name: str | None
     topic_id: UUID | None
     partitions: tuple[int, ...]
-    leader_epochs: tuple[int, ...]  # of each of these
+    leader_epochs: tuple[int, ...]  # one per partition
     metadata: tuple[str, ...]
 
 
@@ -79,13 +79,13 @@ class Commit(NamedTuple):
     member_id: str
     instance_id: str | None
     generation: int
-    retention: float | None  # of the offsets, by clients of old; None: as set
+    retention: float | None  # set by old clients only; None: the server's setting
     holder: Holder
-    topics: tuple[CommittedTopic, ...]  # the very same where the client asks the same again
-    offsets: tuple[int, ...]  # of all their partitions, in their order
+    topics: tuple[CommittedTopic, ...]  # the identical object if the client repeats the request
+    offsets: tuple[int, ...]  # of all partitions, in their order
 
     def by_topic(self) -> Iterator[tuple[CommittedTopic, tuple[int, ...]]]:
-        """Each topic with the offsets of its partitions."""
+        """Yields each topic with the offsets of its partitions."""
         start = 0
         for topic in self.topics:
             end = start + len(topic.partitions)
@@ -95,7 +95,7 @@ class Commit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedTopic:
-    """Partitions of a topic, which is given by name, or by id with the name still to be found."""
+    """Partitions of a topic that is given by name, or by an id that is not resolved yet."""
 
     name: str | None
     topic_id: UUID | None
@@ -105,7 +105,7 @@ class AskedTopic:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedGroup:
     group_id: str
-    topics: tuple[AskedTopic, ...] | None  # None: all that have offsets
+    topics: tuple[AskedTopic, ...] | None  # None: all topics that have offsets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

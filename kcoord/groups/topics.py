@@ -1,11 +1,14 @@
-"""What the coordinator asks of the cluster: which topics there are."""
+"""The topics of the cluster, as the coordinator asks for them."""
 
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 
 class Heir(NamedTuple):
-    """The topic that has the name of one that was deleted, and since when a commit by that name may be meant for it."""
+    """A topic that was recreated under the name of a deleted one.
+
+    Commits by that name since `since_ms` may be meant for it.
+    """
 
     topic_id: UUID
     since_ms: int
@@ -14,16 +17,16 @@ class Heir(NamedTuple):
 class Topics(Protocol):
     @property
     def losses(self) -> int:
-        """Another number whenever a topic is deleted or made anew: until then, what `has` said is still so."""
+        """A number that changes whenever a topic is deleted or recreated; results of `has` are valid until then."""
 
     def topic_id(self, name: str) -> UUID | None:
-        """The id of a topic; None if there is no such topic."""
+        """Returns the id of a topic, or None if it does not exist."""
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """The name of a topic; None if there is no such topic."""
+        """Returns the name of a topic, or None if it does not exist."""
 
     def has(self, name: str, topic_id: UUID, partition: int) -> bool:
-        """Whether the topic of that name is the one of that id, and has such a partition."""
+        """Whether the topic with this name has this id and this partition."""
 
     def partitions_of(self, name: str) -> int:
-        """How many a topic has; 0 if there is no such topic."""
+        """Returns the number of the topic's partitions, or 0 if it does not exist."""

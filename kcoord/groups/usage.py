@@ -1,24 +1,26 @@
-"""How much of what is limited is held, and by whom: groups, members, and the bytes of both.
+"""Usage of the limited resources by holder: groups, members, and the bytes of both.
 
 | setting                   | counts                                                                                  |
 |---------------------------|-----------------------------------------------------------------------------------------|
-| `kcoord.max.groups`       | groups, also those that are nothing but committed offsets: whoever made one holds it    |
-| `kcoord.max.members`      | members, and ids that were given out and not used yet                                   |
+| `kcoord.max.groups`       | groups, also those with committed offsets only; the client that made it holds a group   |
+| `kcoord.max.members`      | members, and member ids that were issued and not used yet                               |
 | `kcoord.groups.max.bytes` | protocols, subscriptions, their topics and names; of a group its name, plan and offsets |
 
-A holder is the principal that has logged in. Where nobody logs in it is a client id at an address; as everybody may
-change its client id with every connection, its address holds the same once more. Up to seven eighths of a limit anybody
-may hold what it likes. The last eighth is for those who hold little, so that whoever holds most is refused first:
+A holder is the authenticated principal. Where nobody logs in it is a client id at an address; since a client may change
+its client id with every connection, the address is counted as well. Up to seven eighths of a limit any holder may use
+as much as it likes. The last eighth is reserved for holders that use little, so that the largest holder is refused
+first:
 
     total + more                                   <= 7/8 limit      everybody
-    total + more + what it holds                   <= 15/16 limit    a client id that holds little
-    total + more + what it and its address hold    <= limit          one that holds little at an address that does
+    total + more + of the client id                <= 15/16 limit    a client id that holds little
+    total + more + of client id and address        <= limit          one that holds little, at an address that does, too
 
-So an address with a new client id for every request is refused beyond 15/16, and with it those who share the address.
+So an address that uses a new client id for every request is refused beyond 15/16, and so are the others at that
+address.
 
-Nothing is taken from anybody: a member may join again with as much as it had. What is replayed counts too. A record
-tells of a member its client id and its address, so that a principal's members are found again by these; who made a
-group that has no members it does not tell: it counts in total, and is nobody's.
+Nothing is taken away from a holder: a member may join again with as much as it had. Replayed records count, too. A
+record has the client id and the address of a member but no principal, so that replayed members are counted by the
+former. It does not name the creator of a group without members: such a group counts in total only.
 """
 
 from typing import Final, NamedTuple
@@ -28,22 +30,22 @@ from kcoord.groups.classic.protocols import topic_count
 from kcoord.groups.requests import Join
 
 NOBODY: Final = Holder(principal="", host="", client_id="")
-_RESERVE: Final = 8  # of a limit, one part in so many
-_MEMBER: Final = 1024  # for the objects that a member is made of
-_GROUP: Final = 2048  # the same of a group
-_PROTOCOL: Final = 200  # of each protocol, however short its name: two texts, a pair of them, and its group's votes
-_TOPIC: Final = 128  # of each topic subscribed to, however short its name: a text, and its place in its group's set
+_RESERVE: Final = 8  # one eighth of a limit is reserved
+_MEMBER: Final = 1024  # bytes of the objects that a member consists of
+_GROUP: Final = 2048  # bytes of the objects that a group consists of
+_PROTOCOL: Final = 200  # bytes of each protocol, however short its name: two texts, their pair, and the group's votes
+_TOPIC: Final = 128  # bytes of each subscribed topic, however short its name: a text, and its slot in the group's set
 
 
 class Shares(NamedTuple):
-    """Under what a holder's share is found, and under what that of all who may be the same."""
+    """The key of a holder's share, and the wider key that all holders share who may be the same client."""
 
     own: object
     wider: object
 
 
 class Held:
-    """What is held in all, and the share of each holder."""
+    """The usage of one limited resource: in total, and the share of each holder."""
 
     __slots__ = ("shares", "total")
 
@@ -63,7 +65,7 @@ class Held:
                 self.shares.pop(name, None)
 
     def has_room(self, holder: Holder, more: int, limit: int) -> bool:
-        """Whether the holder may have so much more."""
+        """Whether the holder may hold `more` in addition."""
         total, reserve = self.total + more, limit // _RESERVE
         if total <= limit - reserve:
             return True
@@ -72,7 +74,7 @@ class Held:
 
 
 class Census:
-    """What is held in all groups of a coordinator."""
+    """The usage of all groups of a coordinator."""
 
     __slots__ = ("bytes", "groups", "members")
 
@@ -83,7 +85,10 @@ class Census:
 
 
 def bytes_of(client: Member | Join) -> int:
-    """What a member holds, or would hold by its join. Its id begins with one of its names, which so count twice."""
+    """Returns what a member holds, or would hold after its join.
+
+    A member id begins with the client id or the instance id, which therefore count twice.
+    """
     size = _MEMBER + (bytes_of_text(client.client_id) + bytes_of_text(client.instance_id or "")) * 2
     for name, subscription in client.protocols:
         size += _PROTOCOL + bytes_of_text(name) + len(subscription) + _TOPIC * topic_count(subscription)
@@ -91,12 +96,12 @@ def bytes_of(client: Member | Join) -> int:
 
 
 def bytes_of_group(group_id: str) -> int:
-    """What a group holds that has neither a plan nor offsets."""
+    """Returns what a group holds without plan and offsets."""
     return _GROUP + bytes_of_text(group_id)
 
 
 def bytes_of_text(text: str) -> int:
-    """In memory a text that is not ASCII takes up to four bytes for each character."""
+    """Returns the size of a text in memory: up to four bytes per character if it is not ASCII."""
     return len(text) if text.isascii() else 4 * len(text)
 
 

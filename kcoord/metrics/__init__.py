@@ -1,12 +1,12 @@
-"""What is counted of a server or a proxy, and how it is told to Prometheus.
+"""Metrics of a server or a proxy, and the HTTP server from which Prometheus scrapes them.
 
-    reasons     why connections end: the words that labels may have
-    counts      plain numbers, as cheap as can be: what the hot path adds to
-    catalogue   every family of metrics as data: name, kind, labels, meaning; docs/metrics.md is held against it
-    collecting  samples into Prometheus' families, when they are asked for
-    http        /metrics, /healthz and /readyz; over connections with bounds (http_connection), and the pages made in
-                turn (pages)
+    reasons     why connections are closed: the values of a label
+    counts      counters, plain numbers that the hot path adds to
+    catalogue   every metric family as data: name, kind, labels, meaning; a test compares docs/metrics.md with it
+    collecting  turns samples into Prometheus's families when they are scraped
+    listening   the endpoint of the HTTP server, and its socket
+    http        /metrics, /healthz and /readyz, over bounded connections (http_connection); pages renders /metrics
 
-Nothing is known here of who counts: server/ and upstream/ give samples. prometheus_client and aiohttp are imported by
-collecting and http with its two alone, and these by nobody who was not told --metrics.
+This package knows nothing of the sources: server/ and proxy/ provide samples. Only collecting, http, http_connection
+and pages import prometheus_client or aiohttp, and they are imported only with --metrics.
 """

@@ -1,6 +1,6 @@
-"""Every family of metrics: what docs/metrics.md explains, and nothing else can be told.
+"""Every metric family, as docs/metrics.md explains them; no other can be exported.
 
-Labels have as many values as the protocol and the settings have words for: never names that clients choose.
+The values of labels come from the protocol and from settings, never from names that clients choose.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """As Prometheus names it, but that of a counter `name` is without `_total`."""
+    """A metric family. `name` is its name in Prometheus, without the `_total` of counters."""
 
     name: str
     kind: Kind
@@ -27,12 +27,12 @@ class Family:
 
     @property
     def shown_name(self) -> str:
-        """As it is asked for in a query; of a histogram, without `_bucket`, `_sum` and `_count`."""
+        """The name in queries; for a histogram, without `_bucket`, `_sum` and `_count`."""
         return f"{self.name}_total" if self.kind is Kind.COUNTER else self.name
 
 
 class Sample(NamedTuple):
-    """One value of a family; of a histogram, all of one set of labels."""
+    """One value of a family; for a histogram, the whole histogram of one set of labels."""
 
     family: Family
     value: float | Histogram

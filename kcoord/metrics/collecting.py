@@ -1,4 +1,4 @@
-"""Samples into Prometheus' families, when they are asked for: in between, nothing but plain numbers is kept."""
+"""Turns samples into Prometheus's metric families when they are scraped; until then there are only plain numbers."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -18,20 +18,20 @@ _BOUNDS: Final = (*map(str, BUCKETS), "+Inf")
 
 
 class Source(Protocol):
-    """Who is asked for samples."""
+    """A server or proxy that provides samples."""
 
     @property
     def families(self) -> tuple[Family, ...]:
-        """What it tells of: all of them are shown, also those of which there is no sample yet."""
+        """The families to export, also those without a sample yet."""
 
     def samples(self) -> Iterable[Sample]: ...
 
     def why_not_ready(self) -> str | None:
-        """What clients would miss now; None if nothing."""
+        """Returns why clients cannot be served now; None if they can."""
 
 
 def registry_of(source: Source, *, role: str, clock: Callable[[], float] = time.monotonic) -> CollectorRegistry:
-    """All that is told of a process: of what it does, and of the process itself."""
+    """Makes a registry with the source's metrics and those of the process."""
     registry = CollectorRegistry()
     registry.register(_Told(source, role, clock))
     ProcessCollector(registry=registry)
@@ -39,6 +39,8 @@ def registry_of(source: Source, *, role: str, clock: Callable[[], float] = time.
 
 
 class _Told(Collector):
+    """A Prometheus collector of one source."""
+
     def __init__(self, source: Source, role: str, clock: Callable[[], float]) -> None:
         self._source = source
         self._build = Sample(catalogue.BUILD, 1, (version("kcoord"), role))
@@ -46,7 +48,7 @@ class _Told(Collector):
         self._began = clock()
 
     def describe(self) -> Iterator[Metric]:
-        """Without samples: a registry asks for names alone when a collector is made known to it."""
+        """Yields families without samples: a registry needs only names when a collector is registered."""
         yield from map(_metric, (*catalogue.OF_ALL, *self._source.families))
 
     def collect(self) -> Iterator[Metric]:

@@ -1,12 +1,12 @@
-"""Plain numbers, as cheap as can be: what is added to while requests are worked on.
+"""Counters as plain numbers, as cheap as possible: the hot path adds to them.
 
-Theory of operation. A heartbeat takes some 6 µs, so that there is room for one or two additions, not for a clock and a
-search. But members ask the same again and again, and get the very same reply (server/routes.py): what is to be added
-for it is made up once and remembered, as a Tally. And all answers of a round of the loop leave together
-(server/turns.py), when what they rest on is kept: they have waited from when the round was asked for until then, so
-that one look at the clock and one search for a bucket are enough for all of them.
+Theory of operation. A heartbeat takes some 6 µs, which leaves room for one or two additions, not for a clock reading
+and a binary search. But members repeat requests and get the very same reply (server/dispatch/routes.py): what to add
+for that reply is computed once and cached, as a Tally. And all answers of one event-loop round are sent together
+(server/connection/event_round.py), once their records are flushed. They all took from the start of the round until
+then, so one clock reading and one bucket search serve all of them.
 
-    decide, decide, decide …  tally.fresh += 1     ─►  the round's answers leave  ─►  each tally is added up, once
+    decide, decide, decide …  tally.fresh += 1     ─►  the round's answers are sent  ─►  each tally is added up, once
 """
 
 from bisect import bisect_left
@@ -23,16 +23,16 @@ BUCKETS: Final = (
     *(1.0, 2.5, 5.0),
     *(10.0, 30.0),
 )
-"""Upper bounds in seconds: from a heartbeat on an idle machine to a request that its client has long given up on."""
+"""Upper bounds in seconds: from a heartbeat on an idle machine to a request whose client has long timed out."""
 
 
 class Histogram:
-    """How often something took how long."""
+    """A histogram of durations."""
 
     __slots__ = ("counts", "seconds")
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS) + 1)  # of each bucket alone, the last of all that was longer
+        self.counts = [0] * (len(BUCKETS) + 1)  # per bucket, not cumulative; the last one is for longer durations
         self.seconds = 0.0
 
     def add(self, seconds: float, times: int = 1) -> None:
@@ -45,7 +45,7 @@ class Histogram:
 
 
 class Requests:
-    """Those of one API that got one error, or none."""
+    """How many requests of one API ended with one error, or with none."""
 
     __slots__ = ("api", "error", "of_api", "total")
 
@@ -57,7 +57,7 @@ class Requests:
 
 
 class ApiCounts:
-    """What is counted of an API, whatever the error. Bytes are with the lengths of frames."""
+    """The counters of one API over all errors. Bytes include the length prefixes of frames."""
 
     __slots__ = ("durations", "received_bytes", "sent_bytes")
 
@@ -68,26 +68,26 @@ class ApiCounts:
 
 
 class Tally:
-    """What is to be added each time this reply is the answer to a request of this size."""
+    """What to add each time that this reply answers a request of this size."""
 
     __slots__ = ("frame_bytes", "fresh", "offsets", "reply", "requests", "sent_bytes")
 
     def __init__(self, reply: object, requests: Requests, *, frame_bytes: int, sent_bytes: int, offsets: int) -> None:
         self.reply = reply
         self.requests = requests
-        self.frame_bytes = frame_bytes  # without its length
+        self.frame_bytes = frame_bytes  # without the length prefix
         self.sent_bytes = sent_bytes
-        self.offsets = offsets  # that were committed
-        self.fresh = 0  # how often it was the answer, of answers that have not left yet
+        self.offsets = offsets  # how many offsets were committed
+        self.fresh = 0  # how many such answers have not been sent yet
 
 
 class RequestCounts:
-    """All of them, by API and error: as many as a protocol has, whatever clients send."""
+    """All request counters, by API and error: their number is bounded by the protocol."""
 
     def __init__(self) -> None:
         self.apis: dict[str, ApiCounts] = {}
         self.offsets_committed = 0
-        self.fresh: list[Tally] = []  # those that are to be added up
+        self.fresh: list[Tally] = []  # tallies to be added up
         self._requests: dict[tuple[str, str], Requests] = {}
 
     def of(self, api: str, error: str) -> Requests:
@@ -98,7 +98,7 @@ class RequestCounts:
         return found
 
     def left(self, seconds: float) -> None:
-        """The fresh ones have left, so long after they came."""
+        """Adds up the tallies whose answers have been sent, `seconds` after their requests arrived."""
         place = bisect_left(BUCKETS, seconds)
         for tally in self.fresh:
             times, tally.fresh = tally.fresh, 0
@@ -114,7 +114,7 @@ class RequestCounts:
         self.fresh.clear()
 
     def answered(self, requests: Requests, seconds: float, *, received_bytes: int, sent_bytes: int) -> None:
-        """One that took as long as no other."""
+        """Adds one request with a duration of its own."""
         requests.total += 1
         requests.of_api.received_bytes += received_bytes
         requests.of_api.sent_bytes += sent_bytes
@@ -125,11 +125,11 @@ class RequestCounts:
 
 
 NO_TALLY: Final = Tally(object(), Requests("", "", ApiCounts()), frame_bytes=0, sent_bytes=0, offsets=0)
-"""Of a client that has not asked for anything yet: no reply is this one."""
+"""The tally of a client without requests yet; it matches no reply."""
 
 
 class JournalCounts:
-    """What became of the groups' log."""
+    """The counters of the groups' log."""
 
     __slots__ = (
         "compacted_bytes",

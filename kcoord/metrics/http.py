@@ -1,10 +1,10 @@
-"""/metrics, /healthz and /readyz, over HTTP on the loop of those they tell of.
+"""Serves /metrics, /healthz and /readyz over HTTP, on the event loop that also serves Kafka's clients.
 
-| path     | 200 says                                      | otherwise                                        |
-|----------|-----------------------------------------------|--------------------------------------------------|
-| /metrics | what is counted, as OpenMetrics or plain text |                                                  |
-| /healthz | the loop still goes round                     | no answer                                        |
-| /readyz  | clients get what they ask for                 | 503, and in one line what they would miss        |
+| path     | 200 means                                     | otherwise                                         |
+|----------|-----------------------------------------------|---------------------------------------------------|
+| /metrics | the metrics, as OpenMetrics or plain text     |                                                   |
+| /healthz | the event loop is running                     | no answer                                         |
+| /readyz  | clients can be served                         | 503, and the reason in one line                   |
 """
 
 import asyncio
@@ -29,7 +29,7 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 class MetricsServer:
-    """`async with MetricsServer(listening, source, role="serve"):` answers until it is left, and closes the socket."""
+    """Serves the metrics of a source within `async with`, and closes the socket at its end."""
 
     def __init__(
         self, listening: socket.socket, source: Source, *, role: str, request_timeout: float = REQUEST_TIMEOUT

@@ -1,14 +1,14 @@
-"""Connections of the metrics server: how many there may be, and how large and how long each request may be.
+"""Connections of the metrics server, with limits on their number and on the size and duration of requests.
 
-| bound             | what happens beyond it                                                                        |
-|-------------------|-----------------------------------------------------------------------------------------------|
-| MOST_CONNECTIONS  | the oldest connection is closed: a new one may be Prometheus, an old one is idle or incomplete |
-| REQUEST_TIMEOUT   | a request that is incomplete, or whose answer is not read by then, ends with its connection     |
-| KEEPALIVE_TIMEOUT | a connection without a request is closed                                                        |
-| MOST_HEAD_BYTES   | a request line with its headers gets 431; further requests before the answer end the connection |
+| limit             | what happens beyond it                                                                          |
+|-------------------|-------------------------------------------------------------------------------------------------|
+| MAX_CONNECTIONS   | The oldest connection is closed: a new one may be Prometheus, an old one is idle or incomplete. |
+| REQUEST_TIMEOUT   | The connection of a request that is incomplete, or whose answer is unread, is closed.           |
+| KEEPALIVE_TIMEOUT | A connection without a request is closed.                                                       |
+| MAX_HEAD_BYTES    | A larger request head gets 431; so many bytes of pipelined requests close the connection.       |
 
-No request here has a body: one that announces it gets 413. Requests are handed to aiohttp whole and one at a time, so
-that it never holds more than one of a connection, and parses nothing that is too large.
+No request here has a body: one that announces a body gets 413. Requests are passed to aiohttp whole and one at a time,
+so that it never buffers more than one per connection, and parses nothing that is too large.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class BoundedConnections:
         self._server = server
         self._most = most
         self._request_timeout = request_timeout
-        self._open: dict[_Connection, None] = {}  # the oldest first
+        self._open: dict[_Connection, None] = {}  # in order of connecting
 
     def __call__(self) -> asyncio.Protocol:
         return _Connection(self, self._server, self._request_timeout)
@@ -64,7 +64,7 @@ class BoundedConnections:
 
 
 class _Connection(web.RequestHandler):
-    """Speaks HTTP as aiohttp does, with a deadline from a request's first byte to the last one of its answer."""
+    """An aiohttp connection with a deadline from a request's first byte to the last byte of its answer."""
 
     __slots__ = ("_connections", "_deadline", "_is_answering", "_received", "_request_timeout")
 
@@ -73,12 +73,12 @@ class _Connection(web.RequestHandler):
             server,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=KEEPALIVE_TIMEOUT,
-            access_log=None,  # type: ignore[arg-type]  # aiohttp's own way to have none
+            access_log=None,  # type: ignore[arg-type]  # None disables aiohttp's access log
         )
         self._connections = connections
         self._request_timeout = request_timeout
         self._deadline: asyncio.TimerHandle | None = None
-        self._received = b""  # what is not handed to aiohttp yet
+        self._received = b""  # not yet passed to aiohttp
         self._is_answering = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -97,7 +97,7 @@ class _Connection(web.RequestHandler):
         self._is_answering = False
         if self._received:
             self._start_deadline()
-            asyncio.get_running_loop().call_soon(self._hand_on)  # others have their turn first
+            asyncio.get_running_loop().call_soon(self._hand_on)  # after other callbacks of the loop
         return finished
 
     def handle_error(
@@ -107,7 +107,7 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """What is not HTTP is the client's fault, and no error of ours to be logged with a traceback."""
+        """Answers malformed HTTP with 400 and without aiohttp's traceback: it is the client's fault."""
         if not isinstance(exc, HttpProcessingError):
             return super().handle_error(request, status, exc, message)
         log.debug("bad request from=%s why=%r", request.remote, message)
@@ -116,9 +116,9 @@ class _Connection(web.RequestHandler):
         return response
 
     def _hand_on(self) -> None:
-        """Give aiohttp the next request, once all of its head is there and the one before is answered.
+        """Passes the next request to aiohttp, once its head is complete and the previous request is answered.
 
-        Whoever sends so many requests in a row that they have no room is no scraper, and is hung up on.
+        A client that pipelines more than MAX_HEAD_BYTES of requests is no scraper, and is hung up on.
         """
         if self.transport is None or self.transport.is_closing():
             return
@@ -145,12 +145,12 @@ class _Connection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_deadline()
-        self._received = b""  # the connection itself may wait for the garbage collector
+        self._received = b""  # this object may live until the garbage collector runs
         self._connections.closed(self)
         super().connection_lost(exc)
 
     def abort(self) -> None:
-        """Closes the connection at once, also if the peer reads nothing of what is to be sent."""
+        """Closes the connection at once, even if output is pending that the peer does not read."""
         transport = self.transport
         self.force_close()
         if transport is not None:

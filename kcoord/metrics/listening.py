@@ -1,15 +1,17 @@
-"""Where metrics are to be had: a socket of its own, which is there before anything else is begun."""
+"""The socket of the metrics server, which is bound before anything else is started."""
 
 import socket
 from dataclasses import dataclass
 
 
 class CannotListen(RuntimeError):
-    """The port is taken, or the host is not one of this machine's."""
+    """The port is taken, or the host is not an address of this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
+    """Host and port of the metrics server."""
+
     host: str
     port: int
 
@@ -24,7 +26,7 @@ def where(listening: socket.socket) -> Where:
 
 
 def bound(at: Where) -> socket.socket:
-    """A socket that listens there; port 0 takes a free one. Raises CannotListen."""
+    """Opens a listening socket; port 0 takes a free one. Raises CannotListen."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind)

@@ -1,7 +1,8 @@
-"""Pages of metrics, made on the loop that serves Kafka's clients: whoever asks again and again must not take its time.
+"""Renders pages of metrics, rate-limited: it happens on the event loop that serves Kafka's clients.
 
-A page takes some milliseconds. Pages are made one after the other, for a fifth of the time at most, and whoever asks
-while one waits to be made shares it: each page is made after it was asked for, so that none is out of date.
+A page takes some milliseconds. Pages are rendered one after the other, for at most a fifth of the time. Requests that
+arrive while a page is still waiting to be rendered share it. So each page is rendered after its requests arrived, and
+is never out of date.
 """
 
 import asyncio
@@ -12,14 +13,14 @@ from typing import Final
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-Page = tuple[bytes, str]  # with its content type
+Page = tuple[bytes, str]  # body and content type
 Encode = Callable[[Collector], bytes]
 
-_REST: Final = 4.0  # times as long as a page took, before the next one
+_REST: Final = 4.0  # the pause before the next page, as a multiple of the time that this one took
 
 
 class Pages:
-    """`await pages.page(accept)` is the registry in the format that the client accepts."""
+    """Renders a registry in the formats that clients accept."""
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class Pages:
         encode, content_type = choose_format(accept)
         if content_type not in self._pending:
             self._pending[content_type] = asyncio.create_task(self._make(encode, content_type))
-        return await asyncio.shield(self._pending[content_type])  # others may wait for it
+        return await asyncio.shield(self._pending[content_type])  # other requests may wait for it
 
     def close(self) -> None:
         for task in self._pending.values():
@@ -47,7 +48,7 @@ class Pages:
         async with self._turn:
             if (rest := self._rests_until - self._clock()) > 0:
                 await self._sleep(rest)
-            del self._pending[content_type]  # whoever asks from now on gets a later one
+            del self._pending[content_type]  # requests from now on get a later page
             began = self._clock()
             body = encode(self._registry)
             now = self._clock()
@@ -56,11 +57,11 @@ class Pages:
 
 
 def choose_format(accept: str) -> tuple[Encode, str]:
-    """The encoder and content type for an Accept header; plain text if the header cannot be understood."""
+    """Returns the encoder and content type for an Accept header; those of plain text if it cannot be parsed."""
     try:
         encode, content_type = choose_encoder(accept)
     except (TypeError, ValueError):  # versions that prometheus_client cannot compare, such as 1.x or a
         return choose_encoder("")
-    if content_type.isascii() and content_type.isprintable():  # it repeats what the client wrote
+    if content_type.isascii() and content_type.isprintable():  # it contains text from the header
         return encode, content_type
     return choose_encoder("")

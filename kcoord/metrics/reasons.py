@@ -1,10 +1,10 @@
-"""Why connections end, in as many words as a metric may have: the log says it in full."""
+"""Why connections are closed, as the values of a metric's label; the log has the details."""
 
 from enum import StrEnum
 
 
 class Closing(StrEnum):
-    """Why a connection was closed from here."""
+    """Why a connection was closed."""
 
     CLIENT = "client"
     IDLE = "idle"

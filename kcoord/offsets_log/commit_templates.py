@@ -1,8 +1,8 @@
-"""Commits that come again and again, each written by one call of struct.
+"""Encoders of repeated commits: each commit is encoded by one call of struct.
 
-A member commits to the same partitions each time (groups/records: UsualPlaces). Of a commit of one offset, all but that
-and its place in the batch is kept. The batch that a commit of many becomes differs from the last one in the offsets and
-the times only, if nothing else is in it. So a batch is made of it alone, and what stays the same in it is kept:
+A member commits to the same partitions each time (groups: CommitPartitions). For a commit of one offset, everything but
+the offset and the position in the batch is cached. A commit of many offsets becomes a batch of its own, which differs
+from the last one in offsets and times only; so the constant parts of that batch are cached:
 
     … partition, value start | offset | epoch, "" | time | topic id, next record … | offset | epoch, "" | time | …
 """
@@ -26,24 +26,24 @@ from kcoord.offsets_log.pending_batches import (
 )
 from kcoord.storage.superseded import Trail
 
-_LEAST_OFFSETS: Final = 8  # fewer share a batch with others
+_LEAST_OFFSETS: Final = 8  # Commits of fewer offsets share a batch with others.
 _MOST_WAYS: Final = 500
-_FIELDS: Final = 4  # of each record: what is before its offset, the offset, what is between, the time
+_FIELDS: Final = 4  # Fields of each record: what is before its offset, the offset, what is between, the time.
 _OFFSET, _TIME = 1, 3
 
 
 class Way(Trail, ABC):
-    """How the commits to some places are written."""
+    """Encodes the commits to one set of partitions, which are a CommitSeries."""
 
     __slots__ = ()
 
     @abstractmethod
     def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
-        """Put such a commit behind those that wait, as `add_fact` would."""
+        """Appends such a commit to the pending batches, as `add_fact` would."""
 
 
 class UsualCommits:
-    """Remembers how the commits to usual places are written."""
+    """Caches the encoder of each set of partitions that members commit to repeatedly."""
 
     def __init__(self) -> None:
         self._ways: dict[UsualPlaces, Way] = {}
@@ -66,7 +66,7 @@ def _way(places: UsualPlaces) -> Way:
 
 
 class _Plain(Way):
-    """As any fact: of a few offsets, of more than a batch may have, or with texts."""
+    """Encodes a commit like any fact: commits of a few offsets, of more than fit in a batch, or with metadata."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ class _Plain(Way):
 
 
 class _Line(OneOffset, Way):
-    """Of one offset: they share a batch with others."""
+    """Encodes commits of one offset, which share a batch with others."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class _Line(OneOffset, Way):
 
 
 class _Template(Way):
-    """Of commits that are a batch each."""
+    """Encodes commits of many offsets, as a batch each."""
 
     __slots__ = ("_pack", "_parts")
 
@@ -112,10 +112,12 @@ class _Template(Way):
 
 
 def _taken_apart(plain: Sequence[bytes], facts: Sequence[OffsetsStored]) -> tuple[list[Any], Callable[..., bytes]]:
-    """What stays the same in the records, with gaps for what does not, and how to put it together."""
+    """Splits records into their constant parts, with gaps for offsets and times, and returns them with a function to
+    join them.
+    """
     topic_ids = chain.from_iterable([[fact.topic_id] * len(fact.partitions) for fact in facts])
     parts: list[Any] = []
-    same: dict[bytes, bytes] = {}  # most records have the same between, and one object is enough
+    same: dict[bytes, bytes] = {}  # Most records have the same bytes between, so one object serves them all.
     forms, before = [">"], b""
     for record, topic_id in zip(plain, topic_ids, strict=True):
         start, between, end = offset_parts(record, topic_id)

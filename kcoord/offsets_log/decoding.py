@@ -1,16 +1,16 @@
-"""Records of `__consumer_offsets` as facts of groups: what `encoding` wrote, and what any Kafka since 2.0 did.
+"""Records of `__consumer_offsets` as facts of groups, as `encoding` writes them and as any Kafka since 2.0 did.
 
 | a record                                 | becomes                                                                |
 |------------------------------------------|------------------------------------------------------------------------|
-| an offset, of any version                | OffsetsStored; those of one commit, which stand together, become one   |
+| an offset, of any version                | OffsetsStored; adjacent ones of one commit become one fact             |
 | a group, of any version                  | GroupStored                                                            |
-| of a consumer, share or streams group    | OtherStored                                                            |
+| of a consumer, share or streams group    | ForeignGroupRecord                                                     |
 | without a value                          | the deletion of what its key names                                     |
-| of a transaction                         | the same, once the transaction is committed; nothing if it is aborted  |
-| a value that cannot be read              | Unreadable: its group is not to be touched                             |
+| of a transaction                         | its fact, once the transaction is committed; nothing if it is aborted  |
+| a value that cannot be read              | Unreadable: its group must not be changed                              |
 | of an unknown type, or with a bad key    | nothing; it is counted                                                 |
 
-The usual offsets take a way of their own: `offset_runs`.
+Runs of offsets in the common form take a fast path: `offset_runs`.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ _COMMIT: Final = 1
 _NO_ID: Final = UUID(int=0)
 _SETTLED: Final = 0  # MemberState.STABLE
 
-_MARKER: Final = Struct(">hh")  # version and type
+_MARKER: Final = Struct(">hh")  # Version and type.
 
 _OTHERS: Final = {
     **dict.fromkeys((4, 7, 16), (Kind.CONSUMER, Part.ELSE)),
@@ -65,7 +65,7 @@ _EPOCHS: Final = {Part.GROUP: "epoch", Part.TARGET: "assignmentEpoch", Part.CURR
 
 
 class Unreadable(NamedTuple):
-    """A value that cannot be read: of a version that is not known, or none."""
+    """A value that cannot be read: of an unknown version, or malformed."""
 
     group_id: str
     why: str
@@ -78,16 +78,16 @@ class FactReader:
     """Reads one partition, batch by batch, from its beginning."""
 
     def __init__(self) -> None:
-        self.skipped = 0  # records of no use: of unknown types, or with a bad key
+        self.skipped = 0  # Records that were ignored: of unknown types, or with a malformed key.
         self._runs = OffsetRuns()
-        self._pending: dict[int, list[Fact]] = {}  # by producer, what its open transaction holds
+        self._pending: dict[int, list[Fact]] = {}  # The facts of open transactions, by producer id.
 
     @property
     def open_transactions(self) -> int:
         return len(self._pending)
 
     def read(self, batch: Batch) -> Iterator[Fact]:
-        """The facts that the batch brings. Raises BadBatch if it is none."""
+        """Yields the facts in the batch. Raises CorruptBatch."""
         header = batch.header
         if header.is_control:
             yield from self._end(batch)
@@ -100,7 +100,9 @@ class FactReader:
                 yield fact
 
     def _supersede(self, fact: Fact) -> None:
-        """What stands behind a transaction's offset in the log wins, also if the transaction is committed later."""
+        """Removes from open transactions the offsets that this fact replaces: the later record wins, also if the
+        transaction is committed after it.
+        """
         if isinstance(fact, OffsetsStored | OffsetDeleted):
             newer = _places(fact)
             self._pending = {
@@ -140,14 +142,14 @@ Place = tuple[str, str, int]
 
 
 def _places(fact: Fact) -> set[Place]:
-    """The partitions whose offsets a fact is about."""
+    """Returns the partitions whose offsets a fact stores or deletes."""
     if isinstance(fact, OffsetsStored):
         return {(fact.group_id, fact.topic, partition) for partition in fact.partitions}
     return {(fact.group_id, fact.topic, fact.partition)} if isinstance(fact, OffsetDeleted) else set()
 
 
 def _without(fact: Fact, places: set[Place]) -> list[Fact]:
-    """What is left of a fact of a transaction, which may be nothing."""
+    """Returns a transaction's fact without these partitions; the list is empty if nothing remains."""
     if not _places(fact) & places:
         return [fact]
     if not isinstance(fact, OffsetsStored):
@@ -218,7 +220,7 @@ def _member(value: Values) -> StoredMember:
         client_id=value["clientId"],
         client_host=value["clientHost"],
         session_timeout=session_timeout_ms / 1000,
-        # Version 0 has none of its own (GroupMetadataManager.replay).
+        # Version 0 has no rebalance timeout (GroupMetadataManager.replay).
         rebalance_timeout=(session_timeout_ms if rebalance_timeout_ms == -1 else rebalance_timeout_ms) / 1000,
         subscription=value["subscription"],
         assignment=value["assignment"],

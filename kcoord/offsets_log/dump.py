@@ -1,10 +1,10 @@
-"""What is in a segment, told batch by batch and record by record: any segment, a broker's or ours.
+"""A dump of any segment, a broker's or kcoord's, batch by batch and record by record.
 
-A segment is read from its start to its end with no more in memory than one batch. What is wrong with it is told where
-it is, and what can still be read behind that is read: a batch's length stands outside its checksum, so that a batch
-whose checksum is wrong hides nothing but itself. Where no next batch can be found, the rest is one problem.
+A segment is read from its start to its end with no more in memory than one batch. A problem is reported at its
+position, and what can be read behind it is read: the checksum does not cover a batch's length, so that a batch whose
+checksum is wrong hides nothing but itself. Where no next batch can be found, the rest is one problem.
 
-The JSON of a batch and of a record holds what kafka-dump-log prints of them, by its names.
+The JSON of a batch and of a record has what kafka-dump-log prints of them, under its names.
 """
 
 import re
@@ -42,16 +42,18 @@ _OFFSETS_FOLDER: Final = re.compile(r"__consumer_offsets-\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What of a segment is told: these offsets, both included; records or only their batches; what records mean."""
+    """What of a segment is dumped: offsets from first to last, both included; records or only batches;
+    decoded or raw.
+    """
 
     first: int | None = None
     last: int | None = None
     records: bool = True
     as_offsets: bool | None = None
-    """Whether records are read as those of __consumer_offsets; if it is not said, the name of the folder decides."""
+    """Whether records are decoded as those of __consumer_offsets; if it is None, the name of the folder decides."""
 
     def has(self, first: int, last: int) -> bool:
-        """Whether any of these offsets is wanted."""
+        """Returns whether any of these offsets is wanted."""
         return (self.first is None or last >= self.first) and not self.is_behind(first)
 
     def is_behind(self, offset: int) -> bool:
@@ -65,7 +67,7 @@ class DumpedRecord:
     key: Json
     value: Json
     marker: Json = None
-    """Of a control record: what it says. It then has neither key nor value."""
+    """The content of a control record, which then has neither key nor value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +80,7 @@ class DumpedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something that should not be so, and where: the position of the batch in the file."""
+    """Something wrong in a segment, and the position of the batch in the file."""
 
     position: int
     message: str
@@ -88,7 +90,7 @@ Dumped = DumpedBatch | Problem
 
 
 def segments_in(path: Path) -> list[Path]:
-    """The file itself, the segments of a partition's folder, or those of all partitions in a folder of folders."""
+    """Returns the file itself, the segments of a partition's folder, or those of all partitions in a data folder."""
     if not path.is_dir():
         return [path]
     own = sorted(path.glob("*.log"))
@@ -96,12 +98,12 @@ def segments_in(path: Path) -> list[Path]:
 
 
 def holds_offsets(segment: Path) -> bool:
-    """Whether the segment is one of __consumer_offsets, by the name of its folder."""
+    """Returns whether the segment is one of __consumer_offsets, by the name of its folder."""
     return _OFFSETS_FOLDER.match(segment.resolve().parent.name) is not None
 
 
 def dump_segment(segment: Path, wanted: Wanted) -> Iterator[Dumped]:
-    """What is in the file, in its order."""
+    """Yields the batches of the file and its problems, in their order."""
     if wanted.as_offsets is None:
         wanted = replace(wanted, as_offsets=holds_offsets(segment))
     with segment.open("rb") as file:
@@ -109,6 +111,7 @@ def dump_segment(segment: Path, wanted: Wanted) -> Iterator[Dumped]:
 
 
 def batch_json(dumped: DumpedBatch) -> dict[str, Json]:
+    """Formats a batch as JSON, under kafka-dump-log's names."""
     header = dumped.header
     return {
         "baseOffset": header.base_offset,
@@ -157,7 +160,7 @@ def _record_json(dumped: DumpedRecord) -> dict[str, Json]:
 
 
 def plain_json(content: bytes | None) -> Json:
-    """Text where the bytes are text."""
+    """Returns text if the bytes are UTF-8, else base64."""
     if content is None:
         return None
     try:
@@ -206,7 +209,7 @@ def _dump_batch(content: bytes, position: int, wanted: Wanted) -> Iterator[Dumpe
 
 
 def _add_records(dumped: DumpedBatch, batch: Batch, wanted: Wanted) -> list[str]:
-    """Put in all that can be read; what cannot is told."""
+    """Adds the records that can be read to the batch, and returns the problems with others."""
     problems: list[str] = []
     try:
         for record in read_records(batch):
@@ -235,7 +238,9 @@ def _dumped_record(header: BatchHeader, record: Record, wanted: Wanted, problems
 
 
 def _meaning(record: Record) -> tuple[Json, Json]:
-    """Key and value as records of __consumer_offsets; what a newer Kafka wrote stays bytes. Raises Malformed."""
+    """Decodes key and value as records of __consumer_offsets; what a newer Kafka wrote stays bytes. Raises
+    CorruptRecord.
+    """
     if record.key is None:
         raise Malformed("a record without a key")
     try:
@@ -253,7 +258,7 @@ def _meaning(record: Record) -> tuple[Json, Json]:
 
 
 def _marker(record: Record) -> Json:
-    """What a control record says: how a transaction ended, and who told."""
+    """Decodes a control record: how a transaction ended, and under which coordinator epoch."""
     key, value = record.key or b"", record.value or b""
     if len(key) < _MARKER_KEY.size:
         return {"type": "none", **_raw(key)}

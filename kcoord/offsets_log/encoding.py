@@ -1,7 +1,7 @@
-"""Facts of groups as records of `__consumer_offsets`, in the versions that Kafka 4.3 writes.
+"""Encodes facts of groups as records of `__consumer_offsets`, in the versions that Kafka 4.3 writes.
 
-`layouts` has these layouts as data, for whoever reads any record; here are the few that a coordinator writes, by hand.
-A test holds every record that is written here against `layouts`.
+`record_schemas` has the schemas of all records as data, for any reader; the few records that a coordinator writes are
+encoded by hand here. A test compares every record that is written here with its schema.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from kcoord.protocol.varint import uvarint
 OFFSET_KEY: Final = 1
 GROUP_KEY: Final = 2
 OFFSET_VALUE_VERSION: Final = 4
-OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1  # the last that has a place for it
+OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1  # The last version that has an expiry time.
 GROUP_VALUE_VERSION: Final = 3
 
 _MOST_WHO: Final = 10_000
@@ -38,7 +38,7 @@ _offset_start = Struct(">hqi").pack
 
 
 def key_values(fact: Record) -> Iterable[tuple[bytes, bytes | None]]:
-    """The records that tell of a fact."""
+    """Encodes the key and the value of each record of a fact."""
     match fact:
         case GroupStored():
             return [(group_key(fact.group_id), _group_value(fact))]
@@ -86,7 +86,7 @@ def _offset_value(fact: OffsetsStored, offset: int, epoch: int, text: bytes) -> 
 
 
 def topic_tag(topic_id: UUID | None) -> bytes:
-    """The tagged fields of an offset: the id of its topic, if that is known."""
+    """Encodes the tagged fields of an offset: the id of its topic, if that is known."""
     return b"\0" if topic_id is None else b"\x01\x00\x10" + topic_id.bytes
 
 
@@ -115,7 +115,7 @@ def _who(
     session_timeout: float,
     rebalance_timeout: float,
 ) -> bytes:
-    """What a record says of a member that is the same in each generation."""
+    """Encodes the part of a member that is the same in each generation."""
     return b"".join(
         (
             _string(member_id),

@@ -1,10 +1,10 @@
-"""The journal: facts of groups in the partitions of `__consumer_offsets`, as Kafka keeps them.
+"""The journal: facts of groups in the partitions of `__consumer_offsets`, in Kafka's format.
 
-    append ─► records of each partition wait, in batches ─► flush ─► one write per partition, then the answers leave
+    append ─► records of each partition are pending, in batches ─► flush ─► one write per partition, then responses
     read   ◄─ facts, from the log's beginning on
 
-All that is decided in one round of the loop waits for the same flush, so that a write is shared by as many requests as
-there are. Which partition a group is in is Kafka's rule; it holds for as long as the topic has its partitions.
+Everything decided in one round of the event loop waits for the same flush, so many requests share one write. Kafka's
+rule assigns a group to its partition; the number of partitions must not change.
 """
 
 import logging
@@ -24,18 +24,18 @@ from kcoord.storage.superseded import Overtaken
 
 _BATCHES_AT_ONCE: Final = 64
 _READ_BYTES: Final = 1 << 18
-"""Read at once: an event loop that reads its groups is to have time for others in between."""
+"""Read at once: the event loop that loads groups must have time for other work in between."""
 
 
 log = logging.getLogger("kcoord.storage")
 
 
 class Unsound(OSError):
-    """A partition that is damaged: it cannot be read to its end, however often that is tried."""
+    """A partition that is corrupt: it cannot be read to its end, however often that is tried."""
 
 
 class GroupLog:
-    """`cluster` has the topic, with as many partitions as it is to have."""
+    """The journal in a cluster's `__consumer_offsets`. The topic must exist with its final number of partitions."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -44,7 +44,7 @@ class GroupLog:
         self._pending: dict[int, Pending] = {}
         self._usual = UsualCommits()
         self._overtaken = [Overtaken() for _ in self._partitions]
-        self.flushed: Collection[int] = ()  # the partitions that the last flush wrote to
+        self.flushed: Collection[int] = ()  # The partitions that the last flush wrote to.
 
     @property
     def partitions(self) -> Sequence[Partition]:
@@ -52,23 +52,23 @@ class GroupLog:
 
     @property
     def leaders(self) -> Sequence[NodeId]:
-        """By partition, the node that coordinates its groups."""
+        """The node that coordinates the groups of each partition."""
         return [partition.leader for partition in self._partitions]
 
     @property
     def is_ready(self) -> bool:
-        """It can be read at any time."""
+        """Whether it can be read now, which is always so."""
         return True
 
     def unread(self) -> Collection[int]:
-        """The partitions that hold something, or cannot say what."""
+        """Returns the partitions that hold records, or whose log has failed."""
         return [each.index for each in self._partitions if each.log.size or each.log.is_failed]
 
     def partition_of(self, group_id: str) -> int:
         return offsets_partition(group_id, self._count)
 
     def append(self, records: Sequence[Record], now_ms: int) -> None:
-        """Have these kept with the next flush, in their order."""
+        """Makes these records pending, in their order; the next flush writes them."""
         for record in records:
             pending = self._pending_of(record.group_id)
             if isinstance(record, StoredAgain):
@@ -77,14 +77,14 @@ class GroupLog:
                 add_fact(pending, record, now_ms)
 
     def appending(self, places: UsualPlaces) -> "Appending":
-        """How to append commits to these places, as `append` does, in fewer steps."""
+        """Returns an appender of commits to these partitions: it does what `append` does, in fewer steps."""
         return Appending(self._pending, offsets_partition(places.group_id, self._count), self._usual.way(places))
 
     def _pending_of(self, group_id: str) -> Pending:
         return self._pending.setdefault(offsets_partition(group_id, self._count), [])
 
     def flush(self, now_ms: int) -> dict[int, str]:
-        """Keep all that waits, and say why not of the partitions of which something is not kept."""
+        """Writes all pending records. Returns the reason for each partition of which some could not be written."""
         if not self._pending:
             self.flushed = ()
             return {}
@@ -96,17 +96,19 @@ class GroupLog:
             try:
                 if refused := self._write(self._partitions[index], batches, now_ms):
                     failed[index] = refused.message or refused.error.name
-            except Exception as bug:  # one partition is not to stop the others
+            except Exception as bug:  # One partition must not stop the others.
                 log.exception("bug partition=%s: what waits cannot be written", index)
                 failed[index] = repr(bug)
         return failed
 
     def overtaken_in(self, index: int) -> Overtaken:
-        """What compaction of the partition need not read."""
+        """Returns the index of superseded batches, which compaction need not read."""
         return self._overtaken[index]
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
-        """What the partition holds, some at a time. Raises Unsound, or OSError where the disk fails."""
+        """Yields the facts of the partition, some at a time. Raises CorruptPartition, or OSError where the
+        disk fails.
+        """
         log = self._partitions[index].log
         offset, end = log.start_offset, log.end_offset
         if log.is_failed:
@@ -125,7 +127,9 @@ class GroupLog:
             yield facts
 
     def _write(self, partition: Partition, pending: Pending, now_ms: int) -> Refused | None:
-        """In one write, or in few where there is much: a part of it may be kept if another is refused."""
+        """Writes the batches at once, or in several writes if there are many; an earlier one may succeed and a later
+        one fail.
+        """
         for start in range(0, len(pending), _BATCHES_AT_ONCE):
             batches, base_offset = pending[start : start + _BATCHES_AT_ONCE], partition.log.end_offset
             outcome = partition.log.append_own([batch.sealed() for batch in batches], now_ms)
@@ -137,7 +141,7 @@ class GroupLog:
 
 
 class Appending:
-    """Commits to the same places."""
+    """Appends commits to one set of partitions."""
 
     __slots__ = ("_partition", "_pending", "_way")
 

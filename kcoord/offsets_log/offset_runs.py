@@ -1,8 +1,9 @@
-"""Offsets that stand together in a batch, read by one struct: a start waits for a million of them where there are many.
+"""Runs of offsets in a batch, decoded by one struct: a start may have to read a million of them.
 
-Offsets of a group in a topic that were committed together are records that differ in four numbers; Kafka writes them
-so, and `encoding` does. The first of them is read field by field. If the next one looks like it, so may many: they are
-taken apart at once and compared. It does not matter who wrote them, and what does not match is left to others.
+The offsets that a group has committed together in a topic are records that differ in four numbers; Kafka writes them
+so, and `encoding` does. The first of them is decoded field by field. If the next one begins with the same bytes, many
+may do so: they are unpacked at once and compared. It does not matter who wrote them, and `decoding` decodes the records
+that do not match.
 """
 
 from functools import lru_cache
@@ -15,30 +16,30 @@ from kcoord.offsets_log.record_codec import BadRecord, read_key
 from kcoord.protocol.varint import BadVarint, read_uvarint
 
 _MOST_AT_ONCE: Final = 64
-"""As many as are lost if only the first few of them match."""
+"""The records that are unpacked in vain if only the first few of them match."""
 
 _KEY_START: Final = b"\x00\x01"
 _VALUE_START: Final = b"\x00\x04"
-_EMPTY_TEXT: Final = 1  # its length, plus one
+_EMPTY_TEXT: Final = 1  # Its length plus one.
 _PARTITION_BYTES: Final = 4
-_NUMBERS_BYTES: Final = 8 + 4 + 1 + 8  # offset, leader epoch, an empty text, time
+_NUMBERS_BYTES: Final = 8 + 4 + 1 + 8  # Offset, leader epoch, an empty text, time.
 _DELTA, _PARTITION, _OFFSET, _EPOCH = 1, 3, 5, 6
 
 
 class Run(NamedTuple):
     fact: OffsetsStored
     records: int
-    end: int  # the position behind it
+    end: int  # The position behind it.
 
 
 class OffsetRuns:
-    """Knows the names that it has read."""
+    """Decodes runs, and caches the names in their keys."""
 
     def __init__(self) -> None:
-        self._names: dict[bytes, tuple[str, str]] = {}  # of a key: group and topic
+        self._names: dict[bytes, tuple[str, str]] = {}  # Group and topic, by key.
 
     def read(self, plain: bytes, start: int, left: int) -> Run | None:
-        """The offsets from here on, of at most so many records; None if the first is not a usual one."""
+        """Decodes a run of at most `left` offsets from here on; None if the first has another form."""
         try:
             shape = _shape_at(plain, start)
         except (IndexError, BadVarint):
@@ -86,7 +87,7 @@ class OffsetRuns:
 
 
 class _Shape(NamedTuple):
-    """The bytes of each part of a record, and its key but for the partition."""
+    """The size of each part of a record, and its key without the partition."""
 
     front: int
     delta: int
@@ -97,9 +98,11 @@ class _Shape(NamedTuple):
 
 
 def _shape_at(plain: bytes, start: int) -> _Shape | None:
-    """How a record is laid out that may be a usual offset: without text, headers or anything unknown."""
+    """Returns the shape of an offset record in the common form: without metadata, headers or unknown fields. None if it
+    has another form.
+    """
     size, body = read_uvarint(plain, start)
-    delta_at = body + 2  # behind the attributes and a timestamp delta of one byte
+    delta_at = body + 2  # Behind the attributes and a timestamp delta of one byte.
     if plain[body] or plain[body + 1] > 0x7F:
         return None
     _, names_at = read_uvarint(plain, delta_at)
@@ -124,7 +127,7 @@ def _shape_at(plain: bytes, start: int) -> _Shape | None:
 
 
 def _has_usual_tags(tags: bytes) -> bool:
-    """No tagged field, or the id of the topic alone."""
+    """Returns whether there is no tagged field, or the topic id alone."""
     return tags == b"\0" or (len(tags) == 19 and tags[:3] == b"\x01\x00\x10")
 
 
@@ -134,7 +137,7 @@ def _struct(front: int, delta: int, names: int, middle: int, end: int) -> Struct
 
 
 def _looks_alike(plain: bytes, start: int, following: int, front: int, delta: int, names: int) -> bool:
-    """Whether the next record begins as this one does, but for its place in the batch."""
+    """Returns whether the next record begins as this one does, but for its offset delta."""
     names_at = front + delta
     return (
         plain[start : start + front] == plain[following : following + front]
@@ -144,7 +147,7 @@ def _looks_alike(plain: bytes, start: int, following: int, front: int, delta: in
 
 
 def _count_alike(first: tuple[object, ...], columns: list[tuple[object, ...]], count: int) -> int:
-    """How many rows, from the first on, differ from it in numbers only."""
+    """Returns how many rows, from the first on, differ from it in numbers only."""
     for place, column in enumerate(columns):
         if place in (_DELTA, _PARTITION, _OFFSET, _EPOCH) or column.count(first[place]) == len(column):
             continue

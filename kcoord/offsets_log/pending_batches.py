@@ -1,7 +1,7 @@
-"""Records of groups that wait to be written, in batches.
+"""Records of groups that are pending, in batches.
 
-Each commit of each member passes here, a hundred offsets at once are common, and a commit's records differ in nothing
-but numbers. So what is the same for all offsets of a group in a topic is made once, and a record is one call of struct:
+Each commit of each member passes here, a hundred offsets at once are common, and a commit's records differ only in
+numbers. So what all offsets of a group in a topic have in common is made once, and a record is one call of struct:
 
     size 0 | time delta | offset delta | key: 1 group topic | partition | value: 4 | offset epoch "" time | topic id
     front    at           delta          names                            middle                            end
@@ -20,46 +20,46 @@ from kcoord.protocol.varint import uvarint
 from kcoord.storage.superseded import Trail
 
 MOST_RECORDS: Final = 1000
-"""Of one batch, so that a batch is read back in little memory."""
+"""The most records of one batch, so that reading it back takes little memory."""
 _ENOUGH_BYTES: Final = 1 << 19
-"""Of one batch, with texts and groups in it, for the same reason."""
+"""The most bytes of a batch with metadata and groups in it, for the same reason."""
 _MOST_MS: Final = 63
-"""Between the first and the last record of a batch: the differences then take one byte each."""
+"""The longest time between the first and the last record of a batch: time deltas then take one byte each."""
 
 _DELTAS: Final = [uvarint(2 * delta) for delta in range(MOST_RECORDS)]
 _NEVER_MS: Final = -1
-_IN_ONE_BYTE: Final = 64  # deltas
+_IN_ONE_BYTE: Final = 64  # The number of offset deltas that take one byte.
 _MOST_FORMS: Final = 10_000
-_EMPTY_TEXT: Final = 1  # the length of a compact string, plus one
+_EMPTY_TEXT: Final = 1  # The length of a compact string, plus one.
 
 _short = Struct(">h").pack
 _epoch_without_text = Struct(">iB").pack
 
 
 class OneOffset(Trail):
-    """Commits of one offset without text, to the same partition of the same topic."""
+    """The commits of one offset, without metadata, to one partition."""
 
     __slots__ = ("lines",)
 
     def __init__(self, first: OffsetsStored) -> None:
         super().__init__(1)
-        self.lines = (_offset_line(first, 1), _offset_line(first, 2))  # by the size of the offset delta
+        self.lines = (_offset_line(first, 1), _offset_line(first, 2))  # One for each size of the offset delta.
 
 
 class _OffsetLine(NamedTuple):
-    """What stays the same in them."""
+    """The constant parts of a record in a SingleOffsetSeries."""
 
     pack: Callable[..., bytes]
     front: bytes
-    before: bytes  # the offset: names, partition and middle
-    between: bytes  # the offset and its time
+    before: bytes  # What is before the offset: names, partition and middle.
+    between: bytes  # What is between the offset and its time.
     end: bytes
 
 
 class PendingBatch:
-    """Records of one partition that wait for their batch to be written.
+    """Records of one partition that will be written as one batch.
 
-    Commits of one offset each are put together when all of them are, which takes less time than one by one.
+    Commits of one offset each are encoded when the batch is sealed, which takes less time than one by one.
     """
 
     __slots__ = ("_first_ms", "_last_ms", "_records", "_room_until_ms", "_size", "_trails")
@@ -77,11 +77,11 @@ class PendingBatch:
 
     @property
     def trails(self) -> list[Trail]:
-        """Of its commits to usual places."""
+        """The series of its repeated commits."""
         return [*self._trails, *[record[0] for record in self._records if isinstance(record, tuple)]]
 
     def follow(self, trail: Trail) -> None:
-        """What was added last is such a commit."""
+        """Notes that the records added last are a commit of this series."""
         self._trails.append(trail)
 
     def has_room_at(self, now_ms: int) -> bool:
@@ -106,7 +106,7 @@ class PendingBatch:
             self._room_until_ms = _NEVER_MS
 
     def add_again(self, one: OneOffset, fact: StoredAgain, now_ms: int) -> bool:
-        """Add such a commit, if there is room."""
+        """Adds a repeated commit of one offset. Returns False if there is no room."""
         records = self._records
         if len(records) >= MOST_RECORDS or not self._first_ms <= now_ms <= self._room_until_ms:
             return False
@@ -114,7 +114,9 @@ class PendingBatch:
         return True
 
     def add_offsets(self, fact: OffsetsStored, start: int, now_ms: int) -> int:
-        """Add the lines from this one on of a commit without texts, as far as there is room; where it ends."""
+        """Adds offsets of a commit without metadata, from index `start` on, as far as there is room. Returns where it
+        ended.
+        """
         count, at_ms = len(self._records), fact.committed_at_ms
         self._last_ms = max(self._last_ms, now_ms)
         more = min(MOST_RECORDS - count, len(fact.partitions) - start)
@@ -131,7 +133,7 @@ class PendingBatch:
         return end
 
     def plain(self) -> list[bytes]:
-        """The bytes of each record."""
+        """Returns the bytes of each record."""
         first_ms = self._first_ms
         plain: list[bytes] = []
         for index, record in enumerate(self._records):
@@ -152,7 +154,7 @@ class PendingBatch:
 
 
 class SealedBatch:
-    """A commit to usual places that is all of its batch."""
+    """A repeated commit that fills a batch of its own."""
 
     __slots__ = ("_at_ms", "_plain", "count", "trails")
 
@@ -170,11 +172,11 @@ class SealedBatch:
 
 
 Pending = list[PendingBatch | SealedBatch]
-"""What waits to be written to one partition, in its order."""
+"""The batches that will be written to one partition, in their order."""
 
 
 def add_fact(batches: Pending, fact: Record, now_ms: int) -> None:
-    """Put a fact behind those that wait, in as many batches as it needs."""
+    """Appends a fact to the pending batches, in as many batches as it needs."""
     if isinstance(fact, StoredAgain):
         for stored in fact.spread():
             add_fact(batches, stored, now_ms)
@@ -188,7 +190,7 @@ def add_fact(batches: Pending, fact: Record, now_ms: int) -> None:
 
 
 def last(batches: Pending, now_ms: int) -> PendingBatch:
-    """The last batch, or a new one if that has no room."""
+    """Returns the last batch, or a new one if that has no room."""
     if batches:
         newest = batches[-1]
         if isinstance(newest, PendingBatch) and newest.has_room_at(now_ms):
@@ -209,19 +211,21 @@ def _offset_line(fact: OffsetsStored, delta_size: int) -> _OffsetLine:
 
 @lru_cache(_MOST_FORMS)
 def _packing(form: str) -> Callable[..., bytes]:
-    """The same for all members, as most have names of the same length: it stays in the processor's cache."""
+    """Returns the packing function for a format. Most members share it, as their names have the same length, so it
+    stays in the processor's cache.
+    """
     return Struct(form).pack
 
 
 def offset_parts(record: bytes, topic_id: UUID | None) -> tuple[bytes, bytes, bytes]:
-    """Of an offset without text, what is before its offset, between that and its time, and behind."""
+    """Splits an offset record without metadata: before its offset, between that and its time, and behind."""
     time_at = len(record) - len(topic_tag(topic_id)) - 1 - 8
     between_at = time_at - 5  # the leader epoch, and the text
     return record[: between_at - 8], record[between_at:time_at], record[time_at + 8 :]
 
 
 class _Form(NamedTuple):
-    """What the offsets of a group in a topic have in common; see the head of this file."""
+    """The constant parts of the offset records of a group in a topic, named as in the module's docstring."""
 
     topic_id: UUID | None
     pack: Callable[..., bytes]
@@ -235,7 +239,9 @@ _forms: dict[tuple[str, str, int], _Form] = {}
 
 
 def _form(group_id: str, topic: str, topic_id: UUID | None, delta_size: int) -> _Form:
-    """Made once, and again where the topic was made anew: an id is not hashed, which takes longer than all the rest."""
+    """Returns the cached template, made anew if the topic was recreated. The id is compared and not hashed, which would
+    take longer than all the rest.
+    """
     place = (group_id, topic, delta_size)
     known = _forms.get(place)
     if known is not None and (known.topic_id is topic_id or known.topic_id == topic_id):
@@ -259,7 +265,7 @@ def _made_form(group_id: str, topic: str, topic_id: UUID | None, delta_size: int
 
 
 def _sealed(plain: bytes, count: int, first_ms: int, last_ms: int) -> Batch:
-    """The batch; its offsets are for the log to set."""
+    """Makes the batch. The log sets its offsets."""
     header = BatchHeader(
         base_offset=0,
         length=0,

@@ -1,10 +1,10 @@
-"""The records of `__consumer_offsets`: bytes to plain values by Kafka's names, and back, as `layouts` says.
+"""The codec of records of `__consumer_offsets`: bytes to plain values under Kafka's names and back.
 
-A struct is a dict that always has every field of its layout: what a version does not have is there with its default, as
-in Kafka's own classes. Arrays are tuples, a uuid is a UUID, bytes are bytes.
+A struct is a dict that always has every field of its schema: a field that the version lacks is there with its default,
+as in Kafka's own classes. Arrays are tuples, a uuid is a UUID, bytes are bytes.
 
-Any bytes may come, and give values or a BadRecord. What Kafka lets be is let be here too: unknown tagged fields, bytes
-behind the last field (CoordinatorRecordSerde), and bytes in a string that are no UTF-8.
+Any bytes may come, and give values or an UnreadableRecord. What Kafka tolerates is tolerated here too: unknown tagged
+fields, bytes behind the last field (CoordinatorRecordSerde), and bytes in a string that are no UTF-8.
 """
 
 import struct
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _FIRST: Final = struct.Struct(">h")
-_SHOWN: Final = 64  # bytes of a record that is malformed
+_SHOWN: Final = 64  # The most bytes of a malformed record in an error message.
 
 
 class BadRecord(ValueError):
@@ -40,7 +40,7 @@ class BadRecord(ValueError):
 
 
 class UnknownType(BadRecord):
-    """A record of a type that Kafka 4.3 does not have: such ones are skipped (UnknownRecordTypeException)."""
+    """A record of a type that Kafka 4.3 does not have: such records are skipped (UnknownRecordTypeException)."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"no record type has the number {number}")
@@ -48,7 +48,7 @@ class UnknownType(BadRecord):
 
 
 class UnknownVersion(BadRecord):
-    """A value of a version that is not known: a newer Kafka wrote it (UnknownRecordVersionException)."""
+    """A value of an unknown version: a newer Kafka wrote it (UnknownRecordVersionException)."""
 
     def __init__(self, what: str, version: int) -> None:
         super().__init__(f"{what} has no version {version}")
@@ -56,11 +56,11 @@ class UnknownVersion(BadRecord):
 
 
 class Malformed(BadRecord):
-    """Bytes that are not what their type and version say."""
+    """Bytes that do not match their type and version."""
 
 
 def read_key(key: bytes) -> tuple[int, Values]:
-    """The number of the record's type, and the key's fields. Raises UnknownType or Malformed."""
+    """Returns the number of the record's type, and the key's fields. Raises UnknownType or CorruptRecord."""
     number = _read_first(key, "a key")
     record_type = RECORD_TYPES.get(number)
     if record_type is None:
@@ -69,7 +69,7 @@ def read_key(key: bytes) -> tuple[int, Values]:
 
 
 def read_value(number: int, value: bytes) -> tuple[int, Values]:
-    """The version and the fields of the value of a record of that type. Raises BadRecord."""
+    """Returns the version and the fields of the value of a record of that type. Raises UnreadableRecord."""
     record_type = RECORD_TYPES.get(number)
     if record_type is None:
         raise UnknownType(number)
@@ -77,7 +77,7 @@ def read_value(number: int, value: bytes) -> tuple[int, Values]:
 
 
 def read_versioned(layout: Layout, content: bytes, *, what: str) -> tuple[int, Values]:
-    """The same of any layout. Raises UnknownVersion or Malformed."""
+    """Returns the version and the fields of bytes with any schema. Raises UnknownVersion or CorruptRecord."""
     version = _read_first(content, what)
     if version not in layout.versions:
         raise UnknownVersion(what, version)
@@ -85,23 +85,24 @@ def read_versioned(layout: Layout, content: bytes, *, what: str) -> tuple[int, V
 
 
 def write_key(number: int, values: Mapping[str, Any]) -> bytes:
-    """A field that is not given takes its default. Raises Unwritable."""
+    """Encodes a key. Fields that are not given take their defaults. Raises Unwritable."""
     return _written(layout_writer(RECORD_TYPES[number].key, 0), number, values)
 
 
 def write_value(number: int, values: Mapping[str, Any], *, version: int | None = None) -> bytes:
-    """In the version that Kafka 4.3 writes, if none is said; fields that a version lacks are left out."""
+    """Encodes a value, by default in the version that Kafka 4.3 writes. Fields that the version lacks are left out."""
     record_type = RECORD_TYPES[number]
     return write_versioned(record_type.value, record_type.written if version is None else version, values)
 
 
 def write_versioned(layout: Layout, version: int, values: Mapping[str, Any]) -> bytes:
+    """Encodes values in a version of any schema. Raises Unwritable."""
     assert version in layout.versions
     return _written(layout_writer(layout, version), version, values)
 
 
 def _read_first(content: bytes, what: str) -> int:
-    """The two bytes that say what follows them."""
+    """Reads the two bytes of the type or version."""
     if len(content) < _FIRST.size:
         raise Malformed(f"{what} of {len(content)} bytes")
     number: int = _FIRST.unpack_from(content)[0]

@@ -1,7 +1,8 @@
-"""What a layout's values look like as JSON: as Kafka's tools show them.
+"""Values of records as JSON, as Kafka's tools show them.
 
-A field is there if its version has it; a tagged one only where it is not its default. A uuid is its 22 characters in
-base64, bytes are base64 too. Of a classic group of consumers, the bytes that members brought and got are read as well.
+A field is there if its version has it; a tagged one only if it is not its default. A uuid is its 22 characters in
+base64, bytes are base64 too. For a classic group of consumers, the members' subscriptions and assignments are decoded
+as well.
 """
 
 import base64
@@ -27,10 +28,12 @@ _Show = Callable[[Any], Json]
 
 
 def key_json(number: int, key: Values) -> Json:
+    """Formats a key."""
     return _layout_shower(RECORD_TYPES[number].key, 0)(key)
 
 
 def value_json(number: int, version: int, value: Values) -> Json:
+    """Formats a value."""
     shown = _layout_shower(RECORD_TYPES[number].value, version)(value)
     if number == GROUP_METADATA.number and value["protocolType"] == "consumer":
         for member, described in zip(value["members"], shown["members"], strict=True):
@@ -44,7 +47,9 @@ def base64_of(content: bytes) -> str:
 
 
 def _embedded_json(layout: Layout, content: bytes) -> Json:
-    """Consumers may put in what they like: what is not theirs stays as it is (OffsetsMessageParser)."""
+    """Formats a subscription or an assignment. Consumers may use their own format, which stays base64
+    (OffsetsMessageParser).
+    """
     try:
         version, values = read_versioned(layout, content, what="a consumer's bytes")
     except BadRecord:
@@ -58,7 +63,7 @@ def _layout_shower(layout: Layout, version: int) -> _Show:
 
 
 def _struct_shower(fields: Fields, version: int) -> _Show:
-    """How a struct of this version is shown: put together once, as readers are."""
+    """Returns a formatter of structs of this version."""
     present = [(field, _shower(field, version)) for field in fields if field.is_in(version)]
     plain = [(field.name, show) for field, show in present if field.tag is None]
     tagged = [(field.name, default_of(field), show) for field, show in present if field.tag is not None]

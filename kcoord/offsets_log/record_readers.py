@@ -1,8 +1,8 @@
-"""Readers made from layouts: for each version of a layout one, put together once from one function per field.
+"""Readers made from schemas: one reader for each version, with one function for each field.
 
-Nothing that is read is believed: each length is held against the bytes that are left before anything is made of it. A
-reader takes the bytes and a position, and gives a value and the position behind it. Where the bytes end in the midst it
-raises IndexError or struct.error.
+Input is not trusted: each length is compared with the bytes that are left before anything is allocated. A reader takes
+the bytes and a position, and returns a value and the position behind it. Where the bytes end early it raises IndexError
+or struct.error.
 """
 
 import struct
@@ -24,7 +24,7 @@ _UUID_BYTES: Final = 16
 
 
 class BadLength(ValueError):
-    """A length that cannot be."""
+    """A length that is not allowed."""
 
 
 @cache
@@ -95,7 +95,7 @@ def _field_reader(field: Field, version: int, is_flexible: bool) -> Read:
 
 
 def _length_reader(field: Field, is_flexible: bool) -> _ReadLength:
-    """A length, or -1 where it is null and may be; never more than the bytes that are left."""
+    """Returns a reader of lengths, -1 for null if the field is nullable; never more than the bytes that are left."""
     least = -1 if field.nullable else 0
     most = LONGEST_STRING if field.type == "string" else 2**31 - 1
     fixed = _INT16 if field.type == "string" else _INT32
@@ -180,7 +180,7 @@ def _read_uuid(content: bytes, position: int) -> tuple[UUID, int]:
 
 
 def _nullable_struct_reader(field: Field, version: int, is_flexible: bool) -> Read:
-    """A byte says whether it is there: -1 or 1, among the tagged fields 0 or 1."""
+    """Returns a reader of nullable structs. A byte marks null: -1 or 1, among the tagged fields 0 or 1."""
     read_struct = _struct_reader(field.fields, version, is_flexible=is_flexible)
     assert field.nullable
 

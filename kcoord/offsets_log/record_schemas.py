@@ -1,7 +1,7 @@
-"""The layouts of what is kept in `__consumer_offsets`, as data: one definition for the journal and for the pipeline.
+"""The schemas of the records in `__consumer_offsets`, as data: one definition for the journal and for the pipeline.
 
 A record's key is the number of its type and the key's fields; its value is a version and the fields of that version; a
-null value deletes. The names are those that kafka-dump-log shows. What a field says of itself:
+null value deletes. The names are those that kafka-dump-log shows. The attributes of a field:
 
 | word     | means                                                                                                     |
 |----------|-----------------------------------------------------------------------------------------------------------|
@@ -9,18 +9,18 @@ null value deletes. The names are those that kafka-dump-log shows. What a field 
 | since    | the first version that has it                                                                             |
 | until    | the last one, where later versions have dropped it                                                        |
 | nullable | it may be null                                                                                            |
-| tag      | it stands among the tagged fields at the end, and is only there where it is not its default               |
-| default  | what it is where it is absent; if nothing is said, the zero of its type: 0, "", no elements, no bytes     |
+| tag      | it is a tagged field at the end, written only if it is not its default                                    |
+| default  | its value where it is absent; without one, the zero of its type: 0, "", no elements, no bytes             |
 
 Strings, bytes and arrays have lengths of fixed size (2, 4 and 4 bytes) up to the first flexible version of a value;
-from it on lengths are varints, one more than they say, and every struct ends in tagged fields (KIP-482). Keys are never
-flexible.
+from it on lengths are varints, one more than the length, and every struct ends in tagged fields (KIP-482). Keys are
+never flexible.
 
 The facts are those of the schemas in Kafka 4.3.1's kafka-group-coordinator, which a test compares with these. Where a
-schema says `"default": null` without quotes, Kafka's generator takes it for no default: such a field is empty where it
+schema has `"default": null` without quotes, Kafka's generator treats it as no default: such a field is empty where it
 is absent, and a null is written out.
 
-Types that only previews of Kafka wrote (9, 18) are not known to Kafka 4.3 either.
+Types that only previews of Kafka wrote (9, 18) are unknown to Kafka 4.3 too.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from typing import Any, Final
 from uuid import UUID
 
 INTEGERS: Final = MappingProxyType({"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q"})
-"""The types of fixed size, and what struct calls them; a uuid has 16 bytes."""
+"""The types of fixed size, and their codes for struct; a uuid has 16 bytes."""
 LONGEST_STRING: Final = 0x7FFF
 
 
@@ -61,7 +61,7 @@ _ZEROS: Final[Mapping[str, Any]] = MappingProxyType({"string": "", "bytes": b"",
 
 
 def default_of(field: Field) -> Any:
-    """What the field is where it is absent."""
+    """Returns the value of the field where it is absent."""
     if not isinstance(field.default, Zero):
         return field.default
     if field.type == "struct":
@@ -71,7 +71,9 @@ def default_of(field: Field) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Layout:
-    """What stands behind a version number. Each is equal to itself alone, so that readers are found by it quickly."""
+    """The versions and fields of a key, a value or embedded bytes. Each is equal to itself alone, which makes it a fast
+    cache key.
+    """
 
     fields: Fields
     versions: range
@@ -129,7 +131,7 @@ _PAIR: Final = (_string("key"), _string("value"))
 
 _ASSIGNMENT_TIME: Final = Field("assignmentTimestamp", "int64", tag=0)  # KIP-1263, from 4.3 on
 
-LEGACY_OFFSET_COMMIT: Final = _record_type(  # of Kafka 0.8; read for ever, written no more
+LEGACY_OFFSET_COMMIT: Final = _record_type(  # Written by Kafka 0.8; still read, and no longer written.
     0,
     "LegacyOffsetCommit",
     _OFFSET,
@@ -181,7 +183,7 @@ GROUP_METADATA: Final = _record_type(
     ),
     versions=range(5),
     flexible_since=4,
-    written=3,  # 4 can be read since 3.5, and is not written yet (KIP-915)
+    written=3,  # Version 4 can be read since 3.5, and is not written yet (KIP-915).
 )
 
 _CONSUMER_GROUPS: Final = (
@@ -191,7 +193,7 @@ _CONSUMER_GROUPS: Final = (
         _GROUP,
         (_int32("epoch"), Field("metadataHash", "int64", tag=0)),
     ),
-    _record_type(  # until 4.0; what a hash stands for since (KIP-1101)
+    _record_type(  # Written until 4.0; the hash replaces it since (KIP-1101).
         4,
         "ConsumerGroupPartitionMetadata",
         _GROUP,
@@ -221,7 +223,7 @@ _CONSUMER_GROUPS: Final = (
             Field("subscribedTopicRegex", "string", nullable=True),
             Field("rebalanceTimeoutMs", "int32", default=-1),
             Field("serverAssignor", "string", nullable=True),
-            Field(  # of a member that speaks the classic protocol still
+            Field(  # A member that still uses the classic protocol.
                 "classicMemberMetadata",
                 "struct",
                 (
@@ -433,7 +435,7 @@ CONSUMER_SUBSCRIPTION: Final = Layout(
     versions=range(4),
     flexible_since=None,
 )
-"""What members of protocol type "consumer" put into `subscription`, behind a version of its own."""
+"""The `subscription` of members of protocol type "consumer", which begins with a version."""
 
 CONSUMER_ASSIGNMENT: Final = Layout(
     fields=(
@@ -443,4 +445,4 @@ CONSUMER_ASSIGNMENT: Final = Layout(
     versions=range(4),
     flexible_since=None,
 )
-"""And what they get in `assignment`."""
+"""The `assignment` of members of protocol type "consumer", which begins with a version."""

@@ -1,6 +1,6 @@
-"""Writers made from layouts: for each version of a layout one, put together once from one function per field.
+"""Writers made from schemas: one writer for each version, with one function for each field.
 
-A writer takes the bytes so far and a value.
+A writer takes the buffer to append to and a value.
 """
 
 import struct
@@ -81,7 +81,7 @@ def _length_writer(field: Field, is_flexible: bool) -> Write:
     fixed = _INT16 if field.type == "string" else _INT32
 
     def write(out: bytearray, value: Any) -> None:
-        """The length of the value; null is one of -1."""
+        """Writes the length of the value; null is -1."""
         if value is None and not field.nullable:
             raise Unwritable(f"{field.name} is never null")
         length = -1 if value is None else len(value)

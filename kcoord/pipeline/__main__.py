@@ -1,4 +1,4 @@
-"""docs/tables.md: python -m kcoord.pipeline"""
+"""Generates docs/tables.md: python -m kcoord.pipeline"""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from kcoord.pipeline.schemas import TABLES, TIME, meaning_of
 
 
 def tables_page() -> str:
-    """The page, from the schemas."""
+    """Renders the page from the schemas."""
     return "\n".join(_page()) + "\n"
 
 

@@ -1,8 +1,8 @@
-"""The job that makes tables of a log: what `kcoord pipeline decode` calls.
+"""The job behind `kcoord pipeline decode`: it writes the tables of a log.
 
-The log is read twice. Commits are by far the most rows: they go from the reader to Parquet without a stop. All other
-tables together are few rows and come side by side in one wide frame, which is kept and taken apart. The ranges that are
-read were planned before, so both see the same log.
+The log is read twice. Commits are by far the most rows: they stream from the reader to Parquet. All other tables
+together have few rows, so they are read as one union frame, which is cached and split into the tables. The ranges to
+read are planned before, so both passes see the same log.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +23,10 @@ from kcoord.pipeline.tables import TablesFolder
 
 BESIDE_COMMITS: Final = (GENERATIONS, GROUP_EVENTS, LOG_ENDS, REJECTED, SCANNED)
 ASIDE: Final = ("control", "aborted", "open", "plain", LEFT_OUT)
-"""Why a record is no row: columns of `scanned`."""
+"""Why a record is not a row of a table: these are columns of `scanned`."""
 
 Say = Callable[[str], None]
-"""Told what begins now."""
+"""Called with the name of each step as it begins."""
 
 
 class Input(Protocol):
@@ -34,17 +34,19 @@ class Input(Protocol):
 
     @property
     def size(self) -> int:
-        """About how many bytes are read."""
+        """Estimates how many bytes are read."""
 
     def check(self, spark: SparkSession) -> None:
-        """Raises if this Spark cannot read it, as far as can be told before."""
+        """Raises if this Spark cannot read the log, as far as that is known before reading."""
 
     def frame(self, spark: SparkSession, tables: Sequence[str], wanted: Wanted) -> DataFrame:
-        """The rows of one table, or of several in a wide frame."""
+        """Returns the rows of one table, or a union frame of several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentInput:
+    """Ranges of segments as the log that tables are made of."""
+
     ranges: Sequence[SegmentRange]
 
     @property
@@ -52,7 +54,7 @@ class SegmentInput:
         return sum(each.end - each.start for each in self.ranges)
 
     def check(self, spark: SparkSession) -> None:
-        """Any Spark can: the decoder is ours."""
+        """Accepts any Spark: the decoder needs nothing of it."""
 
     def frame(self, spark: SparkSession, tables: Sequence[str], wanted: Wanted) -> DataFrame:
         spark.dataSource.register(SegmentSource)
@@ -62,17 +64,17 @@ class SegmentInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotRead:
-    """Parts of the log that are there, or were, and of which nobody knows what is in them."""
+    """Parts of the log that could not be read, so that nobody knows what they hold."""
 
     batches: int = 0
     segments: int = 0
-    """Segments, or what was fetched of a log, that were not read to their ends."""
+    """Segments, or fetched parts of a log, that were not read to their ends."""
     gaps: int = 0
-    """Offsets that a live cluster had no more when they were to be read: nothing is wrong with them."""
+    """Ranges of offsets that a live cluster had deleted before they were read: that is no damage."""
     size: int = 0
-    """How many bytes the batches and the ends of segments have."""
+    """How many bytes the unread batches and ends of segments have."""
     records: int = 0
-    """How many records are in the batches, as far as their headers tell."""
+    """How many records the unread batches hold according to their headers."""
 
     @property
     def is_damage(self) -> bool:
@@ -84,30 +86,31 @@ class NotRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What came in and what became of it."""
+    """How many records a job read, and how many of them became rows, were rejected or were skipped."""
 
     records: int
     rows: Mapping[str, int]
-    """Of each table, as it was written."""
+    """The number of rows written to each table."""
     rejected: int
-    """Records, as `rejected` tells it: it has a row also for what is no record, and one for the rest of a batch."""
+    """Rejected records. `rejected` may have more rows: also for bytes that are no record, and one for the rest of a
+    batch."""
     aside: Mapping[str, int]
-    """Records that are no rows, by the reason."""
+    """Records that became no row, by reason."""
     not_read: NotRead = NotRead()
 
     @property
     def is_balanced(self) -> bool:
-        """Whether each record that came in is a row, or it is told why it is not."""
+        """Whether every record that was read is a row, was rejected, or was skipped for a known reason."""
         return self.records == self.decoded + self.rejected + sum(self.aside.values())
 
     @property
     def decoded(self) -> int:
-        """Records that are rows."""
+        """The number of records that became rows."""
         return sum(self.rows[table] for table in (COMMITS, GENERATIONS, GROUP_EVENTS))
 
 
 def decode(spark: SparkSession, log: Input, out: TablesFolder, wanted: Wanted, say: Say) -> Summary:
-    """Writes the decoded tables, which must not be there yet."""
+    """Writes the decoded tables, which must not exist yet."""
     say(COMMITS)
     out.write(log.frame(spark, [COMMITS], wanted), COMMITS)
     beside = log.frame(spark, BESIDE_COMMITS, wanted).persist(StorageLevel.MEMORY_AND_DISK)
@@ -122,7 +125,7 @@ def decode(spark: SparkSession, log: Input, out: TablesFolder, wanted: Wanted, s
 
 
 def summary(spark: SparkSession, out: TablesFolder) -> Summary:
-    """Counted from what is in the folder."""
+    """Counts the rows that are in the folder."""
     scanned = out.read(spark, SCANNED)
     [sums] = scanned.select(*(f.sum(name).alias(name) for name in ("records", *ASIDE))).collect()
     rejected, not_read = rejections(out.read(spark, REJECTED))
@@ -137,13 +140,13 @@ def summary(spark: SparkSession, out: TablesFolder) -> Summary:
 
 
 def _row_counts(frames: Mapping[str, DataFrame]) -> Mapping[str, int]:
-    """How many rows each frame has, by one job."""
+    """Counts the rows of every frame in one Spark job."""
     counts = [frame.agg(f.lit(name).alias("table"), f.count("*").alias("rows")) for name, frame in frames.items()]
     return {row["table"]: row["rows"] for row in reduce(DataFrame.unionAll, counts).collect()}
 
 
 def rejections(rejected: DataFrame) -> tuple[int, NotRead]:
-    """How many records were rejected (a row may be of several, or of what is none), and what was not read."""
+    """Returns the number of rejected records and what was not read. A row may be of several records, or of none."""
     is_batch, is_segment = f.col("what") == "batch", f.col("what") == "segment"
     has_size = f.col("bytes").isNotNull()
     told = f.col("records") + f.coalesce("claimed", f.lit(0))

@@ -1,10 +1,11 @@
-"""The jobs that make tables of the decoded ones, and find something in them: `kcoord pipeline rebalances` and `lag`.
+"""The jobs behind `kcoord pipeline rebalances` and `lag`: they derive tables from the decoded ones, and findings from
+these.
 
-What is made is written beside the decoded tables, whole, and read from there: it is made once, and then looked at in
-several ways. Of some groups only, it is made for this time alone.
+A derived table is written next to the decoded ones, whole, and read back from there: it is computed once and then used
+several times. If only some groups are wanted, it is computed for this run alone and not written.
 
-A rebalance is told by what was before it, and so is the lag of who commits no more. So the time that is asked for
-chooses among what was made, not before.
+The cause of a rebalance depends on the records before it, and so does the lag of a group that stopped committing. So
+tables are derived from all times, and the requested time filters the result.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,31 +33,35 @@ from kcoord.pipeline.transforms.timeline import lag_period, lag_timeline
 from kcoord.pipeline.transforms.unstable import flapping_members, restless_groups
 
 Row = dict[str, Any]
-"""Times are milliseconds since 1970."""
+"""A row as a dictionary; its times are milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceFindings:
+    """The unstable groups and flapping members."""
+
     groups: list[Row]
-    """As `restless_groups` has them."""
+    """Rows of `unstable_groups`."""
     members: list[Row]
-    """As `flapping_members` has them."""
+    """Rows of `flapping_members`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagFindings:
+    """The timeline of lag, and the partitions that lag or are stuck."""
+
     timeline: list[Row]
-    """As `lag_timeline` has them."""
+    """Rows of `lag_timeline`."""
     behind: list[Row]
-    """As `never_caught_up` has them."""
+    """Rows of `never_caught_up`."""
     standing: list[Row]
-    """As `standing_partitions` has them."""
+    """Rows of `stuck_partitions`."""
 
 
 def find_rebalances(
     spark: SparkSession, tables: TablesFolder, wanted: Wanted, say: Say, *, most: int
 ) -> RebalanceFindings:
-    """What `kcoord pipeline rebalances` shows."""
+    """Returns what `kcoord pipeline rebalances` shows."""
     if not wanted.groups:
         derive(spark, tables, OWNERSHIP, wanted, say)
     made = _in_time(derive(spark, tables, REBALANCES, wanted, say), wanted)
@@ -80,7 +85,7 @@ def find_lag(
     bound: int,
     stood: timedelta,
 ) -> LagFindings:
-    """What `kcoord pipeline lag` shows. The timeline has the groups that were furthest behind, those first."""
+    """Returns what `kcoord pipeline lag` shows. The timeline has the groups that were furthest behind first."""
     made, ends = derive(spark, tables, LAG, wanted, say), tables.read(spark, LOG_ENDS)
     since, until = time_of(wanted.since_ms), time_of(wanted.until_ms)
     say("timeline")
@@ -96,8 +101,9 @@ def find_lag(
 
 
 def _furthest(timeline: DataFrame, most: int) -> list[Row]:
-    """Of the groups whose lag was the highest at the end of a piece, those first; last those of which none is known."""
-    kept = timeline.persist(StorageLevel.MEMORY_AND_DISK)  # few rows that take long to make, and are read twice
+    """Returns the rows of the groups with the highest lag at the end of a piece, highest first; unknown lag comes
+    last."""
+    kept = timeline.persist(StorageLevel.MEMORY_AND_DISK)  # few rows that are expensive to compute, and are read twice
     try:
         highest = kept.groupBy("group").agg(f.max("lag").alias("highest"))
         ranked = highest.orderBy(f.desc_nulls_last("highest"), "group").limit(most).collect()
@@ -109,13 +115,13 @@ def _furthest(timeline: DataFrame, most: int) -> list[Row]:
 
 
 def hours_read(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> float:
-    """How many hours the time has that is wanted, as far as it was read: of all groups, whichever are wanted."""
+    """Returns how many hours of the wanted time were read, over all groups, whichever groups are wanted."""
     whole = [tables.read(spark, name) for name in (COMMITS, GENERATIONS, GROUP_EVENTS)]
     return period_of(*whole).hours(time_of(wanted.since_ms), time_of(wanted.until_ms))
 
 
 def groups_missing(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> list[str]:
-    """Those that are wanted by name, and of which there is no row."""
+    """Returns the groups that are wanted by name and have no row."""
     if not wanted.groups:
         return []
     commits, generations, events = (
@@ -127,7 +133,7 @@ def groups_missing(spark: SparkSession, tables: TablesFolder, wanted: Wanted) ->
 
 
 def derive(spark: SparkSession, tables: TablesFolder, table: str, wanted: Wanted, say: Say) -> DataFrame:
-    """The table, made anew of the decoded ones: of all groups, and written; or of some, and kept as long as Spark."""
+    """Computes a derived table: for all groups it is written and read back, for some groups it is only cached."""
     say(table)
     made = _MAKE[table](_decoded(spark, tables, wanted))
     if wanted.groups:
@@ -137,7 +143,7 @@ def derive(spark: SparkSession, tables: TablesFolder, table: str, wanted: Wanted
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
-    """Collected; times as milliseconds, since Python would have them in the time zone of this machine."""
+    """Collects the rows. Times become milliseconds, since Python would convert them to this machine's time zone."""
     columns = [
         f.unix_millis(each.name).alias(each.name) if isinstance(each.dataType, TimestampType) else f.col(each.name)
         for each in frame.schema
@@ -150,7 +156,7 @@ Decoded = Mapping[str, DataFrame]
 
 
 def _decoded(spark: SparkSession, tables: TablesFolder, wanted: Wanted) -> Decoded:
-    """Of the groups that are wanted; names of topics are told by all."""
+    """Returns the decoded tables of the wanted groups. Names of topics are collected from all groups."""
     whole = {name: tables.read(spark, name) for name in (COMMITS, GENERATIONS, GROUP_EVENTS)}
     names = topic_names(whole[COMMITS], whole[GROUP_EVENTS])
     chosen = {name: of_groups(frame, wanted.groups) for name, frame in whole.items()}

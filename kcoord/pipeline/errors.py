@@ -1,15 +1,15 @@
-"""What is wrong with a job, in one line: of what Spark throws, which is pages, the part that tells the user what to do.
+"""Translates Spark's exceptions, which are pages long, to the one line that tells the user what to do.
 
-Spark's exceptions come in layers, each told in the text of the one above it:
+Spark's exceptions come in layers, each nested in the text of the one above it:
 
-| layer                          | looks like                                                                       |
-|--------------------------------|----------------------------------------------------------------------------------|
-| Python's own error in a worker | a traceback inside the text, whose last line is what happened                    |
-| a condition of Spark           | `[PATH_NOT_FOUND] … SQLSTATE: 42K03`                                             |
-| a chain of Java's exceptions   | `: a.b.Some: text`, then `Caused by: …` again and again; the last tells most     |
-| the JVM is gone                | py4j's errors, or a connection that is refused from inside py4j                  |
+| layer                          | looks like                                                                         |
+|--------------------------------|------------------------------------------------------------------------------------|
+| a Python error in a worker     | a traceback inside the text, whose last line is what happened                      |
+| a Spark error condition        | `[PATH_NOT_FOUND] … SQLSTATE: 42K03`                                               |
+| a chain of Java exceptions     | `: a.b.Some: text`, then `Caused by: …` again and again; the last explains most    |
+| the JVM is gone                | py4j's errors, or a connection that is refused from inside py4j                    |
 
-They are told apart by their texts: what has come over the border is not much more than text.
+The layers are recognized by their texts, since little more than text crosses the border between the JVM and Python.
 """
 
 import re
@@ -29,7 +29,7 @@ _PYTHON_ERROR: Final = re.compile(r"(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?
 _ERRNO: Final = re.compile(r"\[Errno \d+\] (?P<what>[^:]+)(?:: (?P<path>.+))?")
 _LINK: Final = re.compile(r"^(?:: |Caused by: )(?P<kind>[\w.$]+)(?:: (?P<text>.*))?$", re.M)
 _BEHIND_IT: Final = re.compile(rf"{_LINK.pattern}|=== Streaming Query ===", re.M)
-"""What Spark writes below the last line of a traceback."""
+"""Matches what Spark writes below the last line of a traceback."""
 _CONDITION: Final = re.compile(r"^\[(?P<condition>[A-Z0-9_.]+)\] ?(?P<text>.*)", re.DOTALL)
 _SQL_STATE: Final = re.compile(r"\s*SQLSTATE: \w+\s*")
 _FILE: Final = re.compile(r"\bfile:/+")
@@ -93,15 +93,15 @@ _KNOWN: Final = [
         (r"ExecutorLostFailure \(.*?\) Reason: (.+)", "a worker was lost: {0}"),
     )
 ]
-"""What is found in an exception's text, and what is said then."""
+"""Maps patterns in the text of an exception to the line that the user is shown."""
 
 
 class JobFailed(RuntimeError):
-    """A job of Spark failed, in the user's words."""
+    """A Spark job failed; the message is one line for the user."""
 
 
 class Unforeseen(JobFailed):
-    """The words are Spark's own, or it is gone: its log may tell more."""
+    """A failure that no pattern recognizes: its message is Spark's own, and Spark's log may explain more."""
 
     log: Path | None = None
 
@@ -111,7 +111,7 @@ class Unforeseen(JobFailed):
 
 @contextmanager
 def in_our_words() -> Iterator[None]:
-    """What Spark throws in the block is raised as JobFailed; everything else as it is."""
+    """Re-raises what Spark throws in the block as JobFailed; other exceptions pass unchanged."""
     try:
         yield
     except Exception as error:
@@ -121,10 +121,10 @@ def in_our_words() -> Iterator[None]:
 
 
 def is_sparks(error: BaseException) -> bool:
-    """Whether it comes from Spark, or from the way to it."""
+    """Whether the exception comes from Spark, or from py4j on the way to it."""
     if isinstance(error, (PySparkException, Py4JError)):
         return True
-    # Of a JVM that is gone py4j says no more than the socket does.
+    # When the JVM has died, py4j raises plain socket errors.
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     return isinstance(error, (ConnectionError, EOFError)) and any(
         frame.f_globals.get("__name__", "").startswith("py4j.") for frame in frames
@@ -132,21 +132,21 @@ def is_sparks(error: BaseException) -> bool:
 
 
 def is_foreseen(error: Exception) -> bool:
-    """Whether it is said in our words, or in those of Python in a worker, whose traceback the error has."""
+    """Whether a pattern recognizes the error, or it holds the traceback of a Python worker."""
     try:
         text = str(error)
-    except Exception:  # as below
+    except Exception:  # py4j asks a JVM that has ended; see summarize_error
         return False
     return (_of_worker(text) or _known(_told(_chain(text), text))) is not None
 
 
 def said(error: Exception) -> str:
-    """One line. To be asked while Spark is still there: some of its exceptions are told by the JVM."""
+    """Summarizes an exception in one line. Call it while the JVM is alive: the JVM formats some of its exceptions."""
     if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
         return _GONE
     try:
         text = str(error)
-    except Exception:  # py4j's, asking a JVM that has ended meanwhile
+    except Exception:  # py4j asks the JVM for the text, and it has ended meanwhile
         return _GONE
     if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError) and "Answer from Java side" in text:
         return _GONE
@@ -154,7 +154,7 @@ def said(error: Exception) -> str:
 
 
 def said_of(text: str) -> str:
-    """The same of the text of an exception."""
+    """Summarizes the text of an exception in one line."""
     if (worker := _of_worker(text)) is not None:
         return worker
     chain = _chain(text)
@@ -165,14 +165,15 @@ def said_of(text: str) -> str:
 
 
 class _Link(NamedTuple):
-    """One exception of a chain."""
+    """One exception of a chain of causes."""
 
     kind: str
     text: str
 
 
 def _chain(text: str) -> list[_Link]:
-    """What began it stands last. Spark tells an exception of a task in the text of its own, and then as its cause."""
+    """Splits the text into its chain of exceptions, the root cause first. Spark repeats the exception of a task: in
+    the text of its own exception, and then as its cause."""
     return [_Link(found["kind"], found["text"] or "") for found in _LINK.finditer(text)][::-1]
 
 
@@ -188,7 +189,7 @@ def _known(told: list[str]) -> str | None:
 
 
 def _of_worker(text: str) -> str | None:
-    """What Python told of itself in a worker."""
+    """Summarizes the last Python traceback of a worker in the text, if there is one."""
     _, found, traceback = text.rpartition(_TRACEBACK)
     if not found:
         return None
@@ -212,7 +213,7 @@ def _of_worker(text: str) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """The first line, without what is Spark's own business."""
+    """Returns the first line of the text without Spark's condition name, SQLSTATE and file: scheme."""
     condition = _CONDITION.match(text)
     line = _SQL_STATE.sub("", (condition["text"] if condition else text).strip()).partition("\n")[0]
     return _path(line.strip())

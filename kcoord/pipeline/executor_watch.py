@@ -1,4 +1,5 @@
-"""Whether anybody works on a job: a cluster without free workers lets it wait for ever and tells only its own log."""
+"""Reports a job that waits for executors: a cluster without free workers lets it wait for ever, and only its own log
+shows it."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,13 +10,13 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 PATIENCE: Final = 20.0
-"""Seconds: executors are started after the job, and that takes a while."""
+"""Seconds before an idle job is reported: executors are started after the job, and that takes a while."""
 _AGAIN: Final = 1.0
-_DRIVER: Final = 1  # is told among the executors
+_DRIVER: Final = 1  # Spark lists the driver among the executors
 
 
 class Waiting:
-    """When to say that nobody works; once, until somebody has worked again."""
+    """Decides when to report that no executor works: once, until an executor has worked again."""
 
     def __init__(self, *, patience: float) -> None:
         self._patience = patience
@@ -23,8 +24,8 @@ class Waiting:
         self._has_said = self._had_workers = False
 
     def look(self, now: float, *, has_work: bool, executors: int) -> str | None:
-        """What is to be said now."""
-        if executors or not has_work:  # without work a cluster may take its executors back
+        """Takes one observation of the job and returns the message that is due now, if there is one."""
+        if executors or not has_work:  # a cluster may take back the executors of a job that is idle
             self._had_workers |= executors > 0
             self._since, self._has_said = None, False
             return None
@@ -40,7 +41,8 @@ class Waiting:
 def workers_watched(
     spark: SparkSession, say: Callable[[str], None], *, patience: float = PATIENCE, again: float = _AGAIN
 ) -> Iterator[None]:
-    """Says while the block runs that a job waits for a cluster's workers. An embedded Spark has none."""
+    """Notifies, while the block runs, of a job that waits for a cluster's executors. An embedded Spark has none to
+    wait for."""
     java_session: Any = getattr(spark, "_jsparkSession", None)  # Spark Connect has none
     master = spark.conf.get("spark.master", "local") or "local"
     if java_session is None or master.startswith("local"):
@@ -55,7 +57,7 @@ def workers_watched(
         while not is_over.wait(again):
             try:
                 has_work, executors = bool(len(tracker.getActiveStageIds())), len(tracker.getExecutorInfos()) - _DRIVER
-            except Exception:  # of a JVM that is about to end: the job itself tells what is wrong
+            except Exception:  # the JVM is about to end: the job itself fails with the reason
                 return
             if text := waiting.look(time.monotonic(), has_work=has_work, executors=executors):
                 say(f"waiting: {text}; {needs} at {master}")

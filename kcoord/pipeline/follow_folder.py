@@ -1,14 +1,14 @@
-"""The folder of a job that follows a cluster: whether it may be used, and that nobody else uses it.
+"""The folder of a job that follows a cluster: checks whether it may be used, and locks it against other jobs.
 
-| there is                                     | then                                                           |
-|----------------------------------------------|----------------------------------------------------------------|
-| nothing, or no rows yet                      | the job begins                                                 |
-| a checkpoint, and in the tables only batch=* | it goes on                                                     |
-| batch=*, and no checkpoint                   | nobody knows how far it came: refused                          |
-| anything else in a table                     | no reader could make one table of both: refused                |
-| another job that writes there                | refused; of a path that is sure, of a URL nobody can tell here |
+| the folder has                               | then                                                                |
+|----------------------------------------------|---------------------------------------------------------------------|
+| nothing, or no rows yet                      | the job begins                                                      |
+| a checkpoint, and in the tables only batch=* | the job goes on                                                     |
+| batch=*, and no checkpoint                   | refused: nobody knows how far the tables go                         |
+| anything else in a table                     | refused: no reader could make one table of both                     |
+| another job that writes there                | refused; that is certain for a path, and cannot be known for a URL  |
 
-A path is looked at without Spark, so before it is started; a URL by Spark, which reaches more than paths do.
+A path is checked without Spark, before Spark is started; a URL is checked by Spark, which reaches more than paths.
 """
 
 import fcntl
@@ -34,13 +34,13 @@ _BATCH: Final = "batch="
 _METADATA: Final = "metadata"
 """The first file that Spark writes into a checkpoint."""
 _OFFSETS: Final = "offsets"
-"""Where it writes, for each micro-batch, how far it goes: the last line of a file is `live_stream.Reached`."""
+"""The folder with one file per micro-batch; the last line of a file is a `live_stream.StreamOffset`."""
 _LOCK: Final = "lock"
 _NO_DAY: Final = "date=1970-01-01"
 
 
 def check_path(out: TablesFolder) -> None:
-    """What is wrong with a path, as far as can be told before the job runs. Raises BadFolder, OSError."""
+    """Checks a path, as far as possible before the job runs. Raises BadFolder, OSError."""
     if out.path is None:
         return
     if out.path.exists() and not out.path.is_dir():
@@ -53,7 +53,7 @@ def check_path(out: TablesFolder) -> None:
 
 @contextmanager
 def alone(out: TablesFolder) -> Iterator[None]:
-    """No other job follows into this path meanwhile. Raises BadFolder, OSError.
+    """Locks the path, so that no other job follows into it. Raises BadFolder, OSError.
 
     The lock is the kernel's: it ends with the process, however that ends.
     """
@@ -67,28 +67,28 @@ def alone(out: TablesFolder) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BadFolder(_taken(out)) from None
-        if not os.fstat(lock.fileno()).st_nlink:  # who had it has deleted it meanwhile, and others may have made one
+        if not os.fstat(lock.fileno()).st_nlink:  # its owner has deleted the file, and another job may have made one
             raise BadFolder(_taken(out))
         try:
             yield
         finally:
-            if not (checkpoint / _METADATA).exists():  # it did not begin: as if it had not been tried
+            if not (checkpoint / _METADATA).exists():  # the job did not begin: leave no trace
                 (checkpoint / _LOCK).unlink(missing_ok=True)
                 with suppress(OSError):
                     checkpoint.rmdir()
 
 
 def check_alone(out: TablesFolder) -> None:
-    """Whether a job follows into this path now. Raises BadFolder, OSError."""
+    """Checks that no job follows into this path now. Raises BadFolder, OSError."""
     if out.path is not None and (out.path / CHECKPOINT / _LOCK).exists():
         with alone(out):
             pass
 
 
 def check_asked_before(out: TablesFolder, wanted: Wanted, choice: Choice) -> None:
-    """Whether the tables in this path were begun with the same question. Raises AskedOtherwise.
+    """Checks that the tables in this path were begun with the same request. Raises RequestChanged.
 
-    What cannot be read here is left to the stream, which holds its question against the checkpoint too.
+    What cannot be read here is left to the stream, which compares its request with the checkpoint too.
     """
     if out.path is None:
         return
@@ -101,7 +101,7 @@ def check_asked_before(out: TablesFolder, wanted: Wanted, choice: Choice) -> Non
 
 
 def clear(out: TablesFolder) -> None:
-    """All that is there goes, for tables that are begun anew; not the lock, which is ours. Raises OSError."""
+    """Deletes everything except our lock, for tables that are begun anew. Raises OSError."""
     assert out.path is not None, "a path, as check says"
     for each in [*out.path.iterdir(), *(out.path / CHECKPOINT).iterdir()]:
         if each.is_dir() and each.name != CHECKPOINT:
@@ -111,10 +111,10 @@ def clear(out: TablesFolder) -> None:
 
 
 def prepare(spark: SparkSession, out: TablesFolder) -> None:
-    """A folder of tables, empty at first, that has a checkpoint if it has rows. Raises BadFolder, OSError."""
+    """Makes the folder and its empty tables; tables with rows need a checkpoint. Raises BadFolder, OSError."""
     check_path(out)
     if out.path is not None:
-        for table in DECODED:  # so that a table which never has a row can be read too
+        for table in DECODED:  # so that a table without rows can be read too
             (out.path / table).mkdir(exist_ok=True)
     elif not _has_checkpoint(spark, out):
         _check_no_rows(spark, out)
@@ -123,7 +123,7 @@ def prepare(spark: SparkSession, out: TablesFolder) -> None:
 
 
 def overwrite(frame: DataFrame, out: TablesFolder, table: str, *, batch: int) -> None:
-    """What a micro-batch brings of a table, in place of what is there of it."""
+    """Writes the rows of one micro-batch to a table, and replaces what this micro-batch has written before."""
     writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "static")
     if "date" in TABLES[table].schema.names:
         writer = writer.partitionBy("date")
@@ -131,17 +131,17 @@ def overwrite(frame: DataFrame, out: TablesFolder, table: str, *, batch: int) ->
 
 
 def overwrite_by_none(spark: SparkSession, out: TablesFolder, table: str, *, batch: int) -> None:
-    """The same of a micro-batch that brings no row: a file without any, which tells the columns."""
+    """Writes a file without rows, which has only the columns, for a micro-batch that has no rows of a table."""
     empty = spark.createDataFrame([], spark_schema(table))
     overwrite(empty, out, table, batch=batch)
-    if "date" in empty.columns:  # Spark has written none, since there is no day; all files have to be as deep
+    if "date" in empty.columns:  # without a day Spark writes no file; all files have to be at the same depth
         empty.drop("date").write.mode("append").parquet(f"{out.location(table)}/{_BATCH}{batch}/{_NO_DAY}")
 
 
 def _check_content(out: TablesFolder, path: Path) -> None:
     has_checkpoint = (path / CHECKPOINT / _METADATA).is_file()
     others = sorted(each.name for each in path.iterdir() if each.name not in (*TABLES, CHECKPOINT))
-    if others and not has_checkpoint:  # later people may put there what they like
+    if others and not has_checkpoint:  # once a job has begun, users may add files of their own
         raise BadFolder(f"{out.place} has other things in it ({others[0]}): name a new folder, or an empty one")
     tables = [path / table for table in DECODED if (path / table).is_dir()]
     content = [each for table in tables for each in sorted(table.iterdir()) if not each.name.startswith(".")]
@@ -162,7 +162,7 @@ def _check_no_rows(spark: SparkSession, out: TablesFolder) -> None:
 
 
 def _files_with_rows(spark: SparkSession, out: TablesFolder, table: str) -> list[str]:
-    """The files of a table, none if there is no row in them."""
+    """Returns the files of a table, or none if it has no row."""
     try:
         frame = out.read(spark, table)
         return [] if frame.isEmpty() else frame.inputFiles()
@@ -199,7 +199,7 @@ def _other_folder(out: TablesFolder) -> str:
 
 
 def _is_there_after(error: AnalysisException) -> bool:
-    """False if it says that there is nothing; everything else is raised again."""
+    """Returns False if the error says that the path does not exist; raises every other error again."""
     if error.getCondition() == "PATH_NOT_FOUND":
         return False
     raise error

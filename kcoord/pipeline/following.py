@@ -1,20 +1,20 @@
-"""Following a live cluster: its logs as a stream into the tables, each record once, whatever ends the job and when.
+"""Streams the logs of a live cluster into the tables, each record once, however and whenever the job ends.
 
 One query of Spark's structured streaming reads all logs in micro-batches. Before a micro-batch begins, its offsets are
-written into the checkpoint; when it is done, that is written too. So a job that was killed begins with the micro-batch
-that it was at, with the same number and the same offsets. What the killed one left of it is replaced, since each
-micro-batch has folders of its own:
+written into the checkpoint; when it has ended, that is written too. So a job that was killed begins with the
+micro-batch that it had not finished, with the same number and the same offsets. What the killed job left of it is
+replaced, since each micro-batch has its own folders:
 
     <folder>/<table>/batch=<number>/date=<day>/….parquet
     <folder>/_checkpoint/
 
-That needs nothing of the file system but to delete a folder and to write files, so it is as true on HDFS and S3.
-Readers see `batch` as one more column of a partitioned table and leave it out.
+The file system only has to delete a folder and to write files, so this holds on HDFS and S3 too. Readers see `batch`
+as one more column of a partitioned table and leave it out.
 
-The cluster is read once for all tables: what a micro-batch brings is kept packed (`sources.packed`) until all are
-written. Tables without new rows are not written, except of the first micro-batch after a start: it may be one that was
-killed, and what that left is replaced, by a file without rows if need be. So each table has a file from the first
-micro-batch on, and others than us can tell its columns.
+The cluster is read once for all tables: the rows of a micro-batch stay packed (`sources.arrow_packing`) until all
+tables are written. Tables without new rows are not written, except in the first micro-batch after a start: it may
+repeat one that was killed, and what that left must be replaced, by a file without rows if need be. So each table has a
+file from the first micro-batch on, and other readers can find its columns.
 """
 
 import signal
@@ -42,16 +42,16 @@ from kcoord.pipeline.sources.live_plan import Choice, check_connection, find_top
 from kcoord.pipeline.tables import CHECKPOINT, TablesFolder
 from kcoord.pipeline.unreadable_topics import Warn, unread_told
 
-_NONE: Final = -1  # the number of no micro-batch
-_LOOK: Final = 1  # seconds between looks whether to stop
-_GRACE: Final = 60  # seconds for the micro-batch that is being written
-_MOMENT: Final = 5  # seconds for writing down that it is done
+_NONE: Final = -1  # no micro-batch has begun
+_LOOK: Final = 1  # seconds between checks whether to stop
+_GRACE: Final = 60  # seconds for the micro-batch in progress
+_MOMENT: Final = 5  # seconds for Spark to record it as done
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What one micro-batch, or all of them together, brought into the tables."""
+    """What one micro-batch, or all of them together, wrote to the tables."""
 
     batches: int = 0
     size: int = 0
@@ -90,15 +90,15 @@ def _sums(some: Mapping[str, int], others: Mapping[str, int]) -> Mapping[str, in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Until it is stopped, with so many seconds from one micro-batch to the next; or until all is read that is there
-    now."""
+    """How long a stream runs, and how often it writes: until it is stopped, or until all that is there now has been
+    read."""
 
     interval: float = 10.0
     ends_at_the_end: bool = False
 
 
 Say = Callable[[Written], None]
-"""Told what a micro-batch brought."""
+"""Called with the totals of each micro-batch."""
 
 
 def follow(
@@ -113,9 +113,9 @@ def follow(
     warn: Warn,
     connector: Connector = PYTHON,
 ) -> Written:
-    """Until SIGINT or SIGTERM, or to the end of what is there. Goes on where the folder's checkpoint says.
+    """Streams until SIGINT or SIGTERM, or to the end of what is there. Continues from the folder's checkpoint.
 
-    Called in the main thread. Raises BadFolder, NothingToRead, ConnectionError, StreamingQueryException.
+    Call it in the main thread. Raises BadFolder, NothingToRead, ConnectionError, StreamingQueryException.
     """
     check_path(out)
     check_cluster(connection)
@@ -146,7 +146,8 @@ def follow_alone(
     connector: Connector = PYTHON,
     replaces: bool = False,
 ) -> Written:
-    """The same for who has seen to it that no other job follows into the folder. What is in it may be replaced."""
+    """Streams like `follow`, for a caller that holds the lock of the folder. The content of the folder may be
+    replaced."""
     trigger: dict[str, Any] = (
         {"availableNow": True} if pace.ends_at_the_end else {"processingTime": f"{pace.interval} seconds"}
     )
@@ -163,14 +164,14 @@ def follow_alone(
 
 
 def check_cluster(connection: Connection) -> None:
-    """What is wrong from the start is told here, not by a worker of Spark's."""
+    """Checks the connection here, so that an error does not first appear in a Spark worker."""
     check_connection(connection)
     with closing(Fetching(connection)) as fetching:
         find_topics(connection, fetching, Choice(log_ends=False))
 
 
 class Writing:
-    """Micro-batches to tables."""
+    """Writes micro-batches to the tables."""
 
     def __init__(self, out: TablesFolder, say: Say) -> None:
         self.written = Written()
@@ -180,7 +181,8 @@ class Writing:
         self._say = say
 
     def write(self, packed: DataFrame, batch: int) -> None:
-        """What Spark calls with each micro-batch, again with the same number if it does not know that it was done."""
+        """Writes one micro-batch. Spark calls it again with the same number if it does not know whether the batch was
+        done."""
         is_first = self.begun == _NONE
         self.begun = batch
         packed.persist(StorageLevel.MEMORY_AND_DISK)
@@ -203,7 +205,7 @@ class Writing:
 
 
 def _brought(packed: DataFrame) -> Written:
-    """Counted here: it is a few packs, and no other job is as quick."""
+    """Counts the rows of a micro-batch on the driver: it has few packs, and a Spark job would take longer."""
     account = when(col("table") == SCANNED, col("content")).alias("account")
     packs = packed.select("table", "rows", account).collect()
     scanned = [row for pack in packs if pack.account is not None for row in rows_of(pack.account)]
@@ -223,11 +225,11 @@ def _brought(packed: DataFrame) -> Written:
 
 
 def wait_for_end(query: StreamingQuery, is_told: threading.Event, writing: Writing) -> None:
-    """Until the query ends, or it is told to; then the micro-batch that is being written is waited for."""
+    """Waits until the query ends, or until it is asked to stop and the micro-batch in progress has been written."""
     while not is_told.is_set():
         if query.awaitTermination(_LOOK):
             return
-    # What fails from now on was to end anyway, and is done again the next time.
+    # The query ends anyway: a micro-batch that fails now is repeated at the next start.
     with suppress(StreamingQueryException):
         if writing.is_at_it and _ends_within(_GRACE, query, lambda: not writing.is_at_it):
             _ends_within(_MOMENT, query, lambda: not query.status["isTriggerActive"])
@@ -235,7 +237,7 @@ def wait_for_end(query: StreamingQuery, is_told: threading.Event, writing: Writi
 
 
 def _ends_within(seconds: int, query: StreamingQuery, is_over: Callable[[], bool]) -> bool:
-    """Whether it was over before so long; or the query was."""
+    """Waits until the condition holds or the query ends; returns False if the time ran out first."""
     for _ in range(0, seconds, _LOOK):
         if is_over() or query.awaitTermination(_LOOK):
             return True
@@ -244,7 +246,7 @@ def _ends_within(seconds: int, query: StreamingQuery, is_over: Callable[[], bool
 
 @contextmanager
 def _until_told() -> Iterator[threading.Event]:
-    """Set by the signals that stop a program; the second time they do what they always do."""
+    """Yields an event that the first SIGINT or SIGTERM sets; the second one does what it always does."""
     is_told = threading.Event()
     before = {number: signal.getsignal(number) for number in _STOPPING}
 

@@ -1,9 +1,9 @@
-"""Ctrl-C and SIGTERM while Spark is there: its JVM is ended first, then happens what always does.
+"""Handles Ctrl-C and SIGTERM while Spark runs: its JVM is ended first, then the signal does what it always does.
 
-To raise an exception alone does not do. While the JVM starts, pyspark would forget the process it has begun, which then
-stays for ever. While a job runs, py4j is amid a call, and every call after it (those of a `finally:` too) waits for the
-job. And pyspark's own handler makes such calls itself. Without a JVM all of them fail at once, and what they raise then
-is not what happened: the signal is.
+Raising an exception alone is not enough. While the JVM starts, pyspark would forget the process that it has begun, and
+that process would run for ever. While a job runs, py4j is in the middle of a call, and every later call (in a
+`finally:` too) waits for the job; pyspark's own handler makes such calls. Once the JVM has ended, all these calls fail
+at once, and the errors that they raise are not the reason why the program ends: the signal is.
 """
 
 import signal
@@ -23,7 +23,7 @@ _AGAIN: Final = 0.1
 
 
 class Interrupts:
-    """Told by signals, in the main thread."""
+    """Receives the signals, in the main thread, and ends the JVM in another one."""
 
     def __init__(self) -> None:
         self._before = {number: signal.getsignal(number) for number in _SIGNALS}
@@ -37,19 +37,19 @@ class Interrupts:
         return self._told is not None
 
     def take(self) -> None:
-        """What is ignored (by nohup, of jobs in the background) stays ignored."""
+        """Installs the handlers. A signal that is ignored (by nohup, or in a background job) stays ignored."""
         for number, before in self._before.items():
             signal.signal(number, signal.SIG_IGN if before is signal.SIG_IGN else self._hear)
 
     def started(self) -> None:
-        """Spark is there. Raises what was held back so far."""
-        self.take()  # again: pyspark has taken SIGINT
+        """Marks Spark as started, and delivers a signal that came before."""
+        self.take()  # again: pyspark has installed its own handler of SIGINT
         self._is_starting = False
         if self._told is not None:
             self.happen()
 
     def happen(self) -> None:
-        """What the signal does without us; the JVM has ended then."""
+        """Delivers the received signal to the previous handler, once the JVM has ended."""
         assert self._told is not None
         self._ending.join(_PATIENCE)
         self.give_back()
@@ -58,7 +58,7 @@ class Interrupts:
     def give_back(self) -> None:
         self._is_over.set()
         for number, before in self._before.items():
-            if before is not None:  # one that was not set by Python
+            if before is not None:  # None stands for a handler that Python did not install
                 signal.signal(number, before)
 
     def _hear(self, number: int, frame: object) -> None:
@@ -69,23 +69,23 @@ class Interrupts:
             self.happen()
 
     def _end_jvm(self) -> None:
-        """In a thread of its own, which py4j gives a connection of its own."""
+        """Ends the JVM. It runs in its own thread, which gets its own py4j connection."""
         gateway: Any = SparkContext._gateway
-        while gateway is None and not self._is_over.wait(_AGAIN):  # pyspark tells it when the JVM has told its port
+        while gateway is None and not self._is_over.wait(_AGAIN):  # pyspark sets it once the JVM has reported its port
             gateway = SparkContext._gateway
         process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
         if process is not None:
             _hush()
             _end(process)
             _forget()
-        elif (context := SparkContext._active_spark_context) is not None:  # the JVM is spark-submit's
+        elif (context := SparkContext._active_spark_context) is not None:  # spark-submit owns the JVM
             with suppress(Exception):
                 context.cancelAllJobs()
 
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts | None]:
-    """For the time that Spark starts and is there. None in other threads, which hear no signals."""
+    """Handles interrupts while Spark starts and runs. Yields None outside the main thread, which gets no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield None
         return
@@ -114,13 +114,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _hush() -> None:
-    """The server that the JVM reports to would print a traceback when it is cut off."""
+    """Silences the accumulator server, which would print a traceback when the JVM's connection breaks."""
     server: Any = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_: None
 
 
 def _forget() -> None:
-    """Who asks this process for another Spark gets another JVM."""
+    """Resets pyspark, so that the next session of this process starts another JVM."""
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None

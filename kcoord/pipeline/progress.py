@@ -1,4 +1,4 @@
-"""How far Spark has come with what it is doing: tasks, rows, bytes. Only a look; nothing depends on it."""
+"""Samples the progress of Spark's jobs: tasks, rows, bytes. It is for display only; nothing depends on it."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +12,7 @@ _OVER: Final = ("COMPLETE", "FAILED", "SKIPPED")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """At what Spark does since a moment. Rows and bytes are those written, told of tasks that have ended."""
+    """The progress of Spark's stages since a moment. Rows and bytes are those written by tasks that have ended."""
 
     tasks: int = 0
     tasks_done: int = 0
@@ -29,10 +29,10 @@ class Look:
 
 
 class Watch:
-    """Spark Connect does not tell how far it is: then nothing is seen.
+    """Samples the stages of a Spark session. Spark Connect does not expose them: then every sample is None.
 
-    Each number is a call to the JVM, and a job that follows a cluster has stages without end: those that are over are
-    asked once.
+    Each number is a call to the JVM, and a job that follows a cluster has stages without end, so stages that have
+    finished are read once and added to a sum.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -49,13 +49,13 @@ class Watch:
             self._no_quantiles = gateway.new_array(gateway.jvm.double, 0)
 
     def begin(self) -> None:
-        """From now on, what has been done before is not told."""
+        """Restarts the count: stages that exist now are not part of later samples."""
         self._over = Look()
-        with suppress(Exception):  # as below
+        with suppress(Exception):  # the JVM may be about to end
             self._next = next((stage.stageId() + 1 for stage in self._newest_first()), self._next)
 
     def look(self) -> Look | None:
-        """None if nothing has been done."""
+        """Returns the sum of all stages since begin(), or None if there is none."""
         try:
             sum_of_all, all_are_over = self._over, True
             for stage in reversed(list(self._newest_first())):
@@ -63,12 +63,12 @@ class Watch:
                 all_are_over = all_are_over and stage.status().toString() in _OVER
                 if all_are_over:
                     self._over, self._next = sum_of_all, stage.stageId() + 1
-        except Exception:  # of the JVM, which may be about to end; the job itself tells what is wrong
+        except Exception:  # the JVM may be about to end; the job itself fails with the reason
             return None
         return sum_of_all if sum_of_all.tasks else None
 
     def _newest_first(self) -> Iterator[Any]:
-        """Those that are not known to be over."""
+        """Yields the stages that are not known to have finished, the newest first."""
         if self._store is None:
             return
         found = self._store.stageList(None, False, False, self._no_quantiles, None)
@@ -80,7 +80,7 @@ class Watch:
 
 
 def _look_at(stage: Any) -> Look:
-    if stage.status().toString() == "SKIPPED":  # made before, and not done again
+    if stage.status().toString() == "SKIPPED":  # its output exists already
         return Look()
     return Look(
         tasks=stage.numTasks(),

@@ -1,4 +1,4 @@
-"""The job that makes a report: what `kcoord pipeline report` calls."""
+"""The job behind `kcoord pipeline report`: it collects the facts of a report from the tables."""
 
 from datetime import datetime
 
@@ -38,17 +38,17 @@ def report_facts(
     made_at: datetime,
     limits: Limits,
 ) -> ReportFacts:
-    """What the report tells of the tables. Those that are made of others are written beside them, as `derive` does."""
+    """Collects the facts of the report. Derived tables are written next to the decoded ones, as `derive` does."""
     since, until = time_of(wanted.since_ms), time_of(wanted.until_ms)
 
     def chosen(frame: DataFrame) -> DataFrame:
         return within(of_groups(frame, wanted.groups), since, until)
 
     made = {table: derive(spark, tables, table, wanted, say) for table in (OWNERSHIP, REBALANCES)}
-    # Who commits no more was left behind by what it committed before: the time chooses afterwards, too.
+    # A group that stopped committing lags by its earlier commits, so lag is derived from all times and filtered later.
     behind = derive(spark, tables, LAG, wanted, say)
     decoded = {table: tables.read(spark, table) for table in (COMMITS, GENERATIONS, GROUP_EVENTS)}
-    # A member that was there before the time that is asked for was there in it: the time chooses afterwards.
+    # A member may have joined before the requested time, so memberships are built from all times and filtered later.
     stays = memberships(*(of_groups(decoded[table], wanted.groups) for table in (GENERATIONS, GROUP_EVENTS)))
     members = within(stays, since, until).persist(StorageLevel.MEMORY_AND_DISK)
     say("report")

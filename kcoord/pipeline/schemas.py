@@ -1,7 +1,7 @@
-"""The tables, and what each of their columns means. `make docs` makes docs/tables.md of this
+"""The tables, and the meaning of each of their columns. `make docs` generates docs/tables.md from this file.
 
-Times are UTC with microseconds, as Spark has them; the log has milliseconds. A time that the log does not tell (-1), or
-that no calendar has (before the year 1 or after 9999), is null.
+Times are UTC with microseconds, as Spark has them; the log has milliseconds. A time that the log does not contain
+(-1), or that no calendar has (before the year 1 or after 9999), is null.
 """
 
 from collections.abc import Mapping
@@ -30,11 +30,13 @@ SCANNED: Final = "scanned"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
+    """A table: its name, what its rows are, and its columns."""
+
     name: str
     meaning: str
     schema: pa.Schema
     is_decoded: bool = True
-    """Whether it comes right from the log; the others are made of those."""
+    """Whether it is decoded from the log; the other tables are derived from the decoded ones."""
     has_days: bool = True
     """Whether its files are partitioned by `date`."""
 
@@ -113,7 +115,7 @@ to 4. Commits of transactions are there if the transaction was committed.""",
             _column("epoch", pa.int32(), "the partition's leader epoch that the consumer had seen; null if unknown"),
             _column("metadata", _TEXT, "the text that came with the commit; null of a tombstone"),
             _column("committed_at", TIME, "when it was committed"),
-            _column("expires_at", TIME, "when it expires; only version 1 says so, null means by the broker's settings"),
+            _column("expires_at", TIME, "when it expires; only version 1 has it, null means by the broker's settings"),
             _DELETES,
             _column("topic_id", _TEXT, "the topic's id as Kafka shows it; from version 4 on, null if it is not known"),
             _VERSION,
@@ -134,8 +136,8 @@ deletion; value versions 0 to 4.""",
             _always(
                 "state",
                 _TEXT,
-                "as a coordinator that reads the record takes it to be: `Stable` with members, `Empty` without, "
-                "`Dead` of a tombstone",
+                "the state that a coordinator gives the group when it loads the record: `Stable` with members, "
+                "`Empty` without, `Dead` for a tombstone",
             ),
             _column("protocol_type", _TEXT, "`consumer`, `connect`, …; empty if the group only commits"),
             _column("protocol", _TEXT, "the strategy that the members voted for"),
@@ -145,9 +147,9 @@ deletion; value versions 0 to 4.""",
                 "members",
                 pa.list_(MEMBER),
                 "who is in it; null of a tombstone. `subscription` and `assignment` are decoded if the protocol type "
-                "is `consumer` and they are what consumers write (a newer version is read as the newest one known); "
-                "`subscription_bytes` and `assignment_bytes` are there if they are not. A `rebalance_timeout_ms` that "
-                "version 0 lacks is -1",
+                "is `consumer` and the bytes are valid (a newer version is read as the newest one known); otherwise "
+                "`subscription_bytes` and `assignment_bytes` have the bytes. Version 0 has no `rebalance_timeout_ms`: "
+                "it is -1",
             ),
             _DELETES,
             _VERSION,
@@ -177,15 +179,15 @@ assignment, topology, …, with its payload as JSON.""",
 
 _LOG_ENDS: Final = Table(
     name=LOG_ENDS,
-    meaning="""How the log of a topic's partition grew, batch by batch, from the headers alone: what `lag` is held
-against. Headers have no topic id: a topic that was deleted and made anew under its name is told by batches that
+    meaning="""How the log of a topic's partition grew, batch by batch, from the headers alone: `lag` compares commits
+with it. Headers have no topic id: that a topic was deleted and recreated under its name shows only in batches that
 overlap.""",
     schema=pa.schema(
         [
             _TOPIC,
             _PARTITION,
             _always("base_offset", pa.int64(), "the offset of the batch's first record"),
-            _always("end_offset", pa.int64(), "the offset behind its last one"),
+            _always("end_offset", pa.int64(), "the offset after its last record"),
             _column("last_at", TIME, "the largest timestamp in it"),
             _column("date", pa.date32(), "the day of that, in UTC: what the files are partitioned by"),
         ]
@@ -195,20 +197,20 @@ overlap.""",
 _OWNERSHIP: Final = Table(
     name=OWNERSHIP,
     meaning="""Who owned which partition from when to when: one row for each member and partition without a break. A
-static member that comes back has a new member id, and so a new row. What a member of a consumer group was told to give
-back is its own until it has done so. Partitions of a share group have several owners at a time; of streams groups the
-log tells tasks instead of partitions, so they are not here.""",
+static member that comes back has a new member id, and so a new row. A partition that a member of a consumer group has
+to revoke belongs to it until it has revoked it. Partitions of a share group have several owners at a time; for streams
+groups the log has tasks instead of partitions, so they are not here.""",
     is_decoded=False,
     schema=pa.schema(
         [
             _GROUP,
-            _always("topic", _TEXT, "the topic's name; its id if nothing that was read tells the name"),
+            _always("topic", _TEXT, "the topic's name; its id if the name is in no record that was read"),
             _PARTITION,
             _always("member_id", _TEXT, "the owner"),
             _column("instance_id", _TEXT, "of a static member"),
-            _column("client_id", _TEXT, "what its client calls itself"),
+            _column("client_id", _TEXT, "the client id"),
             _column("client_host", _TEXT, "where it connects from"),
-            _column("from_generation", pa.int32(), "the generation, or the member's epoch, that gave it"),
+            _column("from_generation", pa.int32(), "the generation, or the member's epoch, that assigned it"),
             _column(
                 "until_generation",
                 pa.int32(),
@@ -225,12 +227,12 @@ log tells tasks instead of partitions, so they are not here.""",
 _REBALANCES: Final = Table(
     name=REBALANCES,
     meaning="""Each change from one generation of a classic group, or epoch of another, to the next, and why, as far as
-the log tells. That a group becomes empty is one too. A static member that comes back into a stable group changes no
-generation: `from_generation` is `generation` then. Generations that were overtaken before their plan had come are not
-in the log, nor are those that compaction has removed: their numbers are left out.
+the log shows. A group that becomes empty has such a row too. A static member that comes back into a stable group
+changes no generation: `from_generation` is `generation` then. Generations that were superseded before their plan had
+come are not in the log, nor are those that compaction has removed: their numbers are missing.
 
 `causes`: `joined`, `left`; `replaced`: one came and one went with the same client id and host; `static returned`: an
-instance id has a new member id; `subscription changed`: of a member that stayed; and if there is nothing of that
+instance id has a new member id; `subscription changed`: of a member that stayed; and only if none of these happened
 `handed over`: partitions that a cooperative rebalance took away are given to others; `partitions changed`: there are
 others than before; `unknown`.""",
     is_decoded=False,
@@ -242,22 +244,22 @@ others than before; `unknown`.""",
             _column(
                 "started_at",
                 TIME,
-                "of an epoch when it was written. When members of a classic group began to join is not in the log: of "
-                "its first generation it is when the first member came, of all others when the last one had joined, so "
-                "that the plan could be made; null of records before version 2",
+                "for an epoch, when it was written. When members of a classic group began to join is not in the log: "
+                "for its first generation it is when the first member came, for all others when the last one had "
+                "joined, so that the plan could be made; null for records before version 2",
             ),
             _column(
                 "ended_at",
                 TIME,
-                "when the plan of the new generation was written; of an epoch when all members had come to it, or the "
-                "next one began; null if it had not ended",
+                "when the plan of the new generation was written; for an epoch, when all members had reached it, or "
+                "the next one began; null if it had not ended",
             ),
             _column(
                 "duration_ms",
                 pa.int64(),
-                "between the two: how long it took at least. `pause_ms` tells more of classic groups",
+                "from `started_at` to `ended_at`: how long it took at least. For classic groups `pause_ms` shows more",
             ),
-            _column("causes", pa.list_(_TEXT), "why, as said above; several if several happened"),
+            _column("causes", pa.list_(_TEXT), "why, as listed above; several if several happened"),
             _column("joined", pa.list_(_TEXT), "the member ids that are new; null if it is not known who was before"),
             _column("left", pa.list_(_TEXT), "the member ids that are gone; null likewise"),
             _column("members", pa.int32(), "how many there are after it"),
@@ -270,10 +272,10 @@ others than before; `unknown`.""",
             _column(
                 "pause_ms",
                 pa.int64(),
-                "from the group's last commit before it to the first one after it: about how long it stood still. What "
-                "is between any two commits is in it, and a commit while members join makes it shorter; null if it has "
-                "none, if the group was or became empty, or if nothing was committed since the rebalance before, whose "
-                "pause it shares",
+                "from the group's last commit before it to the first one after it: about how long the group paused. "
+                "The time between any two commits is part of it, and a commit while members join makes it shorter; "
+                "null if one of these commits is missing, if the group was or became empty, or if nothing was "
+                "committed since the rebalance before, whose pause it shares",
             ),
             _column(
                 "date",
@@ -286,11 +288,11 @@ others than before; `unknown`.""",
 
 _LAG: Final = Table(
     name=LAG,
-    meaning="""What was committed against the end of the log at that time: one row for each commit whose time is known,
-and one for each deletion of an offset, by somebody or since it expired: there is no lag from then on. What is not known
-of a partition's log is null. When a batch was written is told by the times that producers gave its records, and those
-before it. Of a topic that was deleted and made anew, whose batches overlap, it is told by its own time alone, and
-`next_at` may be of a batch of the other one.""",
+    meaning="""Each committed offset compared with the end of the log at that time: one row for each commit whose time
+is known, and one for each deletion of an offset, by a request or because it expired: there is no lag from then on. What
+is unknown about a partition's log is null. A batch counts as written at the latest timestamp that producers gave its
+records and those before it. If a topic was deleted and recreated, so that batches overlap, a batch counts as written at
+its own latest timestamp, and `next_at` may belong to a batch of the other topic.""",
     is_decoded=False,
     schema=pa.schema(
         [
@@ -304,7 +306,7 @@ before it. Of a topic that was deleted and made anew, whose batches overlap, it 
             _column(
                 "lag_ms",
                 pa.int64(),
-                "how old the first record was that was not read yet, at least: by the newest timestamp in its batch; "
+                "the age of the first record that was not read yet, at least: by the newest timestamp in its batch; "
                 "0 if all were read",
             ),
             _column(
@@ -319,26 +321,28 @@ before it. Of a topic that was deleted and made anew, whose batches overlap, it 
 
 _REJECTED: Final = Table(
     name=REJECTED,
-    meaning="""What could not be decoded: records, batches, and what is no batch. Nothing of it stops a job. A record
-of a type or a version that Kafka 4.3 does not have is here too.""",
-    has_days=False,  # what tells no time would have a day that pandas cannot read
+    meaning="""What could not be decoded: records, batches, and bytes that are no batch. Nothing of it stops a job. A
+record of a type or a version that Kafka 4.3 does not have is here too.""",
+    has_days=False,  # rows without a time would be in a folder whose day pandas cannot read
     schema=pa.schema(
         [
             _always("reason", _TEXT, "what is wrong"),
             _always(
                 "what", _TEXT, "`record`; `batch`: the rest of its records; `segment`: all from there on, or a gap"
             ),
-            _always("records", pa.int64(), "how many records that are; 0 if nobody can tell"),
+            _always("records", pa.int64(), "how many records that are; 0 if unknown"),
             _column(
                 "claimed",
                 pa.int64(),
-                "of a batch whose checksum is wrong: how many its header tells, which may be wrong too; `records` is 0",
+                "for a batch with a wrong checksum: the record count in its header, which may be wrong; `records` is 0",
             ),
             _column(
-                "bytes", pa.int64(), "of a batch: its size; of a segment: from there on; null of a record or a gap"
+                "bytes",
+                pa.int64(),
+                "of a batch: its size; of a segment: bytes from there on; null of a record or a gap",
             ),
-            _column("key", pa.binary(), "of a record: its key as it is"),
-            _column("value", pa.binary(), "and its value"),
+            _column("key", pa.binary(), "of a record: the bytes of its key"),
+            _column("value", pa.binary(), "of a record: the bytes of its value"),
             _column("position", pa.int64(), "where in the file the batch begins"),
             *SOURCE,
         ]
@@ -348,7 +352,7 @@ of a type or a version that Kafka 4.3 does not have is here too.""",
 _SCANNED: Final = Table(
     name=SCANNED,
     meaning="""What was read, one row for each range of a segment or, of a live cluster, of a partition's log. `records`
-is the sum of the columns behind it: no record is lost unseen.""",
+is the sum of the columns after it: no record is lost unseen.""",
     has_days=False,
     schema=pa.schema(
         [
@@ -356,19 +360,19 @@ is the sum of the columns behind it: no record is lost unseen.""",
             _PARTITION,
             _column("source_segment", pa.int64(), "the offset that the file is named after; null of a live cluster"),
             _always("start", pa.int64(), "the range's first position in the file; of a live cluster, its first offset"),
-            _always("end", pa.int64(), "and the one behind its last"),
+            _always("end", pa.int64(), "the position, or offset, after the range's last one"),
             _always("bytes", pa.int64(), "how many bytes were read for it"),
             _always("batches", pa.int64(), "batches whose checksum is right"),
-            _always("records", pa.int64(), "the records that they hold by their own account"),
+            _always("records", pa.int64(), "the record counts in the headers of these batches, added up"),
             _always("commits", pa.int64(), "rows of `commits`"),
             _always("generations", pa.int64(), "rows of `generations`"),
             _always("group_events", pa.int64(), "rows of `group_events`"),
             _always("rejected", pa.int64(), "records of `rejected`"),
             _always("control", pa.int64(), "control records: the markers of transactions"),
-            _always("aborted", pa.int64(), "records of aborted transactions, left out"),
-            _always("open", pa.int64(), "records of transactions without an end, left out"),
+            _always("aborted", pa.int64(), "records of aborted transactions, which are skipped"),
+            _always("open", pa.int64(), "records of transactions without an end, which are skipped"),
             _always("plain", pa.int64(), "records of other topics, which are not decoded"),
-            _always("left_out", pa.int64(), "rows of groups or times that were not asked for"),
+            _always("left_out", pa.int64(), "rows of groups or times that were not requested"),
         ]
     ),
 )
@@ -385,7 +389,7 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(
 
 
 def spark_schema(table: str) -> "StructType":
-    """The table's schema in Spark's types, with the meanings as comments."""
+    """Returns the table's schema in Spark's types, with the meanings as comments."""
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StructField, StructType
 
@@ -398,4 +402,5 @@ def spark_schema(table: str) -> "StructType":
 
 
 def meaning_of(column: pa.Field) -> str:
+    """Returns the meaning of a column."""
     return str(column.metadata[b"comment"].decode())

@@ -1,15 +1,16 @@
-"""Spark: embedded (`local[*]`) unless a master is named, and in one line why there is none.
+"""Starts Spark: embedded (`local[*]`) unless a master is named; explains in one line why it cannot start.
 
-What can be known to fail is looked at before Spark is started, which takes seconds and ends in pages of Java: is there
-a Java, and is it new enough; does anybody listen where the master is said to be. What Spark and its JVM write
-themselves goes to a file, unless it is asked for; if something fails that nobody foresaw, that file is kept and named.
+What can be known to fail is checked before Spark is started, since a start takes seconds and fails with pages of Java:
+whether there is a Java that is new enough, and whether the master accepts connections. What Spark and its JVM print
+goes to a file, unless the user wants to see it; after a failure that nobody foresaw the file stays and is named.
 
-Under spark-submit the JVM is there already, with its own settings and its own noise: both are left alone. Only the time
-zone is always UTC: days and times of the tables depend on it.
+Under spark-submit the JVM runs already, with its own settings and its own output: both are left alone. Only the time
+zone is always UTC, because days and times of the tables depend on it.
 
-An embedded Spark is set up by how much there is to read. Of a small input nearly all time goes into preparing: plans,
-and code that is generated, compiled, and run for a moment. So the JVM compiles it once and quickly (its second compiler
-took a third of all processor time), shuffles have two partitions, and plans are not made anew between their stages.
+An embedded Spark is tuned by how much there is to read. For a small input nearly all time goes into preparation:
+plans, and code that is generated, compiled, and run for a moment. So the JVM uses only its quick compiler (the second
+compiler took a third of all processor time), shuffles have two partitions, and plans are not adapted between their
+stages.
 """
 
 import os
@@ -61,9 +62,9 @@ _EXITED: Final = "JAVA_GATEWAY_EXITED"
 _TELLS_NOTHING: Final = re.compile(
     r"WARNING: |Picked up |NOTE: |Using |Setting |To adjust |\S+ \S+ (WARN|INFO) |Error occurred during initialization"
 )
-"""How lines begin that stand in every log, or before the one that tells something."""
+"""Matches log lines that every start writes, or that come before the line with the reason."""
 _UNRESOLVED: Final = re.compile(r"unresolved dependency: ([^#\s]+)#([^;\s]+);([^:\s]+): not found")
-"""What Ivy says of `spark.jars.packages`, at the end of a page."""
+"""Matches Ivy's message about `spark.jars.packages` that it cannot find, at the end of a page."""
 
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
 _UTC: Final = "UTC"
@@ -74,7 +75,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     # Our rows have at most a few KiB; larger batches of Arrow only cost memory.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
 }
-"""Those that whoever starts Spark may have set otherwise: then theirs stay."""
+"""Settings that apply unless whoever starts Spark has set them."""
 _ON_LOOPBACK: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -91,35 +92,35 @@ _SMALL: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
 }
-"""Over those of an embedded Spark, if there is little to read."""
+"""Settings on top of `_EMBEDDED` if there is little to read."""
 SMALL_BYTES: Final = 64 * 1000 * 1000
-"""A log of up to so many bytes is small."""
+"""A log of up to this many bytes is small."""
 
 
 class NoSpark(RuntimeError):
-    """Spark cannot be started, or is not there."""
+    """Spark cannot be started, or is not installed."""
 
 
 class NoMaster(NoSpark):
-    """What was named is no master of Spark's at all."""
+    """The text that was given as a master does not have the form of one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """The Spark that is wanted."""
+    """The configuration of the Spark session to open."""
 
     master: str | None = None
-    """None is spark-submit's, or embedded."""
+    """None means spark-submit's master, or an embedded Spark."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Spark's own, over ours."""
+    """Spark settings that override ours."""
     log_bytes: int | None = None
-    """About how many bytes of log are to be read, or have become the tables that are read. None is not known."""
+    """About how many bytes of log are read, or have become the tables that are read; None if unknown."""
     shows_noise: bool = False
 
 
 @contextmanager
 def open_session(wish: Wish, environment: Mapping[str, str] = os.environ) -> Iterator[SparkSession]:
-    """One of its own, or the one that this process has already. Raises NoSpark."""
+    """Opens a Spark session, or yields the one that this process has already. Raises NoSpark."""
     check_spark(wish, environment)
     is_submitted = _SUBMITTED in environment
     master = wish.master or (None if is_submitted else _LOCAL)
@@ -140,7 +141,7 @@ def open_session(wish: Wish, environment: Mapping[str, str] = os.environ) -> Ite
 
 
 def check_spark(wish: Wish, environment: Mapping[str, str] = os.environ) -> None:
-    """What can be known to fail without starting it. Raises NoSpark, and NoMaster of what nobody can mean."""
+    """Checks what can be known without starting Spark. Raises NoSpark, or NoMaster for a text that is no master."""
     check_master(wish.master, environment)
     is_there = _SUBMITTED in environment or SparkSession.getActiveSession() is not None
     if not is_there:
@@ -148,7 +149,7 @@ def check_spark(wish: Wish, environment: Mapping[str, str] = os.environ) -> None
 
 
 def check_master(master: str | None, environment: Mapping[str, str]) -> None:
-    """Raises NoSpark."""
+    """Checks that the master is well-formed and, if standalone, accepts connections. Raises NoSpark."""
     if master is None:
         return
     if not _MASTER.fullmatch(master):
@@ -177,7 +178,7 @@ def _check_standalone(master: str) -> None:
 
 
 def check_java(environment: Mapping[str, str]) -> None:
-    """The one that Spark takes: JAVA_HOME's, or that of the path. Raises NoSpark."""
+    """Checks the Java that Spark will use: JAVA_HOME's, or that of the path. Raises NoSpark."""
     home = environment.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
     if java is None:
@@ -220,14 +221,14 @@ def _start(master: str | None, wish: Wish, log: Path | None) -> SparkSession:
 
 
 def _stop(session: SparkSession) -> None:
-    # Of a JVM that is gone: whoever used it has heard it.
+    # The JVM may have died; the job that used it has raised an error already.
     with suppress(Py4JError, OSError), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         session.stop()
 
 
 @contextmanager
 def _in_utc(session: SparkSession) -> Iterator[None]:
-    """Somebody else's, who may want his own time zone again."""
+    """Sets a session that somebody else opened to UTC, and restores its time zone afterwards."""
     before = session.conf.get(_TIME_ZONE)
     session.conf.set(_TIME_ZONE, _UTC)
     try:
@@ -238,27 +239,27 @@ def _in_utc(session: SparkSession) -> Iterator[None]:
 
 
 def settings_for(master: str | None, log_bytes: int | None) -> Mapping[str, str]:
-    """What must be set before Spark starts. Under spark-submit that is its own affair."""
+    """Returns the settings that must be set before Spark starts. Under spark-submit there are none: it has its own."""
     if master is None:
         return {}
     if master.startswith("local"):
         is_small = log_bytes is not None and log_bytes <= SMALL_BYTES
         return {**_EMBEDDED, **_SMALL} if is_small else _EMBEDDED
-    # Workers that are on this machine alone reach us here, and nobody else needs to.
+    # A master on loopback has its workers on this machine, so the driver needs no other address.
     hosts = [each.rpartition(":")[0] for each in master.removeprefix("spark://").split(",")]
     is_loopback = master.startswith("spark://") and all(_LOOPBACK.fullmatch(host) for host in hosts)
     return _ON_LOOPBACK if is_loopback else {}
 
 
 def _choose_python(settings: Mapping[str, str]) -> None:
-    """Workers are to have what this process has, unless it is said; Spark itself reads the environment alone."""
+    """Makes workers use this process's Python, unless a setting names another. Spark reads only the environment."""
     if "spark.pyspark.python" in settings:
         os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def told_by(log: Path) -> str | None:
-    """Why a JVM has ended at once: packages that are missing, or the first line of its log that tells something."""
+    """Finds in its log why a JVM ended at once: packages that are missing, or the first line that is not noise."""
     text = log.read_text(errors="replace")
     if missing := [":".join(found) for found in dict.fromkeys(_UNRESOLVED.findall(text))]:
         return f"spark.jars.packages: {', '.join(missing)} cannot be found in any repository that Spark asks"
@@ -268,7 +269,7 @@ def told_by(log: Path) -> str | None:
 
 @dataclass(slots=True)
 class _Aside:
-    """Where noise goes: a file, or nowhere else than it always does."""
+    """Redirects standard output and error to a file; without a path it does nothing."""
 
     path: Path | None
     _saved: tuple[int, ...] = ()
@@ -284,7 +285,7 @@ class _Aside:
             os.dup2(file.fileno(), 2)
 
     def stop(self) -> None:
-        """From now on this process speaks for itself again; the JVM that was started meanwhile does not."""
+        """Restores the outputs of this process; the JVM that was started meanwhile still writes to the file."""
         for number, saved in enumerate(self._saved, start=1):
             os.dup2(saved, number)
             os.close(saved)
@@ -293,7 +294,7 @@ class _Aside:
 
 @contextmanager
 def _noise_aside(*, shows_noise: bool) -> Iterator[_Aside]:
-    """A JVM inherits the outputs that its parent has when it is started."""
+    """Redirects the outputs while the JVM is started: it inherits those that its parent has then."""
     if shows_noise:
         yield _Aside(None)
         return
@@ -314,7 +315,7 @@ def _noise_aside(*, shows_noise: bool) -> Iterator[_Aside]:
 
 
 def _names_log(error: Exception, log: Path) -> bool:
-    """Whether the log tells more than the error, which names it then."""
+    """Whether the log explains more than the error. If so, the error names the log."""
     if isinstance(error, Unforeseen):
         error.log = log
     elif is_sparks(error):

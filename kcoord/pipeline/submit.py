@@ -1,4 +1,4 @@
-"""The command `kcoord` for spark-submit, which runs a file and knows no modules:
+"""The entry point of `kcoord` for spark-submit, which runs a file and not a module:
 
     file=$(python -c 'from kcoord.pipeline import submit; print(submit.__file__)')
     spark-submit --master yarn "$file" pipeline decode /copies/logs --out hdfs://name/tables
@@ -12,10 +12,11 @@ from pathlib import Path
 
 
 def main() -> None:
-    # Python looks first where the file is that it was told to run: our modules would be found there under short names.
+    # Python puts the folder of the script first on sys.path: our modules would be importable under their short names.
+    """Runs the command line of kcoord."""
     own = Path(__file__).resolve().parent
     sys.path[:] = [each for each in sys.path if not each or Path(each).resolve() != own]
-    # By its name alone, since what is above the pipeline is no module of its own.
+    # Imported by name, since import-linter forbids the pipeline to depend on the commands above it.
     import_module("kcoord.commands.main").main()
 
 

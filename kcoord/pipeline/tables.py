@@ -1,7 +1,7 @@
 """A folder of tables, as Parquet: `<folder>/<table>/date=2026-11-16/….parquet`.
 
-The folder may be anywhere that Spark reaches: a path, or a URL such as hdfs://… or s3a://…. What can be looked at
-without Spark, a path, is looked at before it is started. `scanned` is written last: a folder that has it is whole.
+The folder may be anywhere that Spark reaches: a path, or a URL such as hdfs://… or s3a://…. A path is checked without
+Spark, before Spark is started. `scanned` is written last: a folder that has it is complete.
 """
 
 import re
@@ -20,17 +20,17 @@ from kcoord.pipeline.schemas import SCANNED, TABLES, spark_schema
 _DAY: Final = "date"
 _URL: Final = re.compile(r"file:|[a-z][a-z0-9+.-]+://")
 _WILD: Final = re.compile(r"[\\*?\[\]{}]")
-_LOG_TO_PARQUET: Final = 8  # times as many bytes: columns of names and times compress well
+_LOG_TO_PARQUET: Final = 8  # bytes of log per byte of Parquet: columns of names and times compress well
 CHECKPOINT: Final = "_checkpoint"
-"""Beside the tables: how far a job that follows a cluster has come."""
+"""The folder next to the tables that stores how far a job that follows a cluster has come."""
 
 
 class BadFolder(ValueError):
-    """A folder that cannot be used for what was asked."""
+    """A folder that cannot be used for the request."""
 
 
 def check_writable(folder: Path, *, named: Path) -> None:
-    """Whether files can be made there. Raises OSError, about what the user has named."""
+    """Checks that files can be made in the folder. Raises OSError about the path that the user has named."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
@@ -40,29 +40,30 @@ def check_writable(folder: Path, *, named: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TablesFolder:
-    """Where tables are, or are to be."""
+    """A folder where tables are, or are to be written."""
 
     place: str
 
     @property
     def path(self) -> Path | None:
-        """None of what only Spark can look at."""
+        """The local path, or None if only Spark can reach the folder."""
         return None if _URL.match(self.place) else Path(self.place)
 
     @property
     def is_whole(self) -> bool:
-        """Whether there are tables, as far as can be seen from here."""
+        """Whether a job has written all tables, as far as that is visible without Spark."""
         return self.path is None or (self.path / SCANNED).is_dir()
 
     @property
     def log_bytes(self) -> int | None:
-        """About how many bytes of log have become these tables; None of what only Spark can look at."""
+        """Estimates how many bytes of log became these tables; None if only Spark can reach the folder."""
         if self.path is None:
             return None
         return _LOG_TO_PARQUET * sum(each.stat().st_size for each in self.path.glob("*/**/*.parquet"))
 
     def check(self, *, replaces: bool = False) -> None:
-        """Whether tables may be written there; the folder is made if there is none. Raises BadFolder, OSError."""
+        """Checks that tables may be written here, and makes the folder if it does not exist. Raises BadFolder,
+        OSError."""
         if self.path is None:
             if replaces:
                 raise BadFolder(f"{self.place}: --overwrite is for folders of this machine; name another place")
@@ -75,7 +76,7 @@ class TablesFolder:
         check_writable(self.path, named=self.path)
 
     def prepare(self, *, replaces: bool = False) -> None:
-        """For tables that are to be written: those that are there go. Raises BadFolder, OSError."""
+        """Empties the folder for tables that are to be written. Raises BadFolder, OSError."""
         self.check(replaces=replaces)
         for each in self.path.iterdir() if self.path is not None else ():
             shutil.rmtree(each)
@@ -89,18 +90,18 @@ class TablesFolder:
 
     @contextmanager
     def kept_if_used(self) -> Iterator[None]:
-        """If the block fails, a folder that was not there before and has nothing in it is not left behind."""
+        """Removes the folder if the block fails, unless it existed before or has content."""
         was_there = self.path is None or self.path.exists()
         try:
             yield
         except BaseException:
             if self.path is not None and not was_there:
-                with suppress(OSError):  # there is something in it, or it was not made
+                with suppress(OSError):  # it has content, or was not made
                     self.path.rmdir()
             raise
 
     def check_whole(self) -> None:
-        """Raises BadFolder about a place where there are no segments of a log either."""
+        """Raises BadFolder if the tables are incomplete or missing. The caller has found no log segments here."""
         if self.is_whole:
             return
         assert self.path is not None
@@ -114,22 +115,22 @@ class TablesFolder:
         )
 
     def read(self, spark: SparkSession, table: str) -> DataFrame:
-        place = _WILD.sub(r"\\\g<0>", self.location(table))  # Spark would look for files that it matches
+        place = _WILD.sub(r"\\\g<0>", self.location(table))  # Spark expands glob characters in paths
         return spark.read.schema(spark_schema(table)).parquet(place).select(TABLES[table].schema.names)
 
     def write(self, frame: DataFrame, table: str, *, replaces: bool = False) -> None:
-        """All of a table; tables that are made of others may replace what was made before."""
+        """Writes a whole table. A derived table may replace the one that was derived before."""
         writer = frame.select(TABLES[table].schema.names).write.mode("overwrite" if replaces else "errorifexists")
         writer = writer.option("partitionOverwriteMode", "static")
         writer = writer.partitionBy(_DAY) if TABLES[table].has_days else writer
         writer.parquet(self.location(table))
         if self.path is not None and not any((self.path / table).rglob("*.parquet")):
-            # Without rows there is no day, and no file: others than us could not tell the columns.
+            # Without rows there is no day and so no file: other readers would find no columns.
             empty = frame.sparkSession.createDataFrame([], spark_schema(table))
             empty.write.mode("append").parquet(self.location(table))
 
     def location(self, name: str) -> str:
-        """Of a table, as Spark takes it: whatever its file system is otherwise, a path is of this machine."""
+        """Returns the URL of a table for Spark. A path is on this machine, whatever Spark's default file system is."""
         if self.path is None:
             return f"{self.place.rstrip('/')}/{name}"
         return f"file:{self.path.absolute() / name}"

@@ -1,7 +1,8 @@
-"""What a stream of a live cluster passes over, since the cluster refuses it for good: topics that one may not read.
+"""Warns of what a stream of a live cluster skips because the cluster refuses it for good: topics that the user may not
+read.
 
-The stream itself cannot say it: it is planned by a process of Spark's that nobody hears. So the cluster is asked from
-here, too, when the stream begins and now and then, and each refusal is told once.
+The stream cannot warn: Spark plans it in a process whose output nobody sees. So this process asks the cluster too,
+when the stream begins and in intervals, and reports each refusal once.
 """
 
 import threading
@@ -16,14 +17,14 @@ from kcoord.pipeline.sources.live_log import GONE
 from kcoord.pipeline.sources.live_plan import Choice, NothingToRead, find_topics
 
 _INTERVAL: Final = 300.0
-_MOMENT: Final = 5.0  # seconds for a look that is under way when the stream ends
+_MOMENT: Final = 5.0  # seconds for a request that is in flight when the stream ends
 
 Warn = Callable[[str], None]
-"""Told what is not read, and why."""
+"""Called with what is not read, and why."""
 
 
 class Unread:
-    """What is refused, each time what is new of it."""
+    """Asks the cluster what it refuses, and remembers what was reported."""
 
     def __init__(self, connection: Connection, choice: Choice) -> None:
         self._connection = connection
@@ -31,12 +32,13 @@ class Unread:
         self._told: set[str] = set()
 
     def news(self) -> list[str]:
-        """Nothing while the cluster does not answer: that is for the stream to bear, or to end with."""
+        """Returns the refusals that are new. Returns none while the cluster does not answer: the stream retries or
+        fails by itself."""
         try:
             refused = self._refused()
         except NothingToRead as error:
             refused = [str(error)]
-        except Exception:  # only a look: nothing depends on it
+        except Exception:  # only a warning: nothing depends on it
             return []
         new = [each for each in dict.fromkeys(refused) if each not in self._told]
         self._told.update(new)
@@ -46,7 +48,7 @@ class Unread:
         with closing(Fetching(self._connection)) as fetching:
             topics, refused = find_topics(self._connection, fetching, self._choice)
             ends = fetching.stable_ends([tp for topic in topics for tp in topic.partitions])
-        # A topic that is not there is told if it was named; of others that is said where they are read.
+        # A missing topic is reported only if the user named it; the reader reports other topics as gaps.
         lasting = [
             each for each in refused if each.error not in PASSING and (self._choice.topics or each.error not in GONE)
         ]
@@ -55,7 +57,7 @@ class Unread:
 
 @contextmanager
 def unread_told(connection: Connection, choice: Choice, warn: Warn, *, interval: float = _INTERVAL) -> Iterator[None]:
-    """While the block runs."""
+    """Warns of unreadable topics while the block runs."""
     unread = Unread(connection, choice)
     is_over = threading.Event()
 

@@ -1,3 +1,5 @@
-"""Bytes to kio's entities and back: frames, headers, checks, writers, record batches, a client and its layouts."""
+"""Kafka's wire protocol: frames, headers, and kio's entities validated, read and written; schemas and
+record batches.
+"""
 
 import kcoord.errors  # noqa: F401 - it must come before kio; see there

@@ -1,4 +1,4 @@
-"""What Kafka calls its APIs."""
+"""Kafka's names of its APIs."""
 
 from functools import cache
 from typing import Final
@@ -10,6 +10,6 @@ UNKNOWN: Final = "unknown"
 
 @cache
 def api_name(api_key: int) -> str:
-    """`ListOffsets` of 2. All that are newer than what is known here have one name: there may be any number of them."""
+    """Returns `ListOffsets` for 2. All APIs newer than kio share one name, as there may be any number of them."""
     path = api_key_map.get(api_key)
     return "".join(word.capitalize() for word in path.split("_")) if path else UNKNOWN

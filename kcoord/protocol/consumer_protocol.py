@@ -1,6 +1,6 @@
-"""What consumers put into the opaque bytes of a group of protocol type "consumer": subscriptions and assignments.
+"""The opaque bytes of groups of protocol type "consumer": subscriptions and assignments.
 
-Every version begins as version 0 does, so that a newer one than we know is read as the newest that we do.
+Every version begins as version 0 does, so a version newer than the known ones is read as the newest known one.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,9 @@ _read_subscription: Final = body_reader(
 
 
 def read_assignment(assignment: bytes) -> Mapping[str, tuple[int, ...]]:
-    """The partitions by topic; none of an assignment of no bytes. Raises BadBody if it is not a consumer's."""
+    """Returns the partitions by topic; an empty assignment has none. Raises CorruptMessage if it is not a
+    consumer's.
+    """
     if not assignment:
         return {}
     row, _ = _read_assignment(assignment, _after_version(assignment))
@@ -44,7 +46,7 @@ def read_assignment(assignment: bytes) -> Mapping[str, tuple[int, ...]]:
 
 
 def read_subscription(subscription: bytes) -> tuple[str, ...]:
-    """The topics that a member named. Raises BadBody if it is not a consumer's."""
+    """Returns the topics that a member named. Raises CorruptMessage if the subscription is not a consumer's."""
     row, _ = _read_subscription(subscription, _after_version(subscription))
     return tuple(row.topics)
 

@@ -1,12 +1,12 @@
-"""Write entities: one function per entity class, generated from kio's description of it.
+"""Writers of entities: one function for each entity class, generated from kio's description of it.
 
-A writer takes any object that has the fields of its version by kio's names: a kio entity, or one of our version-free
-replies, of which each version takes the fields that it knows. Times may be kio's timedelta and datetime or ours:
-seconds as float, milliseconds since the epoch as int.
+A writer takes any object that has the fields of its version under kio's names: a kio entity, or one of kcoord's
+version-free replies, of which each version takes the fields that it knows. Times may be kio's timedelta and datetime,
+or kcoord's seconds as float and milliseconds since the epoch as int.
 
-    write(entity, out)        out is a list of byte strings, to be joined once
+    write(entity, out)        appends byte strings to the list `out`, which the caller joins once
 
-Runs of fixed-size fields, and the length of what follows them, are one struct.pack.
+Runs of fixed-size fields, together with the length of what follows them, are one struct.pack.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,11 +51,12 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 @cache
 def compiled_writer(entity_type: type) -> Write:
+    """Returns the writer of an entity class."""
     return _compiled(shape_of(entity_type))
 
 
 class Around(NamedTuple):
-    """The writer of an entity class in three: up to a field, the field itself, and from there to the end."""
+    """The writers of an entity class in three parts: up to a field, the field itself, and the rest."""
 
     before: Write
     field: Write
@@ -64,6 +65,7 @@ class Around(NamedTuple):
 
 @cache
 def writers_around(entity_type: type, field_name: str) -> Around:
+    """Splits the writer of an entity class around one of its plain fields."""
     shape = shape_of(entity_type)
     place = [field.name for field in shape.plain].index(field_name)
     return Around(
@@ -120,7 +122,7 @@ class _Source:
         self.pending.append((form, expression))
 
     def flush(self, depth: int) -> None:
-        """Emit the waiting values as one pack."""
+        """Emits the pending values as one pack."""
         if not self.pending:
             return
         if self.pending == [("B", "0")]:
@@ -225,7 +227,7 @@ def _element(field: Field) -> Field:
 
 
 def _nullable_entity(source: _Source, depth: int, field: Field, value: str) -> None:
-    """KIP-893: a marker byte before the entity, negative for null."""
+    """Writes a nullable entity (KIP-893): a marker byte comes before it, negative for null."""
     assert field.entity is not None
     source.flush(depth)
     v = source.name("v")
@@ -238,7 +240,7 @@ def _nullable_entity(source: _Source, depth: int, field: Field, value: str) -> N
 
 
 def _length(source: _Source, depth: int, field: Field, is_flexible: bool, length: str) -> None:
-    """The length that stands before a string, bytes or an array, packed with what waits."""
+    """Writes the length before a string, bytes or an array, in one pack with the pending values."""
     if not is_flexible:
         form = "h" if field.kafka_type == "string" and not field.is_array else "i"
         source.pack(form, length)

@@ -1,6 +1,7 @@
-"""What kio's entity classes say about their bytes: the fields of one version, in wire order.
+"""The wire fields of kio's entity classes: the fields of one version in their order, as data.
 
-Both the check of incoming bodies and the writers of outgoing ones are generated from this description.
+The validators of incoming bodies (protocol/validate) and the writers of outgoing ones (protocol/encode) are generated
+from this description.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ TYPE_SIZES: Final[Mapping[str, int]] = MappingProxyType(
         "uuid": 16,
     }
 )
-"""Kafka's types of fixed size, by kio's names, in bytes."""
+"""The sizes in bytes of Kafka's fixed-size types, by kio's names."""
 
 _ZERO_VALUES: Final[Mapping[str, object]] = MappingProxyType(
     {"bool": False, "string": "", "bytes": b"", "records": b"", "uuid": None, "error_code": ErrorCode.none}
@@ -39,7 +40,7 @@ _ZERO_VALUES: Final[Mapping[str, object]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One field of an entity; `entity` is set where the value, or each element, is an entity itself."""
+    """One field of an entity. `entity` is set where the value, or each element, is an entity itself."""
 
     name: str
     kafka_type: str
@@ -51,13 +52,13 @@ class Field:
 
     @property
     def size(self) -> int | None:
-        """The bytes of one element, where that is fixed."""
+        """The bytes of one element, if its type has a fixed size."""
         return TYPE_SIZES.get(self.kafka_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """An entity class as the wire sees it: the plain fields in order, then the tagged ones by tag."""
+    """The wire layout of an entity class: the plain fields in order, then the tagged ones by tag."""
 
     is_flexible: bool
     plain: tuple[Field, ...]
@@ -70,6 +71,7 @@ class Shape:
 
 
 def shape_of(entity_type: type) -> Shape:
+    """Describes an entity class of kio."""
     described = [_describe(field) for field in fields(entity_type)]
     tagged = [field for field in described if field.tag is not None]
     return Shape(
@@ -80,13 +82,14 @@ def shape_of(entity_type: type) -> Shape:
 
 
 def least_size(field: Field) -> int:
-    """The fewest bytes that the field can take; a length is counted as one byte, as in flexible versions."""
+    """Returns the fewest bytes that the field can take; a length counts as one byte, as in flexible versions."""
     if field.is_array or field.size is None:
         return 1
     return field.size
 
 
 def least_element_size(field: Field) -> int:
+    """Returns the fewest bytes that one element of an array field can take."""
     if field.entity is not None:
         return max(1, shape_of(field.entity).least_size)
     return field.size or 1

@@ -1,4 +1,4 @@
-"""The stream of a connection as frames: a 4-byte length, then that many bytes."""
+"""The byte stream of a connection as frames: a 4-byte length, then that many bytes."""
 
 from struct import Struct
 from typing import Final
@@ -9,27 +9,27 @@ LENGTH_BYTES: Final = LENGTH_PREFIX.size
 _LARGE: Final = 1 << 15
 _TLS_HANDSHAKE: Final = 0x1603
 _TLS_ALERT: Final = 0x1503
-"""How records of TLS begin, be it 1.0 or 1.3: what they are, and 3 (RFC 8446, 5.1)."""
+"""How TLS records begin, from 1.0 to 1.3: their type, and the major version 3 (RFC 8446, 5.1)."""
 _HTTP_METHODS: Final = frozenset(
     {b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"CONN", b"OPTI", b"TRAC", b"PATC", b"PRI "}
 )
-"""How requests of HTTP begin; PRI is the preface of HTTP/2."""
+"""How HTTP requests begin; PRI is the preface of HTTP/2."""
 _HTTP_RESPONSE: Final = b"HTTP"
 
 
 class BadFrame(ValueError):
-    """A length that no frame may have; the stream cannot be read any further."""
+    """A frame length that is not allowed. The rest of the stream cannot be read."""
 
 
 class BadBody(ValueError):
-    """What is in a frame is not what its API version says."""
+    """A frame whose body is not what its API version prescribes."""
 
 
 class FrameSplitter:
-    """Bytes in as they arrive, whole frames out; holds only bytes that did arrive, whatever a length claims.
+    """Splits a byte stream into frames. It buffers only bytes that have arrived, whatever a length claims.
 
-    After a length that no frame may have, `broken` says so and nothing comes out any more. `is_amidst` is False when
-    all that came in has come out again.
+    After a length that is not allowed, `error` is set and no more frames come out. `has_partial` is False when every
+    byte that was fed has come out in a frame.
     """
 
     __slots__ = ("_held", "_max_frame_bytes", "_needed", "broken", "is_amidst")
@@ -43,28 +43,28 @@ class FrameSplitter:
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes of an unfinished frame are kept."""
+        """The bytes of an unfinished frame that are buffered."""
         return len(self._held)
 
     @property
     def missing_bytes(self) -> int:
-        """How many are to come of the frame whose beginning is kept, as its length has it."""
+        """The bytes still to arrive of the unfinished frame, by its length; 0 while its length is not known."""
         return self._needed - len(self._held) if len(self._held) >= LENGTH_BYTES else 0
 
     def hand_over(self) -> bytes:
-        """What is kept of an unfinished frame, without its length: the rest is for the caller to put behind it."""
+        """Takes the buffered bytes of an unfinished frame, without its length. The caller reads the rest itself."""
         held = bytes(self._held[LENGTH_BYTES:])
         self._held.clear()
         self.is_amidst = False
         return held
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The frames that this chunk completes."""
+        """Returns the frames that this chunk completes."""
         if self.broken:
             return []
         if not self._held:
             if len(chunk) >= 4 and LENGTH_PREFIX.unpack_from(chunk)[0] == len(chunk) - 4 <= self._max_frame_bytes:
-                return [chunk[4:]]  # one frame, as most often
+                return [chunk[4:]]  # The most common case is one whole frame.
             frames, position = self._split(chunk)
             if position < len(chunk):
                 self._held += chunk[position:]
@@ -101,10 +101,10 @@ class FrameSplitter:
 
 
 def about_length(length: int, least: int, most: int) -> str:
-    """What is to be said of a length that no frame may have."""
-    if length >> 16 == _TLS_HANDSHAKE:  # a client's first word
+    """Explains a frame length that is not allowed: TLS, HTTP, or a number out of range."""
+    if length >> 16 == _TLS_HANDSHAKE:  # A client sends a handshake first.
         return "it speaks TLS, and this port does not"
-    if length >> 16 == _TLS_ALERT:  # a server's, to one who does not begin so
+    if length >> 16 == _TLS_ALERT:  # A server answers with an alert to a client that does not begin with a handshake.
         return "it speaks TLS"
     start = LENGTH_PREFIX.pack(length)
     if start in _HTTP_METHODS:
@@ -115,12 +115,12 @@ def about_length(length: int, least: int, most: int) -> str:
 
 
 def framed(parts: list[bytes]) -> bytes:
-    """The parts as one frame, its length before them."""
+    """Joins the parts to one frame, its length before them."""
     return b"".join(frame_pieces(parts))
 
 
 def frame_pieces(parts: list[bytes]) -> list[bytes]:
-    """The same in as few pieces as can be had without copying large parts."""
+    """Makes a frame in as few pieces as possible without copying large parts."""
     size = sum(map(len, parts))
     if size < _LARGE:
         return [b"".join([LENGTH_PREFIX.pack(size), *parts])]

@@ -1,13 +1,4 @@
-"""What stands before a body.
-
-| header      | fields                                       | used by                              |
-|-------------|----------------------------------------------|--------------------------------------|
-| request v0  | api key, api version, correlation id         | nothing since Kafka 4.0              |
-| request v1  | the same, client id                          | versions that are not flexible       |
-| request v2  | the same (client id not compact), tags       | flexible versions                    |
-| response v0 | correlation id                               | not flexible; ApiVersions always     |
-| response v1 | correlation id, tags                         | flexible versions                    |
-"""
+"""Headers of requests and responses."""
 
 from struct import Struct, error
 from typing import Final, NamedTuple
@@ -28,7 +19,7 @@ class RequestHeader(NamedTuple):
 
 
 def read_request_start(frame: bytes) -> RequestHeader:
-    """The part that every header version has, and all that may be read of a version that is not known."""
+    """Reads what every header version has, which is all that may be read of an unknown version."""
     try:
         api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
     except error:
@@ -37,7 +28,7 @@ def read_request_start(frame: bytes) -> RequestHeader:
 
 
 def read_request_header(frame: bytes, header_version: int) -> tuple[RequestHeader, int]:
-    """The header and the position of the body. Tagged fields are stepped over: none is defined."""
+    """Returns the header and the position of the body. Tagged fields are skipped: none is defined."""
     try:
         api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
         client_id, position = _read_client_id(frame) if header_version >= 1 else (None, _FIXED.size)
@@ -57,7 +48,7 @@ def write_request_header(header: RequestHeader, header_version: int) -> bytes:
 
 
 def read_response_header(frame: bytes, header_version: int) -> tuple[int, int]:
-    """The correlation id and the position of the body."""
+    """Returns the correlation id and the position of the body."""
     try:
         (correlation_id,) = CORRELATION_ID.unpack_from(frame)
         return correlation_id, _skip_tagged_fields(frame, 4) if header_version >= 1 else 4
@@ -76,7 +67,7 @@ def _read_client_id(frame: bytes) -> tuple[str | None, int]:
         return None, start
     if start + length > len(frame):
         raise BadBody("a client id longer than its frame")
-    # As Kafka does, broken text is read with replacement characters: a client id is a label, not a name.
+    # As Kafka does, malformed text is read with replacement characters: a client id is a label, not a name.
     return frame[start : start + length].decode(errors="replace"), start + length
 
 

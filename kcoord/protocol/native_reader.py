@@ -1,6 +1,6 @@
-"""kio's native reader, without asyncio: kio names one of its classes in a type, and never uses it for reading.
+"""kio's native reader, imported without asyncio: kio names an asyncio class in one type, and never uses it for reading.
 
-A command that asks one question would pay a tenth of its time for that import.
+A command that sends one request would spend a tenth of its time on that import.
 """
 
 import sys
@@ -17,6 +17,6 @@ try:
     from kio.serial.errors import SerialError
 finally:
     if _keep_asyncio_out:
-        del sys.modules["asyncio"]  # also where the import failed: nobody else must take it for the real one
+        del sys.modules["asyncio"]  # Deleted also if the import failed: nobody else must take the stub for asyncio.
 
 __all__ = ["SerialError", "entity_reader"]

@@ -1,18 +1,18 @@
-"""Walk a body before kio reads it: lengths are held against the bytes that are left, unknown tagged fields cut out.
+"""Validate a body before kio reads it: check lengths against the bytes that are there, cut out unknown tagged fields.
 
-Theory of operation. kio's native reader trusts its input: it allocates by the claimed length of an array (a lying one
-aborts the process) and raises on a tag that it does not know, where the protocol says to skip it (KIP-482). So a
+Theory of operation. kio's native reader trusts its input: it allocates by the claimed length of an array (a wrong one
+aborts the process), and it raises on a tag that it does not know, where the protocol demands to skip it (KIP-482). So a
 function is generated for each entity class, which steps over the fields without building anything:
 
-    check(body, start) -> cuts        raises BadBody
+    check(body, start) -> patches        raises CorruptMessage
 
-It is straight-line code: runs of fixed-size fields are one addition, nested entities are inlined loops. Stepping past
-the end is caught late (a read beyond the end raises, and the last position is compared with the length), which is
-safe because positions only grow and nothing is allocated. `cuts` is None in the common case; otherwise the
-replacements that make the body one that kio can read, for `without`.
+It is straight-line code: runs of fixed-size fields are one addition, nested entities are inlined loops. A step past
+the end is caught late (a read beyond the end raises, and the last position is compared with the length). That is safe
+because positions only grow and nothing is allocated. The patches are None in the common case; otherwise
+`apply_patches` turns the body into one that kio can read.
 
-It refuses null arrays where none may be, which kio lets pass, and turns a boolean above 1 into 1, as Kafka reads it.
-What is left to kio: other nulls where none may be, and text that is not UTF-8. Both raise ordinary errors there.
+A null array is refused where it is not allowed, which kio lets pass, and a boolean above 1 becomes 1, as Kafka reads
+it. kio itself refuses the rest, with ordinary errors: other nulls that are not allowed, and text that is not UTF-8.
 """
 
 from collections.abc import Callable
@@ -41,14 +41,14 @@ _FORMS = {"int32": "i", "int64": "q"}
 
 Cut = tuple[int, int, bytes]
 Check = Callable[[bytes, int], list[Cut] | None]
-Found = tuple[int, str]  # where it begins, and how struct names it
+Found = tuple[int, str]  # The position of a field, and its format for struct.
 Search = Callable[[bytes, int], list[Found]]
 Skip = Callable[[bytes, int], int]
 
 
 @cache
 def compiled_check(entity_type: type, max_elements: int) -> Check:
-    """The check of an entity class; `max_elements` limits the elements of all its arrays together."""
+    """Generates the validator of an entity class; `max_elements` limits the elements of all its arrays together."""
     source = _Source()
     source.add(0, "def check(b, p):")
     source.add(1, f"end = len(b); budget = {max_elements}; cuts = None")
@@ -63,8 +63,9 @@ def compiled_check(entity_type: type, max_elements: int) -> Check:
 
 @cache
 def compiled_search(entity_type: type, field_name: str, last_field: str | None = None) -> Search:
-    """Where in a body the values of this field are, in their order: numbers, or bytes that are not null. Nothing
-    behind the last field is looked at, tagged fields included. Raises BadBody, as the check does."""
+    """Generates a search for the values of a field in a body, in their order: numbers, or bytes that are not null. The
+    search reads nothing behind `last_field`, tagged fields included. It raises CorruptMessage, as the validator does.
+    """
     shape = shape_of(entity_type)
     source = _Source(wanted=field_name)
     source.add(0, "def search(b, p):")
@@ -84,7 +85,7 @@ def compiled_search(entity_type: type, field_name: str, last_field: str | None =
 
 @cache
 def compiled_skip(entity_type: type) -> Skip:
-    """Where in a body that begins there its own tagged fields begin. Raises BadBody, as the check does."""
+    """Generates a function that finds the tagged fields of the entity itself in a body. It raises CorruptMessage."""
     shape = shape_of(entity_type)
     source = _Source()
     source.add(0, "def skip(b, p):")
@@ -99,7 +100,7 @@ def compiled_skip(entity_type: type) -> Skip:
 
 
 def without(body: bytes, cuts: list[Cut]) -> bytes:
-    """The body with each cut's span replaced."""
+    """Replaces the span of each patch in the body."""
     kept, position = [], 0
     for start, end, replacement in sorted(cuts):
         kept += [body[position:start], replacement]
@@ -111,7 +112,7 @@ class _Source:
     """Lines of generated code, and names that do not clash."""
 
     def __init__(self, wanted: str = "") -> None:
-        self.wanted = wanted  # a field to be found
+        self.wanted = wanted  # The name of the field to search for.
         self.lines: list[str] = []
         self.names = 0
 
@@ -184,7 +185,7 @@ def _value(source: _Source, depth: int, field: Field, is_flexible: bool) -> None
 
 def _nested(source: _Source, depth: int, field: Field) -> None:
     assert field.entity is not None
-    if field.is_nullable and field.tag is None:  # KIP-893: a marker byte, negative for null
+    if field.is_nullable and field.tag is None:  # KIP-893: a marker byte comes first, negative for null.
         marker = source.name("marker")
         source.add(depth, f"{marker} = b[p]; p += 1")
         source.add(depth, f"if {marker} < 128:")
@@ -212,7 +213,7 @@ def _array(source: _Source, depth: int, field: Field, is_flexible: bool) -> None
 
 
 def _text(source: _Source, depth: int, field: Field, is_flexible: bool) -> None:
-    """Step over a string or bytes. Compact ones count one more, so that 0 is null and 1 is empty."""
+    """Steps over a string or bytes. Compact lengths are one more, so that 0 is null and 1 is empty."""
     if not is_flexible:
         n = _length(source, depth, "i16" if field.kafka_type == "string" else "i32", is_flexible)
         source.add(depth, f"if {n} > 0: p += {n}")
@@ -223,7 +224,7 @@ def _text(source: _Source, depth: int, field: Field, is_flexible: bool) -> None:
     source.add(depth, f"{n} = b[p]; p += 1")
     source.add(depth, f"if {n} > 1:")
     source.add(depth + 1, f"if {n} > 127: {n}, p = read_uvarint(b, p - 1)")
-    if field.kafka_type == "string":  # as long as it can be in versions that are not flexible, as Kafka has it
+    if field.kafka_type == "string":  # Kafka limits it to what fits in versions that are not flexible.
         source.add(depth + 1, f"if {n} > 32768: raise BadBody('a text of {field.name} of more than 32767 bytes')")
     source.add(depth + 1, f"if {n} > 1: p += {n} - 1")
     if field.name == source.wanted:
@@ -231,7 +232,7 @@ def _text(source: _Source, depth: int, field: Field, is_flexible: bool) -> None:
 
 
 def _length(source: _Source, depth: int, legacy: str, is_flexible: bool) -> str:
-    """Read a length into a name: the legacy integer, or the compact varint that is one more."""
+    """Reads a length into a new name: the legacy integer, or the compact varint that is one more."""
     n = source.name("n")
     if is_flexible:
         source.add(depth, f"{n} = b[p]; p += 1")

@@ -1,6 +1,6 @@
-"""Numbers of as many bytes as they need: unsigned, as lengths and tags are, and zigzag, as records use them.
+"""Numbers of variable length: unsigned ones for lengths and tags, zigzag ones in records.
 
-As ByteUtils.readUnsignedVarint, readVarint and readVarlong.
+They follow ByteUtils.readUnsignedVarint, readVarint and readVarlong.
 """
 
 _INT_BYTES = 5
@@ -8,11 +8,13 @@ _LONG_BYTES = 10
 
 
 class BadVarint(ValueError):
-    """More bytes than a number of its kind has."""
+    """A number of more bytes than its type has."""
 
 
 def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
-    """The unsigned 32-bit number at this position and the position behind it; IndexError as below."""
+    """Reads an unsigned 32-bit number and returns the position behind it. Raises IndexError where the buffer ends
+    early.
+    """
     low = buffer[position]
     if low < 0x80:
         return low, position + 1
@@ -23,6 +25,7 @@ def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def uvarint(number: int) -> bytes:
+    """Encodes an unsigned number."""
     if 0x7F < number < 0x4000:
         return bytes((number & 0x7F | 0x80, number >> 7))
     out = bytearray()
@@ -34,7 +37,9 @@ def uvarint(number: int) -> bytes:
 
 
 def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
-    """The 32-bit number at this position and the position behind it; IndexError if the buffer ends in its midst."""
+    """Reads a 32-bit zigzag number and returns the position behind it. Raises IndexError where the buffer
+    ends early.
+    """
     byte = buffer[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -42,7 +47,9 @@ def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def read_varlong(buffer: bytes, position: int) -> tuple[int, int]:
-    """As read_varint, for 64 bits."""
+    """Reads a 64-bit zigzag number and returns the position behind it. Raises IndexError where the buffer
+    ends early.
+    """
     byte = buffer[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -50,7 +57,7 @@ def read_varlong(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def write_varint(out: bytearray, number: int) -> None:
-    """For 32 and for 64 bits: the bytes are the same."""
+    """Appends a zigzag number of 32 or 64 bits: the bytes are identical."""
     out += uvarint((number << 1) ^ (number >> 63))
 
 

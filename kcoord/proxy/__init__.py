@@ -1,34 +1,34 @@
-"""The proxy: clients on one side, a real cluster on the other.
+"""The proxy forwards clients' requests to a real cluster, and answers from it back.
 
-    a client ── client_side ── routes: what becomes of a frame ── judging: interceptors ──┐
-                                                                                          │ upstream_side ── a broker
-    a client ◄─ client_side ◄─ rewriting, node_endpoints, fetch_walk, api_versions ◄──────┘
+    client ── downstream_connection ── routes ── interceptor_chain ── upstream_connection ── broker
+    client ◄─ downstream_connection ◄─ rewriting, node_endpoints, fetch_scanner, api_versions ◄─ upstream_connection
 
-exchange       the hooks of forwarding: what may stand between a client and a broker, and what is counted
-routes         what becomes of a request of an API and version, and of its answer
-judging        asks interceptors
-owner          what the two sides ask of the proxy
-client_side    the connection of a client: frames pass, are shown to interceptors, or wait
-client_gone    what it writes to when the client has gone, until what that sent is decided
-upstream_side  the connection to a broker that belongs to it: answers pass or are rewritten
-rewriting      pure: answers with other addresses in them
-node_endpoints pure: the same for the end of an answer, also if its beginning has been sent
-fetch_walk     pure: where in a Fetch answer that passes this end begins
-plain_answers  pure: whether an answer that has come whole has nothing to rewrite, as most
-api_versions   pure: ApiVersions cut to what can be rewritten
-addresses      pure: where each broker is upstream, and which port it has here
-places         host and port
-reasons        pure: why brokers could not be reached, each kind once
-connecting     TLS, a login, and questions of our own to a broker
-telling_versions
-               what brokers speak, for clients that have not logged in
-looking        a look of our own at the brokers, now and then
-counting       nothing, unless somebody asks; counting_commits, metering, metrics_source: what Prometheus is told
-setup          what a proxy starts with
-listeners      where clients connect
-proxy          clients, and the brokers that they mean, which come, go and move
-main           the process
+main                the process: event loop, logging, signals
+setup               the settings that a proxy starts with
+proxy               the registry of clients and brokers: accepts, connects, sweeps idle clients
+listeners           the listening sockets: one per broker, or one for all of them by TLS server name (SNI)
+connection_host     the protocols by which connections call the proxy
+metrics, no_metrics, metrics_source
+                    counters of forwarding, their no-op twin, and the samples that Prometheus scrapes
 
-Interceptors, with maps of their own at their heads: hiding (with hidden_names, naming_apis, produce_names), guarding
-(with guard_rules, guarded_apis, refusing), watching (with watched_group, watched_consumer_group), local/.
+forwarding/         the path of a frame
+    downstream_connection, upstream_connection
+                    the two connections of one client
+    routes          how a request of one API and version is handled, and how its answer is
+    interceptors, interceptor_chain
+                    the interceptor API, and running the interceptors on one request
+    rewriting       pure: replaces broker addresses in whole answers
+    node_endpoints  pure: replaces them in an answer's tagged fields, also after the rest of it has been sent
+    fetch_scanner   pure: finds where the tagged fields of a Fetch answer begin while it streams through
+    passthrough     pure: recognizes answers that need no rewriting
+    api_versions    pure: limits ApiVersions answers to what the proxy can forward
+    addresses, endpoints
+                    pure: where each broker is upstream and which port it has here; host and port
+brokers/            the proxy's own connections to brokers: metadata_refresher, api_versions_cache,
+                    broker_connections, failures
+guards/             interceptors that refuse: guarding (guard_rules, guarded_apis, refusing, subscriptions) and hiding
+                    (hidden_names, naming_apis, produce_names); refusal_log; wiring puts them together
+observing/          interceptors that only watch: group_observer (observed_group, observed_consumer_group) and
+                    commit_counter
+local/              groups coordinated by the proxy itself; it has its own map
 """

@@ -1,4 +1,4 @@
-"""What the two connections of a client ask of the proxy."""
+"""The protocols by which a client's two connections call the proxy."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 class Owner(Protocol):
-    """Asked by the connection of the client."""
+    """What a downstream connection needs of the proxy."""
 
     routes: Routes
     meter: Meter
     max_frame_bytes: int
 
     def admit(self, client: "ClientSide") -> str | None:
-        """Why the client is refused; None if it is welcome."""
+        """Returns why the client is refused, or None if it is admitted."""
 
     def connect(self, client: "ClientSide") -> None:
-        """Make the connection to the broker that the client means, and give it to `connected`, or hang up."""
+        """Connects to the broker that the client means, then calls `on_upstream_connected`; otherwise hangs up."""
 
     def held(self, client: "ClientSide") -> None:
-        """The client makes us hold another number of bytes."""
+        """Called when the number of bytes buffered for the client has changed."""
 
     def gone(self, client: "ClientSide") -> None: ...
 
 
 class Directory(Protocol):
-    """Asked by the connection to the broker: what is known of brokers."""
+    """What an upstream connection needs of the proxy: the brokers that are known."""
 
     meter: Meter
 
@@ -40,7 +40,7 @@ class Directory(Protocol):
     def limits(self) -> Limits: ...
 
     def place_of(self, node_id: int) -> Place:
-        """Where clients find a broker that was seen."""
+        """Returns the endpoint here at which clients reach a broker that was passed to `on_brokers`."""
 
     def saw(self, told: Mapping[int, Place], *, is_all: bool) -> None:
-        """An answer told of these brokers: from now on clients can connect to them."""
+        """Opens listeners for the brokers that an answer names, so that clients can connect to them."""

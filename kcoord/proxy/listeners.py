@@ -1,7 +1,7 @@
-"""Where clients connect: a port for each broker and one to begin with, or one for all of them by name (SNI).
+"""The listening sockets: one port per broker and a bootstrap port, or one port for all brokers by server name (SNI).
 
-A listener is bound in the same breath in which its broker is told of: from then on the kernel accepts connections, and
-an answer with its port in it may be sent.
+A broker's listener is bound synchronously, while the answer that first names the broker is processed. From then on the
+kernel accepts connections, so the answer that carries the port may be sent.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcoord.proxy")
 
 BOOTSTRAP: Final = -1
-"""In place of a broker's id: whoever comes there means any broker."""
+"""The broker id of the bootstrap port, whose clients accept any broker."""
 _BACKLOG: Final = 4096
 
 
@@ -35,8 +35,8 @@ class Listeners:
         accepting: Accepting,
         entrance: "Entrance | None",
     ) -> None:
-        """`client` makes the connection of one who means a broker; who comes through an entrance, if there is one,
-        becomes a connection by its host."""
+        """`make_client` makes the connection of a client that means a broker. With a secure listener, clients first
+        go through its pre-auth connections, whose host makes the connection."""
         self._setup = setup
         self._client = client
         self._accepting = accepting
@@ -57,18 +57,19 @@ class Listeners:
         return self.bootstrap._replace(port=self._port_of(node_id))
 
     def node_of(self, server_name: str | None) -> int | None:
-        """Which broker a client means by the name that it calls us."""
+        """Returns the broker that a client means by the TLS server name it sent, or None if the name is no broker's."""
         named = re.fullmatch(rf"b(\d{{1,10}})\.{re.escape(self._setup.sni_domain or '')}", server_name or "", re.I)
         return int(named[1]) if named else None
 
     def begin(self) -> None:
-        """Have the port that clients begin with, and those of brokers that were named. Raises CannotProxy."""
+        """Binds the bootstrap port and the ports of the brokers that were configured. Raises CannotProxy."""
         self._bind(BOOTSTRAP, self._setup.port)
         for node_id in self._setup.broker_ids:
             self.open(node_id)
 
     def open(self, node_id: int) -> None:
-        """A listener for a broker, if it has none. Raises CannotProxy; once clients are served, any port will do."""
+        """Opens a broker's listener if it has none. Raises CannotProxy, but only before clients are served: later a
+        port that is taken is replaced by any free one."""
         if self._setup.sni_domain or node_id in self._sockets:
             return
         port = self._numbering.port_of(node_id)
@@ -85,8 +86,8 @@ class Listeners:
             self._listen(node_id)
 
     def close(self, node_id: int) -> None:
-        """Give the port of a broker back. One that was asked for by its id, or is behind an entrance, stays, and who
-        comes there is hung up on."""
+        """Closes a broker's listener. The port of a configured broker id, or of a secure listener, stays open:
+        clients that connect there are hung up on."""
         if self._entrance or node_id in self._setup.broker_ids:
             return
         self._close(node_id)
@@ -96,7 +97,7 @@ class Listeners:
             self._accepting.stop(listening)
 
     def serve(self) -> None:
-        """From now on clients are answered."""
+        """Starts accepting on all ports."""
         self._is_serving = True
         for node_id in self._sockets:
             self._listen(node_id)
@@ -129,7 +130,7 @@ class Listeners:
         self._sockets[node_id] = listening
 
     def _resolved(self) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
-        """Looked up once: a name service may be slow, or away for a moment, when a broker comes."""
+        """Resolves the host once: a name service may be slow or unavailable when a broker's listener is opened."""
         if self._address is None:
             family, _, _, _, address = socket.getaddrinfo(self._setup.host, 0, type=socket.SOCK_STREAM)[0]
             self._address = (family, address)

@@ -1,4 +1,4 @@
-"""A process that forwards: its loop, its log, its signals."""
+"""The proxy's process: event loop, logging, signals."""
 
 import asyncio
 import logging
@@ -14,9 +14,9 @@ from kcoord.server.process import allow_many_files, log_fault, log_to_stderr, lo
 log = logging.getLogger("kcoord.proxy")
 
 Between = Callable[[Proxy], AbstractAsyncContextManager[Interceptor]]
-"""Makes what stands between clients and brokers, for as long as the proxy serves."""
+"""Makes one interceptor, as an async context manager that spans the time in which the proxy serves."""
 Over = Callable[[Proxy], AbstractAsyncContextManager[object]]
-"""Begins before the proxy, which may have to wait for its upstream, and ends after it."""
+"""Makes a context that is entered before the proxy, which may have to wait for its upstream, and left after it."""
 
 
 def run(
@@ -28,7 +28,7 @@ def run(
     over: Over = lambda proxy: nullcontext(),
     verbose: bool = False,
 ) -> None:
-    """Forward until SIGINT or SIGTERM. `ready` is called once clients can connect."""
+    """Forwards until SIGINT or SIGTERM. Calls `ready` once clients can connect."""
     log_to_stderr(verbose=verbose)
     allow_many_files()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -47,7 +47,7 @@ async def _forward(
         starting = asyncio.ensure_future(_started(stack, setup, between, meter, over))
         stopping = asyncio.ensure_future(stopped.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():  # it waits for an upstream, and nobody wants to wait any more
+        if not starting.done():  # It still waits for its upstream, and a signal came.
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
             return

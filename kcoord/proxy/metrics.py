@@ -1,16 +1,18 @@
-"""What is counted of forwarding: see exchange.Meter. Plain numbers, by API key: names come when somebody asks."""
+"""Counters of forwarding, plain numbers by API key: API names are looked up only when Prometheus scrapes."""
 
 from kcoord.metrics.counts import Histogram
 from kcoord.proxy.forwarding.interceptors import ClientInfo
 
 
 class ProxyMeter:
+    """A MetricsSink that counts."""
+
     def __init__(self) -> None:
         self.clients_opened = 0
         self.clients_closed = 0
         self.clients_broken = 0
-        self.durations: dict[int, Histogram] = {}  # of what the broker answered, or who took the request
-        self.answered_here: dict[int, int] = {}  # at once, in the broker's place
+        self.durations: dict[int, Histogram] = {}  # of requests that a broker or a handling interceptor answered
+        self.answered_here: dict[int, int] = {}  # requests that an interceptor answered at once
         self.bytes_to_upstream = 0
         self.bytes_to_clients = 0
         self.upstream_failures = 0

@@ -1,6 +1,6 @@
-"""What is told of a proxy when Prometheus asks: see kcoord.metrics.collecting.Source.
+"""The proxy's samples for Prometheus: see kcoord.metrics.collecting.Source.
 
-Groups are those that were seen on the way, or, coordinated here, those that there are.
+Groups are those observed in forwarded traffic or, with --coordinate local, those that the proxy coordinates.
 """
 
 import socket
@@ -28,36 +28,38 @@ from kcoord.server.metrics.metrics_source import by_word, group_samples, journal
 
 
 class MeasuredLocalRuntime(Measured, LocalRuntime):
-    """`kcoord proxy --coordinate local --metrics`."""
+    """The runtime of `kcoord proxy --coordinate local --metrics`."""
 
 
 class ProxyMetrics:
-    """What a proxy with --metrics has more than others: `meter` counts, `over` tells Prometheus of it."""
+    """What --metrics adds to a proxy: `counters` count, and `metrics_server` serves them to Prometheus."""
 
     def __init__(self, listening: socket.socket, guards: Guards) -> None:
         self.meter = ProxyMeter()
-        self.local: LocalCoordination | None = None  # who coordinates groups, if that is not upstream
-        self.commits = CommitCounting()  # if it is
+        self.local: LocalCoordination | None = None  # set if groups are coordinated here
+        self.commits = CommitCounting()  # used if groups are coordinated upstream
         self._listening = listening
         self._guards = guards
 
     def coordination(self, setup: LocalSetup) -> Between:
-        """Groups live here, and are counted."""
+        """Makes the local coordination, instrumented with metrics."""
         return local_coordination(setup, make_runtime=MeasuredLocalRuntime, made=self._coordinated_by)
 
     def counted_commits(self) -> Between:
-        """Groups live upstream, and what they commit is counted on the way."""
+        """Makes the interceptor that counts commits of groups that the upstream coordinates."""
         return lambda _: nullcontext(self.commits)
 
     def _coordinated_by(self, local: LocalCoordination) -> None:
         self.local = local
 
     def over(self, proxy: Proxy) -> AbstractAsyncContextManager[object]:
-        """Begins before the proxy does: what it waits for is to be seen."""
+        """Makes the metrics server, which starts before the proxy so that waiting for the upstream is visible."""
         return MetricsServer(self._listening, ProxySource(proxy, self, self._guards), role="proxy")
 
 
 class ProxySource:
+    """A kcoord.metrics.collecting.Source of one proxy."""
+
     def __init__(self, proxy: Proxy, metrics: ProxyMetrics, guards: Guards) -> None:
         self._proxy = proxy
         self._metrics = metrics
@@ -85,7 +87,7 @@ class ProxySource:
         if self._metrics.local is None:
             yield from self._of_watched_groups()
             return
-        runtime = getattr(self._metrics.local, "runtime", None)  # not before it has begun
+        runtime = getattr(self._metrics.local, "runtime", None)  # it has none before it was entered
         if isinstance(runtime, Measured):
             yield from request_samples(runtime)
             yield from group_samples(runtime)

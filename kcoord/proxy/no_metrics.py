@@ -1,4 +1,4 @@
-"""Counting nothing, for a proxy that nobody asks for numbers."""
+"""The no-op MetricsSink, for a proxy without --metrics."""
 
 from kcoord.proxy.forwarding.interceptors import ClientInfo
 

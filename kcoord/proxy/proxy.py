@@ -1,4 +1,4 @@
-"""The proxy at work: clients, and the brokers that they mean, which come, go and move."""
+"""The running proxy: accepts clients, connects each of them to a broker, and follows brokers as they come and go."""
 
 import asyncio
 import logging
@@ -43,16 +43,16 @@ _DESCRIPTORS_PER_CLIENT: Final = 2  # its own connection, and the one to a broke
 
 
 class Proxy:
-    """`async with Proxy(setup) as proxy:` knows the brokers and holds the ports; then `proxy.serve(interceptors)`."""
+    """The proxy. `async with Proxy(setup) as proxy` binds the ports and learns the brokers; `serve` admits clients."""
 
     def __init__(self, setup: ProxySetup, meter: Meter | None = None) -> None:
-        """Raises BadListenerTls."""
+        """Prepares a proxy from its setup. Raises BadListenerTls."""
         self.setup = setup
         self.meter: Meter = meter or NoMeter()
         self.brokers = Brokers()
         self.routes = Routes(())
         self.max_frame_bytes = setup.settings.socket_request_max_bytes
-        self.refused: Counter[str] = Counter()  # who was not let in, by security's Refusal
+        self.refused: Counter[str] = Counter()  # by kcoord.security.refusals.Refusal
         self._interceptors: Sequence[Interceptor] = ()
         self._clients: set[ClientSide] = set()
         self._limits = ConnectionLimits(setup.settings)
@@ -70,7 +70,7 @@ class Proxy:
 
     @property
     def bootstrap(self) -> str:
-        """host:port that clients are told to begin with."""
+        """The host:port that clients bootstrap from."""
         return str(self._listeners.bootstrap)
 
     @property
@@ -79,7 +79,7 @@ class Proxy:
 
     @property
     def is_ready(self) -> bool:
-        """Whether clients are served, and a broker answered when one was asked the last time."""
+        """Whether clients are served and the last metadata refresh was answered."""
         return self._is_serving and self._looking.is_answered
 
     async def __aenter__(self) -> Self:
@@ -98,7 +98,7 @@ class Proxy:
         await self._end()
 
     async def serve(self, interceptors: Sequence[Interceptor] = ()) -> None:
-        """From now on clients are answered."""
+        """Starts serving clients, through these interceptors."""
         self._interceptors = interceptors
         self.routes = Routes(interceptors, refused=_LOGINS if self.setup.ends_logins else frozenset())
         self._is_serving = True
@@ -119,7 +119,7 @@ class Proxy:
         for client in list(self._clients):
             client.abort()
 
-    # What connections of clients ask of their owner.
+    # connection_host.ConnectionHost
 
     def admit(self, client: ClientSide) -> str | None:
         if reason := self._limits.came(client.host):
@@ -132,7 +132,7 @@ class Proxy:
 
     def gone(self, client: ClientSide) -> None:
         self._limits.went(client.host)
-        if client not in self._clients:  # it was refused
+        if client not in self._clients:  # It was refused by `admit`.
             return
         self._clients.remove(client)
         self._tell_bytes(client)
@@ -155,7 +155,7 @@ class Proxy:
     def connect(self, client: ClientSide) -> None:
         self._start(self._connect(client))
 
-    # What answers tell, and are told.
+    # connection_host.BrokerDirectory and metadata_refresher.MetadataTarget
 
     @property
     def limits(self) -> Mapping[int, range]:
@@ -174,7 +174,7 @@ class Proxy:
     def heard_nobody(self) -> None:
         self.meter.not_connected(None)
 
-    # What gates ask of their host, where clients have to log in, or to speak TLS.
+    # The host of pre-auth connections, on a listener with TLS or logins.
 
     def welcome(self, gate: "Gate") -> str | None:
         return self._limits.came(gate.address)
@@ -202,7 +202,7 @@ class Proxy:
         return None if gate.node_id == BOOTSTRAP else gate.node_id
 
     async def _tell_versions(self, gate: "Gate", asked: RequestHeader) -> None:
-        """By the broker that will be connected to: another may be of another version."""
+        """Answers for the broker that the client will be connected to: another may run another version."""
         node_id = self._meant_by(gate)
         try:
             told = await self._versions.hear(self.ways_to(node_id), asked.api_version)
@@ -235,14 +235,15 @@ class Proxy:
                 self._reached(client.node_id)
                 client.connected(side)
                 return
-        # In the same order each time, whoever was tried first: it is the same reason then.
+        # Sorted, so that the reason is the same text whichever broker was tried first.
         self._not_reached(client.node_id, told_together(sorted(failures)) or "nothing is known of it")
         client.close()
 
     def ways_to(self, node_id: int | None, *, first: Place | None = None) -> list[Place]:
-        """Where to try: one place for a broker, several where anyone will do, the first choice or a changing one first.
+        """Returns the endpoints to try in order: one if a broker is meant, otherwise all, `first` or round-robin first.
 
-        Where we cannot look, any broker will do in place of one that was not told of yet: its Metadata tells.
+        If the proxy cannot refresh metadata itself, any broker serves in place of one not known yet: the Metadata
+        answer of that broker will name it.
         """
         if node_id is not None:
             place = self.brokers.place(node_id)
@@ -262,8 +263,8 @@ class Proxy:
             log.info("reached again node=%s", node_word(node_id))
 
     def _not_reached(self, node_id: int | None, reason: str) -> None:
-        """One line when it begins, or when the reason changes: clients try again and again, and with names that they
-        made up."""
+        """Logs one line when a broker becomes unreachable, or when the reason changes: clients retry all the time, and
+        some with broker names that do not exist."""
         self.meter.not_connected(node_id)
         self._looking.look_soon()
         if node_id is not None and self.brokers.place(node_id) is None:
@@ -282,13 +283,13 @@ class Proxy:
         for node_id in changes.returned:
             log.info("broker returned node=%s upstream=%s", node_id, self.brokers.place(node_id))
 
-    # Clients, and what is done for them now and then.
+    # Clients
 
     def _client(self, node_id: int | None) -> ClientSide:
         return ClientSide(self, node_id)
 
     def _entrance(self) -> "Entrance | None":
-        """None where whoever comes is let in. Raises BadListenerTls."""
+        """Returns None if the listener wants neither TLS nor a login. Raises BadListenerTls."""
         if self.setup.listener is None or self.setup.listener.is_open:
             return None
         from kcoord.server.listener.secure_listener import Entrance
@@ -296,10 +297,11 @@ class Proxy:
         return Entrance(self, self.setup.listener, self.setup.settings, self.refused)
 
     async def _sweep(self) -> None:
-        """A client that said nothing between two sweeps has been idle for as long as it may."""
+        """Closes idle clients and forgets missing brokers, twice per connections.max.idle.ms: a client without traffic
+        between two sweeps has reached the limit."""
         while True:
             await asyncio.sleep(self.setup.settings.connections_max_idle_ms / 1000 / _SWEEPS_PER_IDLE)
-            await drain()  # after a pause, what clients said meanwhile may not have been read
+            await drain()  # after a pause of this process, requests that arrived meanwhile may be unread
             for client in list(self._clients):
                 self._tell_bytes(client)
                 if client.idle_sweeps >= _SWEEPS_PER_IDLE and client.is_idle:
@@ -311,7 +313,7 @@ class Proxy:
                 log.info("broker forgotten node=%s", node_id)
 
     def tell_bytes(self) -> None:
-        """Have the meter told of all that was passed on so far."""
+        """Adds all bytes forwarded so far to the metrics."""
         for client in self._clients:
             self._tell_bytes(client)
 

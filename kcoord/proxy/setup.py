@@ -1,4 +1,4 @@
-"""What a proxy starts with."""
+"""The settings that a proxy starts with."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,37 +12,37 @@ if TYPE_CHECKING:
 
 
 class CannotProxy(RuntimeError):
-    """The proxy cannot start: a port that is taken, or nobody upstream."""
+    """The proxy cannot start: a port is taken, or no upstream broker answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySetup:
     upstream: tuple[Place, ...]
-    """Brokers to begin with."""
+    """The bootstrap brokers."""
     security: Security = field(default_factory=Security)
-    """Towards them. A login that is given here is ours: clients have none of their own."""
+    """TLS and login towards the brokers. With a login here, the proxy logs in for its clients, and they cannot."""
     client_id: str = "kcoord-proxy"
     host: str = "127.0.0.1"
     port: int = 0
-    """Where clients begin; 0 is any free one."""
+    """The bootstrap port; 0 takes any free one."""
     port_base: int = 0
-    """The port of broker 0, from which on they are numbered by their ids; 0: any free ones."""
+    """The port of broker 0; broker N gets `port_base` + N. 0 takes any free ports."""
     broker_ids: tuple[int, ...] = ()
-    """Of brokers whose ports are there from the start, also if nobody has told of them yet."""
+    """Brokers whose ports are opened at the start, before any answer has named them."""
     sni_domain: str | None = None
-    """Below it every broker has a name, and all of them one port."""
+    """The domain below which every broker has a server name (b0, b1, …); all of them then share one port."""
     advertised_host: str | None = None
     listener: "Listener | None" = None
-    """What is asked of clients: TLS, a login."""
+    """The TLS and login that clients need; None admits everybody."""
     settings: Settings = field(default_factory=Settings)
-    """Of listeners and connections; all others mean nothing here."""
+    """Settings of listeners and connections; the proxy ignores all others."""
     connect_timeout: float = 10.0
     look_interval: float = 5.0
-    """How often we look at the brokers ourselves."""
+    """Seconds between two metadata refreshes of the proxy's own."""
     waits: bool = False
-    """For an upstream that cannot be reached at the start."""
+    """Whether the proxy waits for an upstream that is unreachable at the start, instead of failing."""
 
     @property
     def ends_logins(self) -> bool:
-        """Whether clients' logins do not go to the brokers: they end here, or there are none."""
+        """Whether clients' logins are not forwarded: they end at the proxy, or clients need none."""
         return bool(self.security.sasl or (self.listener and self.listener.sasl))

@@ -1,14 +1,14 @@
-"""What guards a listener, of `serve` and `proxy` alike: TLS, logins, and rules by who has logged in. No sockets.
+"""The security of listeners, for `serve` and `proxy`: TLS, logins, and authorization rules by principal. No sockets.
 
-listener      what a listener asks of who comes, as data
-listener_tls  TLS of a listener, and what a handshake that failed means
-certificates  the name in a client's, as Kafka writes it; whether clients will take our own
-der           how certificates are written
-users         the file of users
+listener      the security settings of a listener
+listener_tls  the TLS context of a listener, and why handshakes fail
+certificates  the principal in a client's certificate, as Kafka formats it; problems of the listener's own certificate
+der           parsing DER, the encoding of certificates
+users         the file of users and their SCRAM credentials
 login         the server's half of SASL, frame by frame
-sasl_replies  what SaslHandshake and SaslAuthenticate are answered
-refusals      why somebody was not let in, to be counted
-rules         who may do what
-rules_file    as operators write it
-stamps        whether a file is another than before
+sasl_replies  the replies to SaslHandshake and SaslAuthenticate
+refusals      why clients are refused, as the values of a metric's label
+rules         authorization rules, decided as Kafka's ACLs
+rules_file    parsing the file of rules that operators write
+stamps        fingerprints of files, to detect changes
 """

@@ -1,11 +1,11 @@
-"""What is in a certificate: of a client's its name, of our own for how long and for which hosts it is good.
+"""Reads certificates: a client's subject name, and the validity period and hosts of the listener's own.
 
-The name is as Kafka's default principal has it: Java's X500Principal.getName(), RFC 2253. The last part comes first: a
-certificate of C=NL, O=Acme, CN=alice is `CN=alice,O=Acme,C=NL`. What has no short name in the RFC is written as a
-number and the bytes of the value: `1.2.840.113549.1.9.1=#1603612e62`.
+The subject is formatted as in Kafka's default principal, by Java's X500Principal.getName() (RFC 2253). The last part
+comes first: a certificate of C=NL, O=Acme, CN=alice is `CN=alice,O=Acme,C=NL`. An attribute without a short name in the
+RFC is written as a number and the bytes of its value: `1.2.840.113549.1.9.1=#1603612e62`.
 
-Hosts are those that clients look for: the names and addresses of subjectAltName. A `*` stands for one whole part of a
-name, the first (RFC 6125, 6.4.3). Java and librdkafka look at the CN, too, where there are none; many others do not.
+The hosts are those that clients verify: the names and addresses of subjectAltName. A `*` matches one whole label, the
+first (RFC 6125, 6.4.3). If there are none, Java and librdkafka check the CN, too; many other clients do not.
 """
 
 import re
@@ -34,7 +34,7 @@ _ALTERNATIVE_NAMES: Final = "2.5.29.17"
 _DNS_NAME: Final = 0x82
 _ADDRESS: Final = 0x87
 _TEXTS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
-"""UTF8, Printable, T61, IA5, General and BMP strings: of these Java shows the text, and takes all of them for UTF-8."""
+"""UTF8, Printable, T61, IA5, General and BMP strings: Java shows these as text, and decodes all of them as UTF-8."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _SPACES: Final = " \r"
 _SOON: Final = timedelta(days=14)
@@ -43,19 +43,19 @@ _REFUSED: Final = "clients that check it will refuse it"
 
 
 class BadCertificate(ValueError):
-    """Bytes that are no certificate; OpenSSL would not have let it pass."""
+    """Bytes that are no certificate, which OpenSSL would not have accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCertificate:
-    """What clients look at in the certificate of a listener, and whether that is likely to please them."""
+    """The parts of a listener's certificate that clients verify, and whether they are likely to accept it."""
 
     begins_at: datetime
     ends_at: datetime
     hosts: tuple[str, ...]
 
     def doubt_by_time(self, now: datetime) -> str | None:
-        """What is wrong with it now, or soon; None: nothing."""
+        """Returns what is wrong with its validity period now, or soon; None if nothing is."""
         if now < self.begins_at:
             return f"is not valid before {_shown(self.begins_at)}: {_REFUSED}"
         if now > self.ends_at:
@@ -65,13 +65,15 @@ class OwnCertificate:
         return None
 
     def doubt_by_host(self, host: str) -> str | None:
-        """What is wrong with it for clients that are told this host; None: nothing."""
+        """Returns what is wrong with it for clients that connect to this host; None if nothing is."""
         is_held = any(_holds(held.lower(), _comparable(host)) for held in self.hosts)
         return None if is_held else self._not_for(host)
 
     def doubt_by_domain(self, domain: str) -> str | None:
-        """The same of brokers that are b0.DOMAIN, b1.DOMAIN and so on. Which ones there are is not known yet: one of
-        these names is enough."""
+        """Returns what is wrong with it for brokers named b0.DOMAIN, b1.DOMAIN and so on; None if nothing is.
+
+        The broker ids are not known yet, so a certificate for one of these names is enough.
+        """
         below = _comparable(domain)
         is_held = any(_holds_a_broker(held.lower(), below) for held in self.hosts)
         return None if is_held else self._not_for(f"*.{below} or b<N>.{below}")
@@ -85,7 +87,7 @@ class OwnCertificate:
 
 
 def subject_of(certificate: bytes) -> str:
-    """The distinguished name of whose certificate, in DER, this is. Raises BadCertificate."""
+    """Returns the distinguished name of a certificate's subject. The certificate is DER. Raises BadCertificate."""
     try:
         _serial, _algorithm, _issuer, _validity, subject = _fields(certificate)[:5]
         return ",".join(map(_relative_name, reversed(list(elements(subject.content)))))
@@ -94,7 +96,7 @@ def subject_of(certificate: bytes) -> str:
 
 
 def own_certificate(chain: str) -> OwnCertificate:
-    """The first of a chain in PEM. Raises BadCertificate."""
+    """Reads the first certificate of a PEM chain. Raises BadCertificate."""
     end = "-----END CERTIFICATE-----"
     try:
         fields = _fields(ssl.PEM_cert_to_DER_cert(chain.partition(end)[0] + end))
@@ -105,13 +107,13 @@ def own_certificate(chain: str) -> OwnCertificate:
 
 
 def _fields(certificate: bytes) -> list[Element]:
-    """Serial number, algorithm, issuer, validity, subject, and what follows."""
+    """Returns a certificate's fields: serial number, algorithm, issuer, validity, subject, and those behind them."""
     to_be_signed = next(elements(only(certificate, SEQUENCE).content))
     return [each for each in elements(to_be_signed.content) if each.tag != _VERSION]
 
 
 def _hosts(fields: list[Element]) -> tuple[str, ...]:
-    """Of subjectAltName."""
+    """Returns the names and addresses in subjectAltName."""
     hosts: list[str] = []
     for extensions in [each for each in fields if each.tag == _EXTENSIONS]:
         for extension in elements(only(extensions.content, SEQUENCE).content):
@@ -126,12 +128,12 @@ def _host(name: Element) -> str:
     if name.tag == _ADDRESS:
         return str(ip_address(name.content))
     text = name.content.decode(errors="replace")
-    return f"DNS:{text}" if _address(text) else text  # an address as a name: no client takes it for an address
+    return f"DNS:{text}" if _address(text) else text  # an address in a DNS name matches no address
 
 
 def _holds(held: str, host: str) -> bool:
     first, _, rest = host.partition(".")
-    return held == host or (bool(first) and "." in rest and held == f"*.{rest}")  # to OpenSSL, *.com is no wildcard
+    return held == host or (bool(first) and "." in rest and held == f"*.{rest}")  # OpenSSL refuses *.com
 
 
 def _holds_a_broker(held: str, domain: str) -> bool:
@@ -140,10 +142,10 @@ def _holds_a_broker(held: str, domain: str) -> bool:
 
 
 def _comparable(host: str) -> str:
-    """As certificates hold it: small letters, ASCII, addresses in their one form."""
+    """Normalizes a host for comparison: lower case, ASCII (IDNA), addresses in canonical form."""
     try:
         return _address(host) or host.encode("idna").decode().lower()
-    except UnicodeError:  # what can be no name of a host
+    except UnicodeError:  # it cannot be a host name
         return host.lower()
 
 
@@ -174,7 +176,7 @@ def _attribute(element: Element) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As Java does it, which escapes = and # everywhere, too."""
+    """Escapes a value as Java does, which escapes = and # everywhere, too."""
     shown = "".join(f"\\{char}" if char in _ESCAPED else "\\00" if char == "\0" else char for char in text)
     inner = shown.strip(_SPACES)
     before, _, after = shown.partition(inner) if inner else (shown, "", "")

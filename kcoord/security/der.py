@@ -1,4 +1,4 @@
-"""DER, as far as certificates need it: elements that stand one after another, times, and numbers of objects."""
+"""Parses DER, as far as certificates need it: sequences of elements, times, and object identifiers."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -7,18 +7,20 @@ from typing import Final, NamedTuple
 SEQUENCE: Final = 0x30
 SET: Final = 0x31
 _TIMES: Final = {0x17: 13, 0x18: 15}
-"""UTCTime and GeneralizedTime, and how long they are in certificates (RFC 5280, 4.1.2.5)."""
+"""The tags of UTCTime and GeneralizedTime, with their lengths in certificates (RFC 5280, 4.1.2.5)."""
 _CENTURY_ENDS: Final = "50"  # a year of two digits is 1950 to 2049
 
 
 class Element(NamedTuple):
+    """A DER element: its tag, its content, and all of its bytes."""
+
     tag: int
     content: bytes
     whole: bytes
 
 
 def elements(content: bytes) -> Iterator[Element]:
-    """The elements that stand one after another. Raises ValueError and IndexError, as all here."""
+    """Yields the elements in `content`. Raises ValueError or IndexError, as all functions of this module."""
     position = 0
     while position < len(content):
         tag, size, start = content[position], content[position + 1], position + 2
@@ -48,7 +50,7 @@ def time_of(element: Element) -> datetime:
 
 
 def dotted(content: bytes) -> str:
-    """The number of an object, such as 2.5.4.3."""
+    """Returns an object identifier in dotted form, such as 2.5.4.3."""
     first, *others = _base_128(content)
     top = min(first // 40, 2)
     return ".".join(map(str, (top, first - 40 * top, *others)))

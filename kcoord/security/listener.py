@@ -1,4 +1,4 @@
-"""What a listener asks of who comes, as data: TLS, a login, both or none."""
+"""The security settings of a listener: TLS, a login, both or none."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from kcoord.security.users import Users
 
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""Who has shown nothing of himself."""
+"""The principal of a client that has not authenticated."""
 
 
 class ClientAuth(StrEnum):
-    """Whether a client has to show a certificate: Kafka's ssl.client.auth."""
+    """Whether a client has to present a certificate: Kafka's ssl.client.auth."""
 
     NONE = "none"
     REQUESTED = "requested"
@@ -24,20 +24,20 @@ class ClientAuth(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerTls:
-    """Certificates and keys as PEM text."""
+    """The TLS settings of a listener; certificates and keys are PEM text."""
 
     certificate_chain: str
-    """Its own certificate first."""
+    """The listener's own certificate comes first."""
     key: Secret
     key_password: Secret | None = None
     client_authorities: str | None = None
-    """Whose certificates of clients are trusted."""
+    """The authorities that are trusted to sign clients' certificates."""
     client_auth: ClientAuth = ClientAuth.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sasl:
-    """Which mechanisms are offered, and who may log in. `users` is asked at every login."""
+    """The offered SASL mechanisms, and a function that returns the users, which is called at every login."""
 
     mechanisms: tuple[str, ...]
     users: "Callable[[], Users]"
@@ -45,15 +45,17 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
+    """The security settings of a listener."""
+
     tls: ListenerTls | None = None
     sasl: Sasl | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether whoever comes is let in as he is."""
+        """Whether clients are admitted without TLS and without a login."""
         return self.tls is None and self.sasl is None
 
     @property
     def names_clients(self) -> bool:
-        """Whether who comes can be anybody in particular."""
+        """Whether clients can have a principal other than ANONYMOUS."""
         return self.sasl is not None or (self.tls is not None and self.tls.client_auth is not ClientAuth.NONE)

@@ -1,4 +1,4 @@
-"""TLS of a listener: what it shows, whom it trusts, who came, and what it means when that fails."""
+"""The TLS of a listener: its context, the principals of its clients, and the reasons of failed handshakes."""
 
 import ssl
 from typing import Any, Final
@@ -22,10 +22,10 @@ class BadListenerTls(ValueError):
 
 
 class _Handshake(ssl.SSLObject):
-    """Neither asyncio nor uvloop sends the alert that tells a client why a handshake failed: the error carries it."""
+    """Attaches the TLS alert to the error of a failed handshake, since neither asyncio nor uvloop sends it."""
 
     outgoing: ssl.MemoryBIO | None = None
-    asked_for: str | None = None  # the name of a server (SNI)
+    asked_for: str | None = None  # the server name that the client sent (SNI)
 
     def do_handshake(self) -> None:
         try:
@@ -49,7 +49,7 @@ class _Context(ssl.SSLContext):
 
 
 def server_context(tls: ListenerTls) -> ssl.SSLContext:
-    """Raises BadListenerTls."""
+    """Makes the SSL context of a listener. Raises BadListenerTls."""
     context = _Context(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.sni_callback = _remember_name
@@ -62,34 +62,34 @@ def server_context(tls: ListenerTls) -> ssl.SSLContext:
 
 
 def principal_of(transport: Any) -> str:
-    """Of who came over an asyncio transport: the name in the certificate that was shown, if one was."""
+    """Returns the client's principal: the subject of its certificate, or ANONYMOUS if it presented none."""
     connection = transport.get_extra_info("ssl_object")
     certificate = connection.getpeercert(binary_form=True) if connection else None
     return f"User:{subject_of(certificate)}" if certificate else ANONYMOUS
 
 
 def server_name_of(transport: Any) -> str | None:
-    """What the client called us (SNI); None if it did not."""
+    """Returns the server name that the client sent (SNI); None if it sent none."""
     connection = transport.get_extra_info("ssl_object")
     return connection.asked_for if isinstance(connection, _Handshake) else None
 
 
 def handshake_refusal(error: BaseException) -> Refused | None:
-    """What it means that a handshake failed; None where the client just went away, as a port scan does."""
+    """Returns why a handshake failed; None if the client merely disconnected, as a port scan does."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _certificate_refusal(error)
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return None
     if isinstance(error, ssl.SSLError):
         return _tls_refusal((error.reason or str(error)).upper())
-    # asyncio and uvloop abort the connection when the time is over; who went away resets it.
+    # On a timeout asyncio and uvloop abort the connection; a client that disconnects resets it.
     if isinstance(error, ConnectionAbortedError | TimeoutError):
         return Refused(Refusal.TIMEOUT, "no TLS handshake in time")
     return None
 
 
 def last_words(error: BaseException) -> bytes:
-    """The alert that tells the client why its handshake failed; empty where there is none."""
+    """Returns the TLS alert of a failed handshake, to be sent to the client; empty if there is none."""
     alert: bytes = getattr(error, _ALERT, b"")
     return alert
 
@@ -143,6 +143,6 @@ def _trust(context: ssl.SSLContext, authorities: str | None) -> None:
         raise BadListenerTls(
             f"the authorities of clients cannot be read: {in_one_line(error.reason or error)}"
         ) from None
-    # As Java does with a truststore: whatever is in there is trusted, not only authorities that signed themselves.
+    # As in a Java truststore, every certificate in it is trusted, not only self-signed authorities.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)

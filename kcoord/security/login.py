@@ -1,6 +1,6 @@
-"""The server's half of SASL (KIP-43, KIP-152): frames in, what to do out. No I/O, no clock.
+"""The server's half of SASL (KIP-43, KIP-152): frames go in, outcomes come out. No I/O, no clock.
 
-| state     | a frame may be                                   | and then                                             |
+| state     | a frame may be                                   | next state                                           |
 |-----------|--------------------------------------------------|------------------------------------------------------|
 | BEGINNING | ApiVersions, at most three times                 | the same                                             |
 |           | SaslHandshake of a mechanism that is offered     | TOKENS, as SaslAuthenticate; after version 0, as raw |
@@ -8,20 +8,20 @@
 | TOKENS    | a message of the mechanism                       | TOKENS, CHECKING, LOGGED_IN or REFUSED               |
 | CHECKING  | nothing: a password is being checked (`checked`) | LOGGED_IN or REFUSED                                 |
 
-Anything else is refused. A client that asks for ApiVersions in a version that is too new asks again; behind a proxy it
-may be too new for that, then for the broker: hence three times.
+Anything else is refused. A client whose ApiVersions version is too new retries with an older one; behind a proxy it
+may be too new for the proxy, then for the broker: hence three times.
 
     login = Login(users_file.current, ("PLAIN", "SCRAM-SHA-512"))
     match login.receive(frame):
-        case Say(pieces): send them, go on reading
-        case TellVersions(): answer the frame, an ApiVersions request, as one who has logged in is answered; go on
+        case Send(pieces): send them, continue reading
+        case AnswerApiVersions(): answer the frame, an ApiVersions request, as after a login; continue reading
         case Check(work): login.checked(work()) is the outcome; work takes milliseconds, so let a thread do it
-        case LoggedIn(pieces, principal): send them; it is who it says it is
+        case LoggedIn(pieces, principal): send them; the client is authenticated
         case Refuse(pieces, refused): wait (connection.failed.authentication.delay.ms), send them, close
 
-Frames are whole and without their lengths, pieces framed. Until it is LoggedIn no frame may be longer than
-sasl.server.max.receive.size, and the login must not take for ever: both is the caller's to see to. That size is for
-tickets of Kerberos, and far more than any message here needs: a longer one is refused before it is looked into.
+Frames are whole and have no length prefix; pieces have one. The caller must refuse frames longer than
+sasl.server.max.receive.size until the client is LoggedIn, and must limit the duration of the login. That size allows
+for Kerberos tickets, far more than any message here needs: longer messages are refused before they are parsed.
 """
 
 import secrets
@@ -56,23 +56,31 @@ _MOST_VERSIONS_ASKED: Final = 3
 
 
 class Say(NamedTuple):
+    """Send these pieces and continue reading."""
+
     pieces: list[bytes]
 
 
 class TellVersions(NamedTuple):
-    """As the answer depends on who serves, not on the login."""
+    """Answer an ApiVersions request; the caller does so, since the answer depends on the server, not on the login."""
 
 
 class Check(NamedTuple):
+    """Run `work` in a thread, and pass its result to `Login.checked`."""
+
     work: Callable[[], bool]
 
 
 class LoggedIn(NamedTuple):
+    """The client is authenticated; send these pieces."""
+
     pieces: list[bytes]
     principal: str
 
 
 class Refuse(NamedTuple):
+    """The login failed: send these pieces after a delay, then close."""
+
     pieces: list[bytes]
     refused: Refused
 
@@ -98,7 +106,7 @@ _NEXT: Final = {
 
 
 class Login:
-    """Of one connection."""
+    """The login of one connection."""
 
     def __init__(
         self,
@@ -114,21 +122,21 @@ class Login:
         self._fresh_nonce = fresh_nonce
         self._versions_asked = 0
         self._mechanism = ""
-        self._asked: RequestHeader | None = None  # the SaslAuthenticate at hand; None: tokens are raw
+        self._asked: RequestHeader | None = None  # of the current SaslAuthenticate; None if tokens are raw
         self._is_raw = False
         self._username = ""
         self._scram: tuple[scram.ClientFirst, scram.Credential, scram.ServerFirst] | None = None
 
     def receive(self, frame: bytes) -> Outcome:
-        """What becomes of a frame; whatever it is, nothing is raised."""
+        """Processes a frame; no frame makes it raise an exception."""
         assert self.state in (State.BEGINNING, State.TOKENS), "nothing is read meanwhile, nor afterwards"
         try:
             return self._begin(frame) if self.state is State.BEGINNING else self._go_on(frame)
-        except BadBody:  # what is wrong with it is not told: that may be a part of a password
+        except BadBody:  # the details are not logged: they may contain parts of a password
             return self._refuse(Refusal.MALFORMED, "a malformed request")
 
     def checked(self, is_right: bool) -> Outcome:
-        """What becomes of it now that Check's work is done."""
+        """Continues after the work of Check is done."""
         assert self.state is State.CHECKING
         return self._succeed(b"") if is_right else self._fail()
 
@@ -182,7 +190,7 @@ class Login:
             return self._fail(Refusal.MALFORMED, _MALFORMED)
 
     def _take_password(self, text: str) -> Outcome:
-        parts = text.split("\0")  # RFC 4616: as whom to act, the user, the password
+        parts = text.split("\0")  # RFC 4616: authorization id, user, password
         if len(parts) != 3 or not _can_be_a_name(parts[1]) or not parts[2]:
             return self._fail(Refusal.MALFORMED, _MALFORMED)
         authorization, self._username, password = parts[0], parts[1], Secret(parts[2])
@@ -206,7 +214,7 @@ class Login:
         assert self._scram is not None
         first, credential, challenge = self._scram
         final = scram.verified(self._mechanism, credential, first, challenge, scram.ClientFinal.parse(text))
-        # Nobody acts as another here, and there are no delegation tokens, whose ids are no names of users.
+        # Users cannot act as other users, and there are no delegation tokens, whose ids would not be user names.
         is_own = first.authorization in ("", first.username) and "tokenauth=true" not in first.extensions.split(",")
         return self._succeed(final.text().encode()) if final and is_own else self._fail()
 
@@ -246,5 +254,5 @@ def _named(header: RequestHeader) -> str:
 
 
 def _can_be_a_name(name: str) -> bool:
-    """Whether there can be a user of that name."""
+    """Whether a user may have this name."""
     return 0 < len(name.encode()) <= LONGEST_NAME

@@ -1,34 +1,37 @@
-"""Why somebody was not let in: few words, so that they can be counted."""
+"""Why clients are refused, as the values of a metric's label."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 
 class Refusal(StrEnum):
+    """Why a client was refused."""
+
     NOT_TLS = "not-tls"
-    """Plaintext, or anything else, to a port that speaks TLS."""
+    """Plaintext, or anything else that is not TLS, on a TLS port."""
     TLS = "tls"
-    """A handshake that failed otherwise: no version or cipher in common, or the client does not trust us."""
+    """A handshake that failed for another reason: no common version or cipher, or the client does not trust the server.
+    """
     NO_CERTIFICATE = "no-certificate"
     EXPIRED_CERTIFICATE = "expired-certificate"
     UNTRUSTED_CERTIFICATE = "untrusted-certificate"
-    """By an authority that is not trusted here, or of no use for another reason."""
+    """A certificate from an authority that is not trusted here, or one that is invalid for another reason."""
     TIMEOUT = "timeout"
     """The handshake or the login was not done in time."""
     BEFORE_LOGIN = "before-login"
-    """A request that has to wait for the login."""
+    """A request that is allowed only after the login."""
     MECHANISM = "mechanism"
     """A SASL mechanism that is not offered."""
     CREDENTIALS = "credentials"
-    """A wrong password or an unknown user: nobody is told which."""
+    """A wrong password or an unknown user: neither the client nor the log learns which."""
     MALFORMED = "malformed"
-    """What no client sends."""
+    """A frame that no valid client sends."""
     LIMIT = "limit"
     """Too many connections."""
 
 
 class Refused(NamedTuple):
-    """One who was not let in. `about` is safe to log: nothing secret is in it."""
+    """A client that was refused. `about` is safe to log: it contains no secrets."""
 
     why: Refusal
     about: str

@@ -1,19 +1,19 @@
-"""Who may do what with which groups and topics: rules by principal, as Kafka's ACLs have it.
+"""Authorization rules by principal for groups, topics and the cluster, like Kafka's ACLs.
 
 Rules are decided as Kafka's StandardAuthorizer decides ACLs:
 
-| what                                 | is                                                   |
-|--------------------------------------|------------------------------------------------------|
-| a super user                         | allowed everything                                   |
-| what a rule denies                   | denied, whatever others allow                        |
-| what a rule allows                   | allowed                                              |
-| anything else                        | denied                                               |
-| who may read, write, delete or alter | may describe                                         |
-| who may alter settings               | may describe them                                    |
-| who is denied to read                | may still describe, if a rule allows that            |
-| `User:*`                             | everybody, also who did not log in: `User:ANONYMOUS` |
+| case                                         | decision                                                    |
+|----------------------------------------------|-------------------------------------------------------------|
+| a super user                                 | allowed everything                                          |
+| a deny rule matches                          | denied, even if allow rules match                           |
+| an allow rule matches                        | allowed                                                     |
+| no rule matches                              | denied                                                      |
+| a rule allows READ, WRITE, DELETE or ALTER   | DESCRIBE is allowed, too                                    |
+| a rule allows ALTER_CONFIGS                  | DESCRIBE_CONFIGS is allowed, too                            |
+| a rule denies READ                           | DESCRIBE is not denied by it                                |
+| a rule names `User:*`                        | it matches everybody, also `User:ANONYMOUS` without a login |
 
-`Rights` are the rules as they concern one principal at one host, and remember what was decided.
+`Rights` are the rules that concern one principal at one host, with a cache of decisions.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,15 +23,15 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 EVERYBODY: Final = "User:*"
-CLUSTER_NAME: Final = "kafka-cluster"  # the one resource of its kind
+CLUSTER_NAME: Final = "kafka-cluster"  # the name of the only resource of kind CLUSTER
 
 _MOST_REMEMBERED: Final = 10_000
 _LONGEST_REMEMBERED: Final = 255
-"""Decisions, and characters of a name: names come from clients, and memory is not to grow by what they make up."""
+"""The limits of the cache of decisions: clients choose the names in it, and must not be able to fill the memory."""
 
 
 class Operation(IntEnum):
-    """Kafka's AclOperation, by its codes: authorized operations are told as bits of these."""
+    """Kafka's AclOperation, with its codes, which are also the bits of authorized operations in responses."""
 
     ALL = 2
     READ = 3
@@ -47,7 +47,7 @@ class Operation(IntEnum):
 
 
 class Kind(IntEnum):
-    """Of a resource, by Kafka's codes."""
+    """The kind of a resource: Kafka's ResourceType, with its codes."""
 
     TOPIC = 2
     GROUP = 3
@@ -70,8 +70,8 @@ OPERATIONS: Final[Mapping[Kind, tuple[Operation, ...]]] = MappingProxyType(
         ),
     }
 )
-"""What can be done with each kind, as Kafka tells it (AclEntry.supportedOperations). A cluster's topics can be deleted
-as well, which Kafka asks for and does not tell."""
+"""The operations that Kafka lists for each kind (AclEntry.supportedOperations). For deleting topics Kafka also checks
+DELETE on the cluster, but does not list it."""
 
 _IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = MappingProxyType(
     {
@@ -83,7 +83,7 @@ _IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """Names of resources: one, all that begin so, or all."""
+    """A pattern of resource names: one name, all with a prefix, or all."""
 
     name: str
     is_prefix: bool = False
@@ -108,24 +108,24 @@ class Rule:
     operations: frozenset[Operation]
     kind: Kind
     pattern: Pattern
-    host: str | None = None  # None: wherever they are
+    host: str | None = None  # None matches every host
 
     def concerns(self, principal: str, host: str) -> bool:
         return self.principal in (principal, EVERYBODY) and self.host in (host, None)
 
     def decides(self, operation: Operation, name: str) -> bool:
-        """Whether it says something of this, its kind and whom it concerns aside."""
+        """Whether the rule matches this operation and name; kind and principal are matched elsewhere."""
         return self._covers(operation) and self.pattern.matches(name)
 
     def _covers(self, operation: Operation) -> bool:
         if operation in self.operations or Operation.ALL in self.operations:
             return True
-        # To be denied to read is not to be denied to describe (StandardAuthorizerData.findResult).
+        # A denied READ does not imply a denied DESCRIBE (StandardAuthorizerData.findResult).
         return not self.is_denial and not self.operations.isdisjoint(_IMPLIED_BY.get(operation, ()))
 
 
 class Verdict(NamedTuple):
-    """Whether it is allowed, and the line that says so; None if no line says anything."""
+    """Whether an operation is allowed, and the line of the deciding rule; None if no rule matches."""
 
     is_allowed: bool
     line: int | None
@@ -133,13 +133,13 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """A file of rules. `super_users` are lines by principal."""
+    """The rules in a file. `super_users` maps principals to their lines."""
 
     rules: tuple[Rule, ...] = ()
     super_users: Mapping[str, int] = field(default_factory=dict)
 
     def rights_of(self, principal: str, host: str) -> "Rights":
-        """What this principal may do from there; the host is an address, such as 127.0.0.1."""
+        """Returns the rights of a principal at a host, which is an address such as 127.0.0.1."""
         concerned = [rule for rule in self.rules if rule.concerns(principal, host)]
         return Rights(concerned, self.super_users.get(principal))
 
@@ -155,7 +155,7 @@ class Rights:
         self._decided: dict[tuple[Operation, Kind, str], bool] = {}
 
     def may(self, operation: Operation, kind: Kind, name: str) -> bool:
-        """Remembers what it has decided."""
+        """Whether the operation is allowed; decisions are cached."""
         asked = (operation, kind, name)
         decided = self._decided.get(asked)
         if decided is None:
@@ -167,7 +167,7 @@ class Rights:
         return decided
 
     def verdict(self, operation: Operation, kind: Kind, name: str) -> Verdict:
-        """The same, and why: of several lines the first."""
+        """Returns the decision with its line: of several deciding rules the first."""
         if self._super_line is not None:
             return Verdict(is_allowed=True, line=self._super_line)
         deciding = [rule for rule in self._rules[kind] if rule.decides(operation, name)]
@@ -177,7 +177,7 @@ class Rights:
         return Verdict(is_allowed=bool(deciding), line=deciding[0].line if deciding else None)
 
     def may_some(self, operation: Operation, kind: Kind) -> bool:
-        """Whether there is a name for which it is allowed, there or not (Authorizer.authorizeByResourceType)."""
+        """Whether the operation is allowed for any name, existing or not (Authorizer.authorizeByResourceType)."""
         if self._super_line is not None:
             return True
         allowing = list(self._patterns(operation, kind, is_denial=False))
@@ -185,7 +185,7 @@ class Rights:
         return any(not _is_covered(pattern, denying) for pattern in allowing)
 
     def operations(self, kind: Kind, name: str) -> int:
-        """All that is allowed, as the bits that clients are told."""
+        """Returns all allowed operations as the bits of Kafka's authorized operations."""
         return sum(1 << operation for operation in OPERATIONS[kind] if self.may(operation, kind, name))
 
     def _patterns(self, operation: Operation, kind: Kind, *, is_denial: bool) -> Iterator[Pattern]:
@@ -195,5 +195,5 @@ class Rights:
 
 
 def _is_covered(allowed: Pattern, denied: list[Pattern]) -> bool:
-    """Whether of what is allowed nothing is left."""
+    """Whether deny rules cover everything that the pattern allows."""
     return any(allowed.name.startswith(pattern.name) if pattern.is_prefix else allowed == pattern for pattern in denied)

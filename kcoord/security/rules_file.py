@@ -1,4 +1,4 @@
-"""A file of rules, one per line, as operators write it.
+"""Parses a file of rules, one per line, as operators write it.
 
     super User:admin
     allow User:alice  read, describe  topic orders
@@ -7,9 +7,9 @@
     deny  User:bob    all             topic "orders"          from 10.0.0.7
     allow User:ops    create, delete  cluster
 
-What stands in quotes is taken as it is, blanks, `#` and `*` included; a `*` behind the quotes makes it a prefix.
+Quoted names are literal, including blanks, `#` and `*`; a `*` behind the closing quote makes the name a prefix.
 
-A rule that can never match is a mistake, and a dangerous one if it is a denial: such names and addresses are refused.
+A rule that can never match is a mistake, and a dangerous one if it denies: such names and addresses are refused.
 """
 
 import re
@@ -34,51 +34,55 @@ _WORD: Final = re.compile(
 _PERMISSIONS: Final = {"allow": False, "deny": True}
 _KINDS: Final = {kind.name.lower(): kind for kind in Kind}
 _EVERYWHERE: Final = "*"
-_OF_TOPICS: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # what names of topics may be, or begin with
+_OF_TOPICS: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # valid topic names and prefixes
 _MOST_BYTES: Final = 16 * 1024 * 1024
 
 
 class BadRules(ValueError):
-    """A file of rules that cannot be used: where, and what is wrong there."""
+    """A file of rules that cannot be used; the message states the line and what is wrong there."""
 
 
 class _Wrong(Exception):
-    """What is wrong with a line."""
+    """A line that cannot be parsed; the message states why."""
 
 
 class _Word(NamedTuple):
+    """A word of a line."""
+
     text: str
     is_quoted: bool = False
-    has_star: bool = False  # of a quoted one: behind the quotes
+    has_star: bool = False  # whether a * follows the closing quote
 
 
 class RulesFile:
-    """The rules of a file, which may change meanwhile."""
+    """The rules of a file that may change while it is in use."""
 
     def __init__(self, path: Path) -> None:
-        """Raises BadRules."""
+        """Reads the file. Raises BadRules."""
         self.path = path
         self._read = self._seen = stamp_of(path)
         self.rules = read_rules_file(path)
 
     def look(self) -> bool:
-        """To be called now and then: whether there are other rules than before. Raises BadRules once for each new file
-        that cannot be used; the rules that were there stay."""
+        """Reloads the file if it has changed, and returns whether it did; to be called periodically.
+
+        Raises BadRules once for each new content that cannot be used; the previous rules stay in force.
+        """
         last, self._seen = self._seen, stamp_of(self.path)
         if self._seen == self._read or self._seen != last:
-            return False  # no change, or one that may be under way: half a file is not to be taken for the whole
+            return False  # unchanged, or still being written: a partial file must not be loaded
         self._read = self._seen
         self.rules = read_rules_file(self.path)
         return True
 
 
 def read_rules_file(path: Path) -> Rules:
-    """Raises BadRules."""
+    """Reads the rules in a file. Raises BadRules."""
     return read_rules(rules_text(path), str(path))
 
 
 def rules_text(path: Path) -> str:
-    """What is in the file. Raises BadRules."""
+    """Returns the file's text. Raises BadRules."""
     try:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
@@ -94,7 +98,7 @@ def rules_text(path: Path) -> str:
 
 
 def read_rules(text: str, name: str) -> Rules:
-    """The rules of a file of this name. Raises BadRules."""
+    """Parses the text of a file; `name` is for error messages. Raises BadRules."""
     rules: list[Rule] = []
     super_users: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), start=1):
@@ -112,7 +116,7 @@ def read_rules(text: str, name: str) -> Rules:
 
 
 def operation_named(text: str) -> Operation:
-    """`describe-configs`, in any case, also with Kafka's underscores. Raises BadRules."""
+    """Parses an operation such as `describe-configs`, in any case, also with Kafka's underscores. Raises BadRules."""
     try:
         return Operation[text.upper().replace("-", "_")]
     except KeyError:
@@ -120,17 +124,17 @@ def operation_named(text: str) -> Operation:
 
 
 def possible_operations(kind: Kind) -> list[Operation]:
-    """What rules can say of a kind."""
+    """Returns the operations that rules may name for a kind."""
     return [*OPERATIONS[kind], *([Operation.DELETE] if kind is Kind.CLUSTER else [])]
 
 
 def word_of(operation: Operation) -> str:
-    """As it is written in a file."""
+    """Formats an operation as it is written in a file."""
     return operation.name.lower().replace("_", "-")
 
 
 def address_of(text: str) -> str:
-    """An address as it is compared: one of version 4 is the same within version 6. Raises ValueError."""
+    """Normalizes an address for comparison: an IPv4-mapped IPv6 address becomes IPv4. Raises ValueError."""
     address = ip_address(text)
     if isinstance(address, IPv6Address):
         if address.scope_id:
@@ -213,7 +217,7 @@ def _operations(words: list[_Word], kind: Kind) -> frozenset[Operation]:
 
 
 def _pattern(kind: Kind, words: list[_Word]) -> tuple[Pattern, list[_Word]]:
-    """The resources, and the words behind them."""
+    """Parses the resource pattern; returns it with the remaining words."""
     if kind is Kind.CLUSTER:
         return Pattern(name=CLUSTER_NAME), words
     if not words:

@@ -1,4 +1,4 @@
-"""What SaslHandshake and SaslAuthenticate are answered, in every version."""
+"""Replies to SaslHandshake and SaslAuthenticate, and the supported versions."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -22,11 +22,11 @@ class AuthenticateReply:
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
     auth_bytes: bytes = b""
-    session_lifetime: float = 0.0  # no login ends while its connection lasts (KIP-368)
+    session_lifetime: float = 0.0  # a login does not expire while its connection lasts (KIP-368)
 
 
 HANDSHAKE_OUT_OF_PLACE: Final = HandshakeReply(error_code=ErrorCode.illegal_sasl_state)
-"""Where no login is wanted, or one is done or under way."""
+"""The reply where no login is wanted, or when one is done or in progress."""
 AUTHENTICATE_OUT_OF_PLACE: Final = AuthenticateReply(
     error_code=ErrorCode.illegal_sasl_state, error_message="No login is wanted here, or it is done already."
 )

@@ -1,4 +1,4 @@
-"""Whether a file is another than before, as operators may change it while it is in use."""
+"""Fingerprints of files, to detect that an operator has changed one while it is in use."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ Stamp = tuple[int, int, int]
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """What changes when the file does; None if there is none. To be taken before the file is read, not afterwards."""
+    """Returns a value that changes with the file; None if it does not exist. Take it before reading the file."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Users in a file: of each a SCRAM credential per mechanism, never a password. PLAIN is checked against the same.
+"""The file of users: one SCRAM credential per user and mechanism, never a password. PLAIN is verified with them, too.
 
 {
   "kcoord": "users/v1",
@@ -11,8 +11,8 @@
   }
 }
 
-Who logs in as somebody who is not there goes through the same steps as who has the wrong password: there is a
-credential for every name, made from the decoy where there is no other, and always the same. No password fits it.
+A login as an unknown user takes the same steps as one with a wrong password: there is a credential for every name. For
+unknown names it is derived from the decoy, always the same, and no password matches it.
 """
 
 import hmac
@@ -42,20 +42,20 @@ _FORMAT: Final = "users/v1"
 _SALT_BYTES: Final = 24
 _DECOY_BYTES: Final = 32
 LONGEST_NAME: Final = 255
-"""In bytes."""
+"""The longest user name, in bytes."""
 _CHECKS_PASSWORDS: Final = "SCRAM-SHA-512"
 
 Credentials = Mapping[str, Credential]
-"""By mechanism; a user has one for each."""
+"""The credentials of a user, one for each mechanism."""
 
 
 class BadUsers(ValueError):
-    """A file that cannot be used, a name that cannot be, a user who is not there."""
+    """A file that cannot be used, an invalid user name, or a user that does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Users:
-    """Who may log in."""
+    """The users that may log in."""
 
     by_name: Mapping[str, Credentials] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     decoy: bytes = field(repr=False)
@@ -65,19 +65,19 @@ class Users:
         return cls(decoy=secrets.token_bytes(_DECOY_BYTES))
 
     def credential(self, name: str, mechanism: str) -> Credential:
-        """Of whoever is named so; for a name that nobody has, one that no password opens."""
+        """Returns the user's credential; for an unknown name, one that no password matches."""
         known = self.by_name.get(name)
-        decoy = self._decoy(name, mechanism)  # made in either case: it must not take longer for one of them
+        decoy = self._decoy(name, mechanism)  # always computed, so that timing does not reveal which names exist
         return known[mechanism] if known else decoy
 
     def knows(self, name: str, password: Secret) -> bool:
-        """Whether this is the user's password. It takes milliseconds: that is what iterations are for."""
+        """Whether this is the user's password. It takes milliseconds, because of the iterations."""
         expected = self.credential(name, _CHECKS_PASSWORDS)
         made = keys(_CHECKS_PASSWORDS, password.reveal(), expected.salt, expected.iterations)
         return hmac.compare_digest(made.stored, expected.stored)
 
     def with_user(self, name: str, password: Secret, *, iterations: int = USUAL_ITERATIONS) -> Self:
-        """With one more, or another password of the same user. Raises BadUsers."""
+        """Returns users with this one added, or with a new password. Raises BadUsers."""
         if not name or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
             raise BadUsers(f"a user's name has 1 to {LONGEST_NAME} printable characters, not {in_one_line(name)!r}")
         if not password or "\0" in password.reveal():
@@ -89,7 +89,7 @@ class Users:
         return replace(self, by_name={**self.by_name, name: made})
 
     def without(self, name: str) -> Self:
-        """Raises BadUsers if there is none of that name."""
+        """Returns users without this one. Raises BadUsers if there is no such user."""
         if name not in self.by_name:
             raise BadUsers(f"there is no user {in_one_line(name)!r}")
         return replace(self, by_name={other: made for other, made in self.by_name.items() if other != name})
@@ -108,7 +108,7 @@ class Users:
         )
 
     def _like_whom(self, chance: bytes, mechanism: str) -> Credential | None:
-        """Iterations and salts are as long as some real user's, for there may be several lengths."""
+        """Returns a real user's credential, whose iterations and salt length the decoy imitates: both may vary."""
         if not self.by_name:
             return None
         names = tuple(self.by_name)
@@ -116,7 +116,7 @@ class Users:
 
 
 class UsersFile:
-    """A file of users that may change while it is in use. It must be readable to begin with: raises BadUsers."""
+    """A file of users that may change while it is in use. Raises BadUsers if it cannot be read at first."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -124,7 +124,7 @@ class UsersFile:
         self._users = read_users(path)
 
     def current(self) -> Users:
-        """The users as of now. A file that has become unreadable changes nothing, and the log says so once."""
+        """Returns the current users. If the file has become unreadable, the previous users stay, with one log line."""
         seen = stamp_of(self._path)
         if seen != self._seen:
             self._seen = seen
@@ -138,7 +138,7 @@ class UsersFile:
 
 
 def read_users(path: Path) -> Users:
-    """Raises BadUsers, with one line that names the file, and what is wrong where; nothing of a credential."""
+    """Reads a file of users. Raises BadUsers, with a message of one line that contains nothing of a credential."""
     try:
         return _parsed(_json(path.read_bytes()))
     except OSError as error:
@@ -150,7 +150,10 @@ def read_users(path: Path) -> Users:
 
 @contextmanager
 def changing_users(path: Path) -> Iterator[list[Users]]:
-    """The users in a list of one, to be replaced by others; written when the block ends. One process at a time."""
+    """Yields a list with the users as its one element, to be replaced; the file is written when the block ends.
+
+    A lock lets only one process at a time change the file.
+    """
     import fcntl
 
     target = path.resolve()
@@ -159,7 +162,7 @@ def changing_users(path: Path) -> Iterator[list[Users]]:
     except OSError as error:
         raise BadUsers(f"cannot write {path}: {error.strerror}") from None
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)  # of the folder, for the file itself is replaced
+        fcntl.flock(folder, fcntl.LOCK_EX)  # the folder is locked, because the file itself is replaced
         users = [read_users(target) if target.exists() else Users.nobody()]
         yield users
         _write(target, users[0])
@@ -168,12 +171,12 @@ def changing_users(path: Path) -> Iterator[list[Users]]:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Whether more than its owner may read it: who has a credential can try passwords without being seen."""
+    """Whether others than its owner may read it: with a credential, passwords can be tried offline."""
     return bool(path.stat().st_mode & 0o077)
 
 
 def _write(path: Path, users: Users) -> None:
-    """The whole new file or the old one: a new one for its owner only, another for who could read the one before."""
+    """Replaces the file atomically. A new file is readable by its owner only; otherwise ownership and mode stay."""
     beside = None
     try:
         descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # with mode 0600
@@ -191,8 +194,8 @@ def _write(path: Path, users: Users) -> None:
 
 
 def _open_to_the_same(descriptor: int, path: Path) -> None:
-    """An operator may change the users of a server that runs as somebody else."""
-    with suppress(FileNotFoundError, PermissionError):  # who may not give it away keeps it for himself
+    """Copies owner and mode of the previous file: an operator may edit users of a server under another account."""
+    with suppress(FileNotFoundError, PermissionError):  # without permission, the operator stays the owner
         before = path.stat()
         os.fchown(descriptor, before.st_uid, before.st_gid)
         os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
@@ -227,7 +230,7 @@ def _json(content: bytes) -> Any:
     except json.JSONDecodeError as error:
         what = error.msg[:1].lower() + error.msg[1:].removesuffix(" at")
         raise BadUsers(f"it is not JSON: {what} at line {error.lineno}, column {error.colno}") from None
-    except (ValueError, RecursionError):  # which do not tell where
+    except (ValueError, RecursionError):  # these errors have no position
         raise BadUsers("a number in it is too long, or it is nested too deeply") from None
 
 
@@ -268,7 +271,8 @@ def _object(value: Any, what: str) -> dict[str, Any]:
 
 
 def _field(document: Any, name: str, where: str) -> Any:
-    """`where` is the place of the document in the file; empty: it is the whole."""
+    """Returns a field of a document. `where` names the document for error messages; empty for the whole file."""
+
     fields = _object(document, where or "it")
     if name not in fields:
         raise BadUsers(f"{_at(where)}{name!r} is missing")

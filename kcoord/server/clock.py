@@ -1,4 +1,4 @@
-"""What time it is."""
+"""The system's clocks."""
 
 import time
 

@@ -1,6 +1,6 @@
-"""A cluster at work: its connections, its groups, and the alarms of what waits (parked.py).
+"""The running cluster: its connections, its groups, and the timer of pending requests and group deadlines.
 
-Everything that is decided is decided in synchronous code on the loop; here are the clock and the limits.
+All decisions are made in synchronous code on the loop; this module owns the clock and the limits.
 """
 
 import asyncio
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcoord.server")
 
-_MANY: Final = 32  # answers: so many are worth a flush of their own
+_MANY: Final = 32  # replies that justify a flush before they are sent as a batch
 
 
 class ClusterRuntime:
-    """A cluster at work for connections that somebody else makes, as long as `async with` lasts."""
+    """A running cluster without listeners: the caller makes its connections. It runs within `async with`."""
 
-    stood: Callable[[AnsweredFrame, bytes, bytes], None] | None = None  # see owner.Owner
+    stood: Callable[[AnsweredFrame, bytes, bytes], None] | None = None  # see ConnectionHost
 
     def __init__(self, cluster: Cluster, *, authorizer: "Authorizer | None" = None) -> None:
-        """Without an authorizer everybody may do everything."""
+        """Without an authorizer every client may do everything."""
         self.cluster = cluster
         self._authorizer = authorizer
         self._settings = cluster.settings
@@ -57,7 +57,7 @@ class ClusterRuntime:
         self._dispatches: dict[int, Dispatch] = {
             node.node_id: self._dispatch_of(node) for node in self.cluster.nodes.values()
         }
-        self.groups: GroupRuntime | None = None  # until the first request of a group
+        self.groups: GroupRuntime | None = None  # None until the first request of a group
         self._parked = Parked(self._finish)
         self._tickets = cast("Iterator[Ticket]", count(1))
         self._connections: set[Connection] = set()
@@ -73,7 +73,7 @@ class ClusterRuntime:
 
     @property
     def lets_stand(self) -> bool:
-        """Whether requests may be answered without being decided. Not if rules may change, or each is to be logged."""
+        """Whether responses may be cached: not if rules may change, nor if each request is to be logged."""
         return self._authorizer is None and not self._is_verbose
 
     @property
@@ -108,10 +108,10 @@ class ClusterRuntime:
             connection.hang_up()
         self.cluster.close()
 
-    # What connections ask of their owner.
+    # ConnectionHost.
 
     def now(self) -> Instant:
-        """For all that is decided in one round of the loop it is the same time."""
+        """Returns the current time, which is the same for all decisions of one event round."""
         return self._turns.at or instant()
 
     def admit(self, connection: Connection) -> str | None:
@@ -144,7 +144,7 @@ class ClusterRuntime:
             self._chores.read_groups(self.groups, pause=REST)
 
     def close_unsent(self) -> None:
-        """What was decided is not kept: nobody may hear of it."""
+        """Closes the connections with unsent answers, because the records that these depend on are not durable."""
         unsafe = [each for each in self._connections if each.has_unsent or self.is_in_slices(each.ticket)]
         for connection in unsafe:
             connection.close("what its answers rest on could not be kept", closing=Closing.NOT_KEPT)
@@ -181,11 +181,11 @@ class ClusterRuntime:
         return ticket
 
     def settle(self) -> None:
-        if self._is_settling:  # an answer lets a connection go on, which settles again: once is enough
+        if self._is_settling:  # an answer lets its connection decide more, which calls this again
             return
         if self._parked.long_polls.ready or (self.groups and self.groups.outbox):
             self._answer_parked()
-        self._turns.begin()  # at whose end the alarm is set
+        self._turns.begin()  # the timer is set at its end
 
     def _dispatch_of(self, node: Node) -> Dispatch:
         if self._authorizer is None:
@@ -195,7 +195,8 @@ class ClusterRuntime:
         return AuthorizingDispatch(self.cluster, node, fresh_session_id, self._made_groups, authorizer=self._authorizer)
 
     def _made_groups(self) -> "GroupRuntime":
-        """Made with the first request of a group: most of the time until a server is there is spent on imports."""
+        """Returns the group runtime, made at the first request of a group: imports take most of a server's start-up
+        time."""
         if self.groups is None:
             self.groups = self._make_groups()
         return self.groups
@@ -225,21 +226,21 @@ class ClusterRuntime:
             self._is_settling = False
 
     def _answer_members(self) -> bool:
-        """Answer the members whose group has decided; whether there were any."""
+        """Answers the parked requests whose replies are in the outbox; returns whether there were any."""
         groups = self.groups
         if groups is None or not groups.outbox:
             return False
         now = self.now().now
         if len(groups.outbox) >= _MANY:
-            self.keep()  # first: if that fails, these replies are others
+            self.keep()  # flush first: a failure replaces these replies
             freed = self._parked.answer_all(groups.take_replies(), now)
             self.held(-freed)
-        while groups.outbox:  # one at a time: an answer may flush, and if that fails the next ones are others
+        while groups.outbox:  # one at a time: an answer may flush, and a failure replaces the replies after it
             self._parked.answer(*groups.outbox.popleft(), now)
         return True
 
     def _finish(self, connection: Connection, waiting: "Waiting", at_ms: int) -> object:
-        """The reply to a Fetch that was parked."""
+        """Returns the reply to a parked Fetch."""
         return self._dispatches[connection.node_id].finish(waiting, at_ms)
 
     def _finish_slices(self, ticket: Ticket, outcome: Outcome) -> None:
@@ -253,7 +254,7 @@ class ClusterRuntime:
     # Time.
 
     def _arm(self) -> None:
-        """Have one alarm set, no later than the earliest deadline. One that rings too early sets the next."""
+        """Sets one timer, no later than the earliest deadline. A timer that fires too early sets the next one."""
         deadline = self._deadline()
         if deadline is None or (self._alarm is not None and self._alarm_at <= deadline):
             return
@@ -279,7 +280,7 @@ class ClusterRuntime:
         except Exception:
             log.exception("bug: what was due could not be done")
         finally:
-            self.settle()  # and with it the next alarm: one fault must not stop every clock
+            self.settle()  # also sets the next timer, so that one fault does not stop all deadlines
 
     def _judge_groups(self, passed_by: float) -> None:
         try:
@@ -292,7 +293,7 @@ class ClusterRuntime:
 
 
 def fresh_member_id() -> str:
-    """The end of a new member's id."""
+    """Returns the suffix of a new member's id."""
     return str(uuid4())
 
 

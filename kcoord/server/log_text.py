@@ -1,4 +1,4 @@
-"""Names and reasons that clients choose, fit for one line of a log."""
+"""Formats names and texts that clients choose, for one line of a log."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ _LONGEST_SHOWN: Final = 200
 
 
 def plain(name: str) -> str:
-    """A name as it is, unless it would break the line or be taken for two words."""
+    """Returns a name unchanged, or quoted if it has blanks or unprintable characters."""
     shown = _clipped(name)
     return shown if shown and shown.isprintable() and " " not in shown else repr(shown)
 
@@ -16,7 +16,7 @@ def quoted(text: str) -> str:
 
 
 def node_word(node_id: int | None) -> str:
-    """The broker that a client means; where it comes to a proxy to begin with, that is any."""
+    """Formats the node that a client connects to, which is "any" for a proxy's bootstrap listener."""
     return "any" if node_id is None or node_id < 0 else str(node_id)
 
 

@@ -1,4 +1,4 @@
-"""A process that serves: its loop, its log, its signals."""
+"""The process of `kcoord serve`: its loop, its log, its signals."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ def run(
     verbose: bool = False,
     metrics: socket.socket | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM. `ready` is called once clients can connect; `metrics` listens for Prometheus."""
+    """Serves until SIGINT or SIGTERM. `ready` is called once clients can connect; `metrics` listens for Prometheus."""
     log_to_stderr(verbose=verbose)
     allow_many_files()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -42,7 +42,7 @@ async def _serve(setup: Setup, ready: Callable[[Runtime], None], metrics: socket
 
 
 def _settle() -> None:
-    from kcoord.server.memory import keep_what_is_free  # ctypes takes its time
+    from kcoord.server.memory import keep_what_is_free  # importing ctypes takes its time
 
     settle_memory()
     keep_what_is_free()
@@ -51,6 +51,6 @@ def _settle() -> None:
 def _serving(setup: Setup, metrics: socket.socket | None) -> AbstractAsyncContextManager[Runtime]:
     if metrics is None:
         return Runtime(setup)
-    from kcoord.server.metrics.metrics_source import measured  # with --metrics alone: aiohttp takes its time
+    from kcoord.server.metrics.metrics_source import measured  # only with --metrics: importing aiohttp takes its time
 
     return measured(setup, metrics)

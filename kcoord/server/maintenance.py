@@ -1,4 +1,4 @@
-"""What is done now and then, whether or not anybody asks."""
+"""Periodic maintenance tasks of a running cluster."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ _LONGEST_STEP: Final = 0.01
 
 
 class Household(Protocol):
-    """What the chores look after."""
+    """The cluster that is maintained."""
 
     cluster: Cluster
     groups: "GroupRuntime | None"
@@ -36,11 +36,11 @@ class Household(Protocol):
     def now(self) -> Instant: ...
 
     def settle(self) -> None:
-        """Answer the requests that can now be answered."""
+        """Answers all parked requests that can be answered by now."""
 
 
 class Chores:
-    """`is_busy` and `has_slack` are set by whoever works."""
+    """Runs the maintenance tasks. Each flush sets `is_busy`, and `has_slack`: that memory may have been freed."""
 
     def __init__(self, household: Household) -> None:
         self.is_busy = self.has_slack = False
@@ -63,22 +63,22 @@ class Chores:
         self._tasks.append(asyncio.create_task(self._compact()))
 
     def repeat(self, chore: Callable[[], None], every: float) -> None:
-        """Have this done every so many seconds, too."""
+        """Runs a function every so many seconds."""
         self._tasks.append(asyncio.create_task(_repeat(chore, every)))
 
     def do(self, make_steps: Callable[[], Iterator[None]]) -> None:
-        """Have this done once, step by step, while others are served."""
+        """Runs the steps once, with others served in between."""
         self._tasks.append(asyncio.create_task(in_slices(make_steps())))
 
     def read_groups(self, groups: "GroupRuntime", *, pause: float = 0.0) -> None:
-        """Read what is kept of groups, while others are served; after a pause where a disk has just failed."""
+        """Loads groups, with others served in between; after a pause if a disk has just failed."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read_groups(groups, pause))
 
     async def _read_groups(self, groups: "GroupRuntime", pause: float) -> None:
         while groups.unread:
             await asyncio.sleep(pause)
-            pause = REST  # if there is more to read already, a disk has failed again
+            pause = REST  # if more is to be loaded already, a disk has failed again
             try:
                 await self._read_what_is_due(groups)
             except Exception:
@@ -98,7 +98,7 @@ class Chores:
             await asyncio.sleep(settings.log_cleaner_backoff_ms / 1000)
             if self._household.groups is None:
                 continue
-            from kcoord.server.groups.compactor import compact_what_is_worth_it  # with the first group
+            from kcoord.server.groups.compactor import compact_what_is_worth_it  # imported with the first group
 
             try:
                 await compact_what_is_worth_it(self._household.cluster, self._household.groups)
@@ -120,7 +120,7 @@ class Chores:
                 log.exception("bug: idle connections are not closed; it is tried again in %s s", every)
 
     async def close_idle(self) -> None:
-        """Close the connections that are idle for too long, as of now, unless something has arrived on them."""
+        """Closes the connections that are idle for too long as of now, unless requests have arrived on them."""
         allowed_ms = self._household.cluster.settings.connections_max_idle_ms
         oldest_allowed = self._household.now().now - allowed_ms / 1000
         await drain()
@@ -129,10 +129,10 @@ class Chores:
             connection.close(f"idle for more than connections.max.idle.ms={allowed_ms}", closing=Closing.IDLE)
 
     def _give_back_memory(self) -> None:
-        """Once there was nothing to do for a while."""
+        """Returns free memory to the system after a while without requests."""
         if self.has_slack and not self.is_busy:
             self.has_slack = False
-            from kcoord.server.memory import give_back  # not before it is needed: ctypes takes its time
+            from kcoord.server.memory import give_back  # imported here, since ctypes takes its time
 
             give_back()
         self.is_busy = False

@@ -1,9 +1,9 @@
-"""Memory that is free: kept while a server works, given back to the system once it has nothing to do.
+"""Free memory: retained while a server works, and returned to the system once it is idle.
 
-glibc gives back at once what is free at the end of its heap, and large pieces each by itself, until it has seen one as
-large freed. A rebalance of a thousand members makes and frees a few of them, for the answer to its leader, the plan and
-its record: the system took some 370 pages back after each, and cleared them for the next. So large pieces come from the
-heap, and what is free there is kept, until nobody has asked for anything for a while.
+glibc returns free memory at the end of its heap at once, and allocates large blocks by mmap until it has seen one of
+the size freed. A rebalance of a thousand members allocates and frees a few large blocks, for the leader's response, the
+plan and its record: the system took some 370 pages back after each, and cleared them for the next. So large blocks come
+from the heap, and free memory there is retained until the server has been idle for a while.
 """
 
 import ctypes
@@ -12,20 +12,20 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as malloc.h names them, with M_ before
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD in malloc.h
 _FREE_BYTES_KEPT: Final = 64 << 20
-_LARGEST_PIECE: Final = 32 << 20  # the largest that may be
+_LARGEST_PIECE: Final = 32 << 20  # the largest threshold that glibc allows
 
 
 def keep_what_is_free() -> None:
-    """From now on, where the C library can."""
+    """Makes the C library retain free memory, if it supports that."""
     change = _of_malloc("mallopt")
     change(_TRIM_THRESHOLD, _FREE_BYTES_KEPT)
     change(_MMAP_THRESHOLD, _LARGEST_PIECE)
 
 
 def give_back() -> None:
-    """Let go of free memory, where the C library can."""
+    """Returns free memory to the system, if the C library supports that."""
     _of_malloc("malloc_trim")(0)
 
 

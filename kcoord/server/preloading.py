@@ -1,8 +1,8 @@
-"""What serving needs and is imported at first use, imported before descriptors run short.
+"""Preloading: modules that are normally imported on first use are imported before descriptors run short.
 
-A server starts sooner, and takes less memory, if it imports what it is asked for. To import takes a descriptor, so a
-process with many clients imports all the rest: step by step, with others served in between. Until that is done, and if
-it fails, the reserve of descriptors is there (descriptors.py).
+A server starts sooner and takes less memory if it imports modules on first use. An import takes a descriptor, so a
+process with many clients imports the rest in advance, in steps, with others served in between. Until that is done, and
+if it fails, imports use the reserve of descriptors (listener/descriptors.py).
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _OF_A_PROXY: Final = ("kcoord.client.listener_probe", "kcoord.client.sasl", "kco
 
 
 def preload_server() -> Iterator[None]:
-    """Import what a server may need, an API version at a time."""
+    """Imports the modules that a server may need, one API version at a time."""
     from kcoord.server.dispatch.routes import route
 
     yield from _imported(_OF_ALL + _OF_A_SERVER)
@@ -42,7 +42,7 @@ def preload_server() -> Iterator[None]:
 
 
 def preload_proxy(versions: Mapping[int, range]) -> Iterator[None]:
-    """Import what a proxy may need that reads or rewrites these versions of APIs, one at a time."""
+    """Imports the modules that a proxy may need to read or rewrite these versions of APIs, one at a time."""
     from kcoord.protocol.codec import codec, known_versions
 
     yield from _imported(_OF_ALL + _OF_A_PROXY)
@@ -59,13 +59,13 @@ def preload_proxy(versions: Mapping[int, range]) -> Iterator[None]:
 
 
 async def in_slices(steps: Iterator[None]) -> None:
-    """Do all the steps, with others served between two of them: for as long as the last one took."""
+    """Runs all steps, sleeping after each for as long as it took, so that others are served."""
     try:
         began = time.monotonic()
         for _ in steps:
             await asyncio.sleep(time.monotonic() - began)
             began = time.monotonic()
-    except (ImportError, OSError) as error:  # it is imported when it is needed, as ever
+    except (ImportError, OSError) as error:  # the modules are imported on first use instead
         log.warning("not all is loaded why=%r", str(error))
     else:
         log.debug("all is loaded that serving may need")

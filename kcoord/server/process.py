@@ -1,4 +1,4 @@
-"""What every process that serves clients has: a loop, a log, memory that is not searched in vain, many files."""
+"""Set-up of every process that serves clients: event loop, log, garbage collector, descriptor limit."""
 
 import asyncio
 import contextlib
@@ -12,8 +12,8 @@ from typing import Any, Final
 log = logging.getLogger("kcoord.server")
 
 _COLLECT_AFTER: Final = 20_000
-"""Objects: more than a rebalance of a thousand members makes. What requests leave behind is freed without a collector;
-it is there for the few circles, and only costs time in a large rebalance."""
+"""Objects: more than a rebalance of a thousand members makes. Reference counting frees what requests leave behind; the
+collector is for the few cycles, and only costs time in a large rebalance."""
 
 
 def log_to_stderr(*, verbose: bool) -> None:
@@ -26,7 +26,8 @@ def log_to_stderr(*, verbose: bool) -> None:
 
 
 def settle_memory() -> None:
-    """What start-up made stays: without it, each collection is short. Not at once: the first clients are waiting."""
+    """Freezes the objects that start-up made, so that later collections are short. Not called before clients are
+    served."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)
@@ -34,12 +35,12 @@ def settle_memory() -> None:
 
 
 def log_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What the loop itself stumbles over, such as a process out of files: one line, and it goes on."""
+    """Logs errors of the event loop itself in one line, such as a process without descriptors."""
     log.error("loop %s error=%r", context.get("message"), context.get("exception"))
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed."""
+    """Returns uvloop's loop factory if uvloop is installed, else None."""
     with contextlib.suppress(ImportError):
         import uvloop
 
@@ -49,7 +50,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def allow_many_files() -> None:
-    """Every connection is a file; the usual limit of 1,024 is a default for other programs."""
+    """Raises the limit of descriptors to the hard limit: the common default of 1,024 is too low for a server."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,4 +1,4 @@
-"""Log lines that clients cause, and could cause without end: the same one is left out for a while, and counted."""
+"""A rate limit for log lines that clients could cause without end: repeated lines are suppressed and counted."""
 
 import logging
 import time
@@ -10,7 +10,7 @@ _MOST_LINES: Final = 20
 
 
 class QuietLog:
-    """Logs at most one line of a kind, and at most so many of all kinds, in each period."""
+    """Logs at most one line of each kind, and at most `most` lines of all kinds, per period."""
 
     def __init__(self, log: logging.Logger, *, seconds: float, most: int = _MOST_LINES) -> None:
         self._log = log
@@ -21,7 +21,7 @@ class QuietLog:
         self._unsaid: Counter[Hashable] = Counter()
 
     def say(self, level: int, kind: Hashable, form: str, *values: object) -> None:
-        """Log the line, with how many of its kind were left out since the last one; or leave it out."""
+        """Logs the line with the number of its kind that were suppressed since the last one, or suppresses it."""
         if time.monotonic() >= self._period_end:
             self._period_end = time.monotonic() + self._seconds
             self._said.clear()

@@ -1,4 +1,4 @@
-"""The embedded cluster as `kcoord serve` has it: it listens, and who is let in has a connection to it."""
+"""The runtime of `kcoord serve`: a cluster runtime with listening sockets."""
 
 import asyncio
 import logging
@@ -30,11 +30,11 @@ _BACKLOG: Final = 4096
 
 
 class Runtime(ClusterRuntime):
-    """`async with Runtime(setup) as runtime:` serves until it is left."""
+    """Serves within `async with Runtime(setup) as runtime:`."""
 
     def __init__(self, setup: Setup) -> None:
         authorizer = _authorizer_by(setup.rules) if setup.rules else None
-        self.refused: Counter[str] = Counter()  # who was not let in, by security's Refusal
+        self.refused: Counter[str] = Counter()  # refused clients, by security's Refusal
         self._entrance = self._entrance_of(setup)
         self._sockets = bind(setup)
         try:
@@ -64,12 +64,12 @@ class Runtime(ClusterRuntime):
         await super().__aexit__(kind, error, at)
 
     async def stop_listening(self) -> None:
-        """Let nobody in any more; those who are on their way in are hung up on."""
+        """Stops accepting clients and closes pre-auth connections."""
         await self._accepting.close()
         if self._entrance is not None:
             await self._entrance.close()
 
-    # What gates ask of their host.
+    # PreAuthHost.
 
     def welcome(self, gate: "Gate") -> str | None:
         return self._limits.came(gate.address)
@@ -89,7 +89,7 @@ class Runtime(ClusterRuntime):
         return connection
 
     def _entrance_of(self, setup: Setup) -> "Entrance | None":
-        """None where whoever comes is let in. Raises BadListenerTls."""
+        """Returns the secure listener, or None if neither TLS nor a login is required. Raises BadListenerTls."""
         if setup.listener is None or setup.listener.is_open:
             return None
         from kcoord.server.listener.secure_listener import Entrance
@@ -107,7 +107,7 @@ class Runtime(ClusterRuntime):
 
 
 def _authorizer_by(rules: Path) -> "Authorizer":
-    """Raises BadRules."""
+    """Loads the rules. Raises BadRules."""
     from kcoord.security.rules_file import RulesFile
     from kcoord.server.authorization.permissions import Authorizer
 

@@ -1,4 +1,4 @@
-"""What a cluster starts with: addresses, topics, ids."""
+"""The set-up of a cluster: addresses, topics, ids, storage."""
 
 import logging
 import os
@@ -27,30 +27,30 @@ _NO_LIMIT: Final = 2**63 - 1
 
 
 class CannotServe(RuntimeError):
-    """The cluster cannot start: a port that is taken, a topic that cannot be, a folder that cannot be used."""
+    """The cluster cannot start: a port is taken, a topic is invalid, or a folder cannot be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What a cluster starts with. Port 0 takes free ports; otherwise the nodes take consecutive ones."""
+    """The parameters of a cluster. Port 0 takes free ports; otherwise the nodes take consecutive ones."""
 
     host: str = "127.0.0.1"
     port: int = 0
-    advertised_host: str | None = None  # what clients are told, where that is not what is listened on
+    advertised_host: str | None = None  # for clients, if it differs from `host`
     brokers: int = 1
     topics: tuple[tuple[str, int | None], ...] = ()  # names and partitions
     settings: Settings = field(default_factory=Settings)
-    data_dir: Path | None = None  # None: what is kept ends with the process
-    fsync: bool = False  # with a data dir: an answer waits for the disk
-    listener: "Listener | None" = None  # what is asked of who comes; None: nothing
-    rules: Path | None = None  # a file that says who may do what; None: everybody may do everything
+    data_dir: Path | None = None  # None: all data is lost when the process ends
+    fsync: bool = False  # with a data dir: responses wait for fsync
+    listener: "Listener | None" = None  # security of the listeners; None: no TLS, no login
+    rules: Path | None = None  # a file of authorization rules; None: every client may do everything
 
 
 def settings_of(properties: Mapping[str, str], data_dir: Path | None) -> Settings:
-    """The settings that these texts by name make. Raises BadSetting."""
+    """Parses settings from texts by name. Raises BadSetting."""
     if data_dir is None:
         return Settings.from_properties(properties)
-    # The usual limit is for records which nobody asked to keep. A data dir has the room that its disk has.
+    # The default limit is for records that end with the process. A data dir is limited by its disk.
     return Settings.from_properties({"kcoord.log.bytes": str(_NO_LIMIT), **properties})
 
 
@@ -59,7 +59,7 @@ def address(node: Node) -> str:
 
 
 def bind(setup: Setup) -> list[socket.socket]:
-    """One listening socket per node, all of them or none."""
+    """Binds one listening socket per node, all of them or none."""
     if setup.port + setup.brokers - 1 > _LAST_PORT:
         raise CannotServe(f"{setup.brokers} brokers from port {setup.port} on do not fit below {_LAST_PORT + 1}")
     bound: list[socket.socket] = []
@@ -83,7 +83,7 @@ def close_all(sockets: Sequence[socket.socket]) -> None:
 
 
 def make_cluster(setup: Setup, ports: Sequence[int], now_ms: int) -> Cluster:
-    """A node for each port, with the topics that are to be and, of a data dir, those that were. CannotServe."""
+    """Makes a cluster with a node for each port, the given topics, and those of the data dir. Raises CannotServe."""
     if setup.data_dir is None:
         from kcoord.storage.spill_store import FileStores
 
@@ -154,7 +154,7 @@ def _create_topics(cluster: Cluster, topics: Sequence[tuple[str, int | None]], n
     topics = [(name, partitions) for name, partitions in topics if not _is_there(cluster, name, partitions)]
     if not topics:
         return
-    from kcoord.broker import topics as topic_rules  # only here: most servers start without topics
+    from kcoord.broker import topics as topic_rules  # imported here, since most servers start without topics
 
     new = [
         topic_rules.NewTopic(
@@ -169,7 +169,7 @@ def _create_topics(cluster: Cluster, topics: Sequence[tuple[str, int | None]], n
 
 
 def _is_there(cluster: Cluster, name: str, partitions: int | None) -> bool:
-    """Whether the topic was found in the data dir."""
+    """Whether the topic exists in the data dir. Raises CannotServe if its number of partitions differs."""
     found = cluster.topics.get(name)
     if found is None:
         return False
@@ -179,7 +179,7 @@ def _is_there(cluster: Cluster, name: str, partitions: int | None) -> bool:
 
 
 def _fresh_cluster_id() -> str:
-    """22 characters, as Kafka's: 16 bytes in URL-safe base64."""
+    """Returns 22 characters, as Kafka's cluster ids have: 16 bytes in URL-safe base64."""
     return urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
 
 

@@ -1,1 +1,1 @@
-"""Where records are kept: the coordinator's, and those of topics."""
+"""The data folder of a server: its topics, and the segments of their logs. Recovery at start, and compaction."""

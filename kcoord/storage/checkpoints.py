@@ -1,9 +1,9 @@
-"""Kafka's checkpoint files: small texts of a version, a count, and so many lines.
+"""Kafka's checkpoint files: small text files of a version, a count, and that many rows.
 
-| file                          | where              | each line                 |
+| file                          | folder             | each row                  |
 |-------------------------------|--------------------|---------------------------|
 | `log-start-offset-checkpoint` | the data folder    | topic, partition, offset  |
-| `leader-epoch-checkpoint`     | a log's own folder | epoch, its first offset   |
+| `leader-epoch-checkpoint`     | the log's folder   | epoch, its first offset   |
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,11 +15,11 @@ _VERSION = "0"
 
 
 class BadCheckpoint(ValueError):
-    """A file that is not what its name says."""
+    """A checkpoint file with other contents than its name promises."""
 
 
 def read_start_offsets(folder: Path) -> dict[str, int]:
-    """Where logs begin, by their names, of those that begin within a segment. Raises BadCheckpoint, OSError."""
+    """Returns the start offsets, by log name, of logs that begin within a segment. Raises BadCheckpoint, OSError."""
     starts = {}
     for line in _read(folder / START_OFFSETS):
         match line:
@@ -31,12 +31,13 @@ def read_start_offsets(folder: Path) -> dict[str, int]:
 
 
 def start_offsets_text(starts: Mapping[str, int]) -> bytes:
+    """Formats the contents of `log-start-offset-checkpoint`."""
     split = [(*name.rsplit("-", 1), offset) for name, offset in starts.items()]
     return _text(split)
 
 
 def read_leader_epochs(folder: Path) -> list[tuple[int, int]]:
-    """Leader epochs and their first offsets, the oldest first. Raises BadCheckpoint, OSError."""
+    """Returns leader epochs and their first offsets, the oldest first. Raises BadCheckpoint, OSError."""
     epochs = []
     for line in _read(folder / LEADER_EPOCHS):
         match line:
@@ -54,7 +55,7 @@ def _read(path: Path) -> list[list[str]]:
         return []
     except UnicodeDecodeError as error:
         raise BadCheckpoint(f"{path.name} is not a text") from error
-    if not lines:  # Kafka makes some of them empty, and fills them later
+    if not lines:  # Kafka creates some of them empty, and fills them later.
         return []
     if lines[0] != _VERSION or len(lines) < 2 or lines[1] != str(len(lines) - 2):
         raise BadCheckpoint(f"{path.name} does not begin with version {_VERSION} and the number of its lines")

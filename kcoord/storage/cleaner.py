@@ -1,14 +1,15 @@
-"""Compaction of one log, a step at a time: what it holds is read, what stays is written beside it, and takes its place.
+"""The cleaner: compaction of one log, a step at a time. It reads a log, writes a smaller copy, and swaps it in.
 
-    closed segments ─► first pass: the last record of each key ─► second pass: what stays ─► `.cleaned`, then a swap
+    closed segments ─► first pass: the last record of each key ─► second pass: a smaller copy ─► `.cleaned`, then a swap
 
-Between two steps whoever owns the log goes on: appends go to the active segment, which is not touched. Until the swap
-the log is as it was, so that compaction may be dropped, or its process killed, at any point. `compacting` decides what
-stays. The first pass takes as much memory as the keys do, which for groups is less than their offsets take anyway.
-Batches that are known to hold nothing that counts when compaction begins (`overtaken`) are passed by, in both passes.
+Between two steps the log's owner goes on: appends go to the active segment, which is not touched. Until the swap the
+log is unchanged, so compaction may be dropped, or its process killed, at any point. `cleaner_policy` decides what is
+retained. The first pass takes as much memory as the keys do, which for groups is less than their offsets take anyway.
 
-What is new is what came after the last compaction. A log is worth compacting when that is at least half of it: the work
-that is done for each byte that was written is bounded then, and so is what a start has to read, to twice what is live.
+Batches that are known to be superseded when compaction begins (`superseded`) are skipped in both passes.
+
+Bytes are new if they were appended after the last compaction. A log is worth compacting when at least half of it is
+new: this bounds the work per byte written, and it bounds what a start has to read, to twice what is live.
 """
 
 from bisect import bisect_right
@@ -25,19 +26,21 @@ from kcoord.storage.superseded import Overtaken, ToRead
 _STEP_BYTES: Final = 1 << 16
 _STEP_LOOKS: Final = 8
 _LOOK_BYTES: Final = 1 << 14
-"""That are read through in the time that it takes to look up a batch."""
+"""The bytes that are scanned in the time that one lookup of a batch takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """What came of it."""
+    """The size of the compacted segments before and after."""
 
     bytes_before: int
     bytes_after: int
 
 
 def is_worth_compacting(log: PartitionLog, least_new_bytes: int) -> bool:
-    """The first segment, where there is another, is what the last compaction left."""
+    """Returns whether enough of the log is new. Its first segment, if there are several, is what the last compaction
+    left.
+    """
     compacted = log.segments[0].size if len(log.segments) > 1 else 0
     new = log.size - compacted
     return not log.is_failed and new >= least_new_bytes and new >= compacted
@@ -46,10 +49,10 @@ def is_worth_compacting(log: PartitionLog, least_new_bytes: int) -> bool:
 def compact(
     log: PartitionLog, overtaken: Overtaken, *, now_ms: int, delete_retention_ms: int
 ) -> Generator[None, None, Compacted]:
-    """Compact what the log holds now. The log is as it was if OSError or BadBatch is raised, and on close()."""
+    """Compacts what the log holds now. The log is unchanged if OSError or CorruptBatch is raised, and on close()."""
     log.close_active(now_ms)
     segments = list(log.segments[:-1])
-    overtaken.forget_before(segments[0].base_offset)  # retention may have deleted others
+    overtaken.forget_before(segments[0].base_offset)  # Retention may have deleted older segments.
     to_read = _in_few_looks(segments, overtaken.to_read(log.end_offset))
     last_records, last_offset = LastRecords(), -1
     for batches in _steps(segments, to_read):
@@ -82,7 +85,7 @@ def _ensure_there(segments: Sequence[Segment], log: PartitionLog) -> None:
 
 
 def _in_few_looks(segments: Sequence[Segment], to_read: ToRead) -> ToRead:
-    """To read through what is known where that is less work than to look up so many batches in it."""
+    """Replaces lookups of batches by a scan of their segments, if that is less work."""
     known = [segment for segment in segments if segment.next_offset > to_read.all_before]
     size = sum(segment.size for segment in known)
     if known:
@@ -93,7 +96,9 @@ def _in_few_looks(segments: Sequence[Segment], to_read: ToRead) -> ToRead:
 
 
 def _steps(segments: Sequence[Segment], to_read: ToRead) -> Iterator[list[Batch]]:
-    """The batches that are to be read, some at a time; always the last, which nothing can have overtaken."""
+    """Yields the batches to read, some at a time. The last batch is always among them: nothing can have
+    superseded it.
+    """
     for segment in segments:
         position, end = 0, segment.size
         if to_read.all_before < segment.next_offset:

@@ -1,30 +1,31 @@
-"""Compaction, the part that decides: of the records of a log, which stay, and the bytes of what stays.
+"""The cleaner's policy, a pure decision: which records of a log are retained, and the bytes of what is retained.
 
-Two passes over the batches of a partition, from its first on. The first, `LastRecords`, finds the last record of each
-key. The second asks its `Compaction`, batch by batch, what is left of each. As in Kafka (Cleaner,
-MemoryRecords.filterTo):
+It takes two passes over the batches of a partition, from its first on. The first, `LastRecords`, finds the last record
+of each key. The second asks its `Compaction`, batch by batch, for what is retained of each. The rules are Kafka's
+(Cleaner, MemoryRecords.filterTo):
 
-| a record                                    | stays                                                                  |
+| a record                                    | is retained                                                            |
 |---------------------------------------------|------------------------------------------------------------------------|
 | that is the last of its key                 | yes                                                                    |
 | that is not                                 | no                                                                     |
-| without a key                               | no: it can mean nothing in a compacted topic                           |
+| without a key                               | no: it has no meaning in a compacted topic                             |
 | of a transaction that was aborted           | no, and it is not the last of its key either                           |
-| of a transaction that is still open         | yes, and it is not the last of its key: who knows how it ends          |
+| of a transaction that is still open         | yes, and it is not the last of its key: it may still be aborted        |
 | behind the begin of an open transaction     | yes: a tombstone there deletes what the transaction has pending        |
 | without a value (a tombstone), the last     | until the delete horizon of its batch                                  |
-| that says how a transaction ended           | yes                                                                    |
+| that marks the end of a transaction         | yes                                                                    |
 
-A tombstone must be seen by those who read along before it goes. So the first compaction that meets one writes into its
-batch until when it is kept, `delete.retention.ms` from then: the delete horizon. A later one drops it.
+A tombstone must be seen by consumers that follow the log before it goes. So the first compaction that meets one writes
+the delete horizon into its batch: the time until which it is retained, `delete.retention.ms` from then. A later
+compaction drops it.
 
-What stays keeps its offset and its timestamp, and a batch its base offset and its last offset, so that nobody who reads
-or counts sees anything but holes. A batch of which nothing stays goes, except the last: where the log ends must be
-known. (A broker also keeps the last one of each producer, for its sequence number. What coordinators write is not held
-against sequences.)
+A retained record has its old offset and timestamp, and a batch its old base offset and last offset, so readers
+see nothing but holes. An empty batch is dropped, except the last: the end of the log must be known. (A broker also
+retains the last one of each producer, for its sequence number. Coordinators' records are not checked against
+sequences.)
 
-What comes out takes the place of what went in all at once, or from the first batch on: where a tombstone is gone, what
-it deleted must have gone before.
+The result replaces its input all at once, or from the first batch on: where a tombstone is gone, what it deleted must
+have gone before.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -60,7 +61,7 @@ class _OpenTransaction:
 
 
 class LastRecords:
-    """The first pass."""
+    """The first pass: it collects the last record of each key."""
 
     def __init__(self) -> None:
         self._offsets: dict[bytes, int] = {}
@@ -68,7 +69,9 @@ class LastRecords:
         self._aborted: dict[int, list[range]] = {}
 
     def see(self, batch: Batch) -> None:
-        """The next batch, in the log's order. Raises BadBatch: what is corrupt must not be written anew as sound."""
+        """Adds the next batch, in the log's order. Raises CorruptBatch: corrupt records must not be rewritten as valid
+        ones.
+        """
         if not has_valid_crc(batch):
             raise BadBatch(ErrorCode.corrupt_message, f"The batch at offset {batch.header.base_offset} is corrupt")
         if batch.header.is_control:
@@ -87,7 +90,7 @@ class LastRecords:
                 offsets[key] = base_offset + delta
 
     def compaction(self, *, now_ms: int, delete_retention_ms: int) -> "Compaction":
-        """What the second pass needs, after the last batch was seen."""
+        """Returns the second pass, after the last batch was added."""
         return Compaction(
             now_ms=now_ms,
             delete_retention_ms=delete_retention_ms,
@@ -103,7 +106,7 @@ class LastRecords:
             return
         ended = self._open.pop(batch.header.producer_id)
         if kind == _COMMIT:
-            # Of two records of a key the one with the higher offset counts, whichever was committed later.
+            # Kafka retains the record with the higher offset, whichever was committed later.
             for key, offset in ended.offsets.items():
                 self._offsets[key] = max(offset, self._offsets.get(key, -1))
         else:
@@ -113,22 +116,23 @@ class LastRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """The second pass. Most batches of a log that was written to for a while hold no last record: their records are not
-    looked at."""
+    """The second pass: it filters batches. In a log that was written to for a while most batches hold no last record,
+    and their records are not read.
+    """
 
     now_ms: int
     delete_retention_ms: int
     offsets: Mapping[bytes, int]
-    """Of the last record of each key."""
+    """The offset of the last record of each key."""
     places: Set[int]
-    """Where these are, in so many offsets at a time."""
+    """The buckets of 256 offsets that hold a last record."""
     aborted: Mapping[int, list[range]]
-    """The offsets of transactions that were aborted, by producer id."""
+    """The offsets of aborted transactions, by producer id."""
     stable_end: int
     """The first offset of the transactions that are still open."""
 
     def kept(self, batch: Batch, *, is_last: bool = False) -> bytes | memoryview:
-        """What is left of the batch: its own bytes, a smaller batch, or nothing."""
+        """Returns what is retained of the batch: its own bytes, a smaller batch, or nothing."""
         header = batch.header
         if header.is_control or header.last_offset >= self.stable_end:
             return batch.data
@@ -145,7 +149,7 @@ class Compaction:
         return _rebuilt(header, header, plain, kept)
 
     def _kept_records(self, header: BatchHeader, plain: bytes) -> tuple[list[slice], bool]:
-        """Where the records are that stay, and whether there are tombstones among them."""
+        """Returns the spans of the retained records, and whether there are tombstones among them."""
         drops_tombstones = header.delete_horizon is not None and self.now_ms >= header.delete_horizon
         base_offset, offsets = header.base_offset, self.offsets
         kept = []
@@ -174,7 +178,7 @@ def _emptied(header: BatchHeader, *, is_last: bool) -> bytes:
 
 
 def _marker_kind(batch: Batch) -> int | None:
-    """None of a batch that a broker's compaction has emptied: its transaction has left nothing."""
+    """Returns the type of the marker in a control batch; None if a broker's cleaner has emptied the batch."""
     for _, _, _, key, _ in _steps(plain_records(batch), batch.header.record_count):
         if key is not None and len(key) >= _MARKER_KEY.size:
             kind: int = _MARKER_KEY.unpack_from(key)[1]
@@ -183,9 +187,9 @@ def _marker_kind(batch: Batch) -> int | None:
 
 
 def _steps(plain: bytes, count: int) -> Iterator[tuple[int, int, int, bytes | None, bool]]:
-    """Of each record its start and its end, its offset delta, its key, and whether it has a value. Raises BadBatch.
+    """Yields start, end, offset delta, key and whether there is a value, for each record. Raises CorruptBatch.
 
-    All that compaction asks of a record, in a third of the time that `record_spans` takes for all that there is.
+    It reads only what compaction needs, in a third of the time that `record_spans` takes for everything.
     """
     start = 0
     try:
@@ -215,7 +219,7 @@ def _broken_record() -> BadBatch:
 
 
 def _rebuilt(header: BatchHeader, old: BatchHeader, plain: bytes, kept: list[slice]) -> bytes:
-    """A batch of these records of the old one."""
+    """Encodes a batch of these records of the old one."""
     moved_by = old.base_timestamp - header.base_timestamp
     deltas = [_timestamp_delta(plain, record.start) for record in kept]
     records = [plain[record] for record in kept]
@@ -235,7 +239,7 @@ def _timestamp_delta(plain: bytes, start: int) -> int:
 
 
 def _restamped(record: bytes, timestamp_delta: int) -> bytes:
-    """The record with another timestamp delta."""
+    """Returns the record with another timestamp delta."""
     _, attributes_at = read_uvarint(record, 0)
     _, rest_at = read_varlong(record, attributes_at + 1)
     body = bytearray(record[attributes_at : attributes_at + 1])

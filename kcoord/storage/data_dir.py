@@ -1,10 +1,10 @@
-"""The data folder of a server: what it is called and by whom it is used, and the logs in it.
+"""The data folder of a server: its identity, its lock, its topics and its logs.
 
-meta.properties               whose data it is: Kafka's file, with the cluster's id and the node's
-.lock                         held while a process uses the folder; a broker holds the same
+meta.properties               the cluster's id and the node's: Kafka's file
+.lock                         locked while a process uses the folder; a broker locks the same file
 kcoord-topics.jsonl           the topics (topics_file)
-log-start-offset-checkpoint   where logs begin that were cut by DeleteRecords: Kafka's file
-<topic>-<partition>/          a log (log_folder)
+log-start-offset-checkpoint   the start offsets of logs that were cut by DeleteRecords: Kafka's file
+<topic>-<partition>/          a log (log_dir)
 <topic>-<partition>.<id>-delete/   a log that is being deleted
 """
 
@@ -34,11 +34,13 @@ FIRST_NODE: Final = 1
 
 
 class BadDataDir(Exception):
-    """The folder cannot be used; the text says why, in one line."""
+    """The folder cannot be used; the text is the reason, in one line."""
 
 
 class DataDir:
-    """See kcoord.broker.log.storage.Storage. `cluster_id` and `node_id` are what the folder was used for before."""
+    """Implements kcoord.broker.log.storage.Storage. `cluster_id` and `node_id` are the folder's, from its
+    first use on.
+    """
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class DataDir:
         is_synced: bool = False,
         system: System | None = None,
     ) -> None:
-        """Open the folder, and make it if need be. Raises BadDataDir."""
+        """Opens the folder, and creates it if need be. Raises BadDataDir."""
         self.folder = folder
         self.files = SegmentFiles(most_files=most_files, is_synced=is_synced, system=system)
         self._topics = TopicsFile(folder, self.files)
@@ -69,7 +71,7 @@ class DataDir:
     def _open(self, fresh_cluster_id: Callable[[], str]) -> None:
         try:
             self.cluster_id, self.node_id = self._whose(fresh_cluster_id)
-            self.files.system.delete(self.folder / CLEAN_SHUTDOWN)  # as a broker that starts does
+            self.files.system.delete(self.folder / CLEAN_SHUTDOWN)  # A broker that starts does this too.
             self._start_offsets = read_start_offsets(self.folder)
             self.is_known = self._topics.exists
             self.kept: Kept = self._topics.open()
@@ -82,17 +84,17 @@ class DataDir:
         return LogFolder(self.folder / name, self.files, self._keep_start_offset)
 
     def start_offset(self, name: str) -> int:
-        """Where this log begins at the earliest."""
+        """Returns the start offset that was persisted for this log, or 0."""
         return self._start_offsets.get(name, 0)
 
     def delete_leftovers(self) -> None:
-        """The logs whose deletion was begun. Raises OSError."""
+        """Deletes the logs whose deletion was begun. Raises OSError."""
         for path in self.folder.iterdir():
             if path.name.endswith(DELETED) and path.is_dir():
                 self.files.system.delete_folder(path)
 
     def make_log(self, name: str, topic_id: UUID) -> LogStorage:
-        if name in self._start_offsets:  # of a log of the same name that was deleted
+        if name in self._start_offsets:  # It is left from a deleted log of this name.
             self._write_start_offsets({log: start for log, start in self._start_offsets.items() if log != name})
         made = self.log_folder(name)
         made.make(topic_id)
@@ -140,11 +142,11 @@ class DataDir:
 
 
 def _lock(folder: Path) -> int:
-    """Held until it is closed, or the process ends. Raises BadDataDir if it is taken."""
+    """Locks the folder until the descriptor is closed or the process ends. Raises BadDataDir if it is locked."""
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a broker has this kind
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # A broker locks it this way.
     except OSError as error:
         os.close(lock)
         if error.errno in (errno.EAGAIN, errno.EACCES):

@@ -1,4 +1,4 @@
-"""What is asked of the operating system to change files, in one place: a test lets any of it fail, or stops there."""
+"""The system calls that change files, behind one class: a test subclasses it to make any of them fail."""
 
 import os
 from pathlib import Path
@@ -7,10 +7,10 @@ _NEW_FILE = 0o644
 
 
 class System:
-    """As `os` has it, but that a write is whole. What the system refuses is an OSError."""
+    """File operations as `os` has them, but a write is complete or fails. Errors of the system are OSErrors."""
 
     def open(self, path: Path) -> int:
-        """A descriptor to read and write; the file is made if it is not there."""
+        """Opens a file for reading and writing, and creates it if need be."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _NEW_FILE)
 
     def write(self, file: int, content: bytes | bytearray, position: int) -> None:
@@ -25,11 +25,11 @@ class System:
         os.ftruncate(file, size)
 
     def sync(self, file: int) -> None:
-        """Have the file's content and size on the disk."""
+        """Flushes the file's content and size to the disk."""
         os.fdatasync(file) if hasattr(os, "fdatasync") else os.fsync(file)
 
     def sync_folder(self, folder: Path) -> None:
-        """Have the names in the folder on the disk."""
+        """Flushes the names in the folder to the disk."""
         opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(opened)
@@ -46,13 +46,13 @@ class System:
         path.unlink(missing_ok=True)
 
     def delete_folder(self, folder: Path) -> None:
-        """With all files in it."""
+        """Deletes the folder with all files in it."""
         for path in folder.iterdir():
             self.delete(path)
         folder.rmdir()
 
     def write_whole(self, path: Path, content: bytes) -> None:
-        """Let the file hold this, or what it held before, whatever happens meanwhile."""
+        """Replaces the file atomically: after a crash it holds either the new content or the old."""
         unfinished = path.with_name(f"{path.name}.tmp")
         file = self.open(unfinished)
         try:

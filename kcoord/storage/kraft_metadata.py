@@ -1,7 +1,7 @@
-"""What a broker's folder tells of its cluster's topics: the log of the controllers, `__cluster_metadata-0`.
+"""The topics in a broker's data folder, from the log of the KRaft controllers, `__cluster_metadata-0`.
 
-Only what is needed to take topics over is read: which there are, how many partitions each has, their settings, and the
-producer ids that were given out. A broker that is no controller has no such log.
+Only what is needed to adopt the topics is read: their names, partition counts and settings, and the producer ids that
+were handed out. A broker that is no controller has no such log.
 
 | record            | type | fields that are read here                                   |
 |-------------------|------|-------------------------------------------------------------|
@@ -12,7 +12,7 @@ producer ids that were given out. A broker that is no controller has no such log
 | ProducerIdsRecord | 15   | the next id, behind a broker's id and epoch                 |
 
 A record begins with the version of this frame, its type and the version of that type. The newest
-`<end offset>-<epoch>.checkpoint` stands for all that was logged before its end offset.
+`<end offset>-<epoch>.checkpoint` replaces all that was logged before its end offset.
 """
 
 import logging
@@ -58,7 +58,7 @@ class BrokerMetadata:
 
 
 def read_broker_metadata(data_dir: Path) -> BrokerMetadata:
-    """What is known; nothing, where there is no such log or it cannot be read."""
+    """Reads the topics of a broker's folder; there are none if it has no such log or the log cannot be read."""
     folder = data_dir / FOLDER
     known = BrokerMetadata()
     if not folder.is_dir():
@@ -86,7 +86,7 @@ def _apply_file(known: BrokerMetadata, path: Path, *, from_offset: int) -> None:
 
 
 class _Reader:
-    """The fields of one record, in their order."""
+    """Reads the fields of one record in their order."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -118,7 +118,7 @@ def _apply(known: BrokerMetadata, reader: _Reader) -> None:
     if reader.unsigned() != _FRAME_VERSION:
         raise ValueError("a record's frame is of an unknown version")
     kind = reader.unsigned()
-    reader.unsigned()  # the version of the kind: all of them begin with the fields that are read
+    reader.unsigned()  # The version of the type: all versions begin with the fields that are read here.
     match kind:
         case _Kind.TOPIC:
             name = reader.text() or ""

@@ -1,16 +1,16 @@
-"""The folder of one log, with Kafka's names in it.
+"""The folder of one log, with Kafka's file names.
 
 | file                        | holds                                                                        |
 |-----------------------------|------------------------------------------------------------------------------|
 | `<base offset>.log`         | a segment; the offset has 20 digits, so that names are in order              |
 | `<base offset>.snapshot`    | the idempotent producers of all batches before that segment                  |
-| `<base offset>.log.cleaned` | a replacement that is being made: forgotten when the folder is opened again  |
-| `<base offset>.log.swap`    | a replacement that is complete: put in place when the folder is opened again |
+| `<base offset>.log.cleaned` | an unfinished replacement: deleted when the folder is opened again           |
+| `<base offset>.log.swap`    | a finished replacement: swapped in when the folder is opened again           |
 | `partition.metadata`        | the topic's id                                                               |
-| `leader-epoch-checkpoint`   | a broker's: read, and left as it is                                          |
+| `leader-epoch-checkpoint`   | a broker's: read, and never changed                                          |
 
-Kafka's `.index`, `.timeindex` and `.txnindex` of a segment are neither read nor written. They go with their segment and
-when it changes: a broker makes those anew that it does not find.
+Kafka's `.index`, `.timeindex` and `.txnindex` of a segment are neither read nor written. They are deleted with their
+segment and when it changes: a broker rebuilds those that are missing.
 """
 
 import logging
@@ -43,17 +43,17 @@ SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
 
 
 class LogFolder:
-    """See kcoord.broker.log.storage.LogStorage."""
+    """Implements kcoord.broker.log.storage.LogStorage."""
 
     def __init__(self, folder: Path, files: SegmentFiles, keep_start_offset: Callable[[str, int], None]) -> None:
         self.folder = folder
         self.name = folder.name
         self.files = files
-        self.is_new = True  # until there is a segment
+        self.is_new = True  # Until it has a segment.
         self._keep_start_offset = keep_start_offset
 
     def make(self, topic_id: UUID) -> None:
-        """Have the folder, with the topic's id in it."""
+        """Creates the folder, with the topic's id in it."""
         if not self.is_leftover():
             self.files.system.make_folder(self.folder)
         self.files.made(self.folder)
@@ -64,7 +64,7 @@ class LogFolder:
             raise
 
     def is_leftover(self) -> bool:
-        """Whether it is there and nothing is in it: one that could not be made, and not be taken away either."""
+        """Returns whether the folder exists without an id and records: its creation failed, and so did its removal."""
         if not self.folder.is_dir() or read_topic_id(self.folder) is not None:
             return False
         return not self._has_records()
@@ -76,16 +76,17 @@ class LogFolder:
         self._write(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id_text(topic_id)}".encode())
 
     def open_segment(self, base_offset: int, size: int) -> SegmentFile:
-        """The store of a segment that is there."""
+        """Opens the store of an existing segment."""
         return SegmentFile(self.files, self.path(base_offset, SEGMENT), size=size, siblings=_SIBLINGS)
 
     def open_replacement(self, base_offset: int, size: int) -> SegmentFile:
-        """The store of one that is complete."""
+        """Opens the store of a finished replacement."""
         return SegmentFile(self.files, self.path(base_offset, SWAP), size=size)
 
     def make_segment(self, base_offset: int, producers: Producers) -> Store:
-        self.files.heal(self.folder)  # what follows a segment tells where it ends
-        if not self.is_new:  # before the segment: without its snapshot, it would be one whose past is not known
+        self.files.heal(self.folder)  # The name of the next segment shows where this one ends.
+        # Written before the segment: without its snapshot, the producers before it would be unknown.
+        if not self.is_new:
             self._write(f"{base_offset:020}{SNAPSHOT}", write_snapshot(producers.items()))
         store = self.open_segment(base_offset, 0)
         self.files.descriptor(store)
@@ -102,10 +103,10 @@ class LogFolder:
         return store
 
     def replace(self, replaced: Sequence[Store], replacement: Store, end_offset: int) -> None:
-        """In the steps of Kafka's LocalLog.replaceSegments.
+        """Swaps the replacement in, in the steps of Kafka's LocalLog.replaceSegments.
 
-        From the first renaming on there is no way back, as what is replaced begins to go. What fails then is left for
-        the next start, or for the next time; until then the replacement is read under the name that it has.
+        After the first rename there is no way back, because the replaced segments begin to go. A step that fails after
+        it is done by the next start; until then the replacement is read under the name that it has.
         """
         assert isinstance(replacement, SegmentFile)
         files = [store for store in replaced if isinstance(store, SegmentFile)]
@@ -126,10 +127,13 @@ class LogFolder:
             log.error("not in place yet log=%s segment=%s error=%r", self.name, base_offset, str(failed))
 
     def put_in_place(self, base_offset: int, end_offset: int) -> None:
-        """Let a replacement that is complete be the segment that begins here, and all others up to the end be gone."""
+        """Renames a finished replacement to the segment at this base offset, and deletes the other segments up to the
+        end.
+        """
         system = self.files.system
         system.sync_folder(self.folder)
-        for name in self.names():  # the oldest first: what is left by a crash is the end of what was there
+        # The oldest first: after a crash, the segments that are left are the newest of the replaced ones.
+        for name in self.names():
             if SEGMENT_NAME.fullmatch(name) and base_offset < int(name[:OFFSET_DIGITS]) < end_offset:
                 for kind in (SEGMENT, *_SIBLINGS):
                     system.delete(self.path(int(name[:OFFSET_DIGITS]), kind))
@@ -137,7 +141,9 @@ class LogFolder:
         system.rename(self.path(base_offset, SWAP), self.path(base_offset, SEGMENT))
 
     def delete(self) -> None:
-        """Out of the way at once, by Kafka's name for it; what of it cannot be deleted now is at the next start."""
+        """Deletes the folder: it is renamed at once to Kafka's name for a deleted log. What cannot be deleted now is
+        deleted at the next start.
+        """
         system, doomed = self.files.system, self.folder.with_name(_doomed_name(self.name, self._topic_id_hex()))
         self.files.forget_folder(self.folder)
         try:
@@ -149,7 +155,9 @@ class LogFolder:
             self._forget_id_if_empty()
 
     def _forget_id_if_empty(self) -> None:
-        """Without its topic's id an empty one is a leftover, not a topic that the next start would take over."""
+        """Deletes the topic id of an empty folder, which makes it a leftover: the next start would adopt it
+        as a topic.
+        """
         try:
             if not self._has_records():
                 self.files.system.delete(self.folder / PARTITION_METADATA)
@@ -157,19 +165,19 @@ class LogFolder:
             log.warning("not deleted file=%s error=%r", self.folder / PARTITION_METADATA, str(error))
 
     def delete_indexes(self, base_offset: int) -> None:
-        """Kafka's index of a segment that changes: it makes another."""
+        """Deletes Kafka's indexes of a segment that changes: a broker rebuilds them."""
         for kind in INDEXES:
             self.files.system.delete(self.path(base_offset, kind))
 
     def names(self) -> list[str]:
-        """Of all files, in order."""
-        return sorted(os.listdir(self.folder))  # noqa: PTH208 - names are wanted, of thousands of folders
+        """Returns the names of all files, in order."""
+        return sorted(os.listdir(self.folder))  # noqa: PTH208 - only names are needed, of thousands of folders
 
     def path(self, base_offset: int, kind: str) -> Path:
         return self.folder / f"{base_offset:020}{kind}"
 
     def _write(self, name: str, content: bytes) -> None:
-        """A small file that is nothing by itself: if it is lost, what it says can be found elsewhere."""
+        """Writes a small file whose content can be derived again if it is lost."""
         store = SegmentFile(self.files, self.folder / name)
         try:
             store.truncate(0)
@@ -184,22 +192,22 @@ class LogFolder:
 
 
 def offset_of(path: Path) -> int:
-    """The base offset in the name of a segment's file."""
+    """Returns the base offset in the name of a segment's file."""
     return int(path.name.partition(".")[0])
 
 
 def topic_id_text(topic_id: UUID) -> str:
-    """As Kafka's Uuid.toString."""
+    """Formats an id as Kafka's Uuid.toString."""
     return urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 
 def topic_id_of(text: str) -> UUID:
-    """Raises ValueError."""
+    """Parses an id in Kafka's format. Raises ValueError."""
     return UUID(bytes=urlsafe_b64decode(text + "=="))
 
 
 def read_topic_id(folder: Path) -> UUID | None:
-    """The id in a log's folder; None if there is none that can be read."""
+    """Returns the topic id in a log's folder; None if there is none that can be read."""
     try:
         lines = (folder / PARTITION_METADATA).read_text().splitlines()
         fields = dict(line.split(": ", 1) for line in lines if line)
@@ -209,7 +217,7 @@ def read_topic_id(folder: Path) -> UUID | None:
 
 
 def _doomed_name(name: str, unique: str) -> str:
-    """As UnifiedLog.logDeleteDirName."""
+    """Makes the name of a deleted log, as UnifiedLog.logDeleteDirName."""
     topic, _, partition = name.rpartition("-")
     suffix = f"-{partition}.{unique}{DELETED}"
     return topic[: _LONGEST_NAME - len(suffix)] + suffix

@@ -1,4 +1,4 @@
-"""Kafka's `<offset>.snapshot`: the idempotent producers of a partition, as they were when the log ended at this offset.
+"""Kafka's `<offset>.snapshot`: the idempotent producers of a partition, as of this end offset of its log.
 
 | bytes | field                                                |
 |-------|------------------------------------------------------|
@@ -7,9 +7,9 @@
 | 4     | number of producers                                  |
 | 46    | each: id, epoch, and its last batch (`_ENTRY` below) |
 
-One is written for every segment that is begun, so that a start need not read the segments before the last. Of each
-producer Kafka keeps the last batch only, so after a restart a duplicate of an older one in an older segment is refused
-as out of order, where the running process would know it.
+One is written when a segment begins, so that a start need not read the segments before the last. Kafka stores the last
+batch of each producer only. So after a restart a duplicate of an older batch in an older segment is refused as out of
+order, where the running process would recognize it.
 """
 
 import struct
@@ -27,7 +27,7 @@ _NONE = -1
 
 
 class BadSnapshot(ValueError):
-    """Bytes that are no snapshot, or one that was damaged."""
+    """Bytes that are no snapshot, or a corrupt one."""
 
 
 def write_snapshot(producers: Iterable[tuple[int, Producer]]) -> bytes:
@@ -37,7 +37,7 @@ def write_snapshot(producers: Iterable[tuple[int, Producer]]) -> bytes:
 
 
 def read_snapshot(content: bytes) -> Iterator[tuple[int, Producer]]:
-    """The producers by id. Raises BadSnapshot, before the first."""
+    """Returns the producers by id. Raises BadSnapshot at once, not while they are iterated."""
     if len(content) < _HEAD.size + _COUNT.size:
         raise BadSnapshot(f"{len(content)} bytes are too few")
     version, checksum = _HEAD.unpack_from(content)

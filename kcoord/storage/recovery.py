@@ -1,16 +1,16 @@
-"""Finding a log again: which segments there are, where the last one ends, what its producers did last.
+"""Recovery of a log at start: its segments, the end of the last one, the last batches of its producers.
 
-Only the last segment is read: a process that is killed leaves all others whole. In it every batch is looked at, its
-checksum too. The first that is not sound is one of two things:
+Only the last segment is read: a process that is killed leaves all others complete. Every batch in it is validated, its
+checksum too. What follows the first batch that is not valid decides:
 
-| what follows       | is                                                    | and                            |
-|--------------------|-------------------------------------------------------|--------------------------------|
-| no sound batch     | the end of a write that was cut short                 | cut off: nobody was told of it |
-| a sound batch      | damage: what was acknowledged stands behind bad bytes | left as it is: the log fails   |
+| what follows       | is                                                    | and is                               |
+|--------------------|-------------------------------------------------------|--------------------------------------|
+| no valid batch     | a torn write at the end                               | cut off: it was never acknowledged   |
+| a valid batch      | corruption: acknowledged batches lie behind bad bytes | not changed: the log fails           |
 
-Where the next batch would begin cannot be told by the bad one, as its length may be what is damaged. So all bytes
-behind it are searched for a header of a sensible length, of an offset that may come, and with the right checksum. Base
-offsets stand outside of the checksum: a batch that is whole but of an offset that was there already is damage too.
+The invalid batch does not show where the next one would begin, as its length may be what is corrupt. So all bytes
+behind it are searched for a header with a plausible length, a possible offset, and the right checksum. The checksum
+does not cover base offsets: a complete batch with an offset that occurred before is corruption too.
 """
 
 import logging
@@ -46,19 +46,19 @@ _SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
 _SNAPSHOT_NAME: Final = re.compile(r"\d{20}\.snapshot")
 _LEFTOVERS: Final = (".cleaned", ".deleted", ".tmp")
 _SWAPS: Final = (".swap",)
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")  # the fields of BatchHeader: see kcoord.protocol.records.batch
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")  # The fields of BatchHeader (kcoord.protocol.records.batch).
 _MAGIC_AT: Final = 16
 _READ_AHEAD: Final = 1 << 20
-_FURTHEST: Final = 2**31  # the offsets of a segment are within so many of its first
+_FURTHEST: Final = 2**31  # The offsets of a segment are less than this above its base offset.
 
 
 class Unrecoverable(Exception):
-    """The log cannot be used; its records were left as they are."""
+    """The log cannot be used. Its records were not changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A segment's file."""
+    """A segment's file, as the folder lists it."""
 
     base_offset: int
     size: int
@@ -66,7 +66,9 @@ class _Found:
 
 
 def recover(folder: LogFolder, *, start_offset: int, now_ms: int) -> Recovered | None:
-    """The log in this folder, cut to its last whole batch; None if it has no segment. Raises Unrecoverable, OSError."""
+    """Opens the log in this folder, cut to its last complete batch; None if it has no segment. Raises Unrecoverable,
+    OSError.
+    """
     names = folder.names()
     if any(name.endswith((*_LEFTOVERS, *_SWAPS)) for name in names):
         _finish_replacement(folder, names)
@@ -104,7 +106,7 @@ def recover(folder: LogFolder, *, start_offset: int, now_ms: int) -> Recovered |
 
 
 def _finish_replacement(folder: LogFolder, names: Sequence[str]) -> None:
-    """Do what a process was about to do that replaced segments, or let it be as if it had not begun."""
+    """Completes a replacement of segments that a process had begun, or undoes it."""
     system = folder.files.system
     for name in names:
         if name.endswith(_LEFTOVERS):
@@ -116,14 +118,14 @@ def _finish_replacement(folder: LogFolder, names: Sequence[str]) -> None:
         system.sync_folder(folder.folder)
         log.info("replacement finished log=%s segment=%s", folder.name, base_offset)
     for name in names:
-        if name.endswith(_SWAPS):  # a broker's indexes of it
+        if name.endswith(_SWAPS):  # Indexes that a broker built for the replacement.
             system.delete(folder.folder / name)
 
 
 def sound_end(store: Store, base_offset: int, note: Callable[[BatchHeader], None]) -> tuple[int, int]:
-    """Where the sound batches from the store's beginning on end, and the offset behind them.
+    """Finds the end of the valid batches at the store's beginning, and the offset behind them.
 
-    `note` is told of those of idempotent producers, and of the first of each leader epoch.
+    `note` is called with the headers of idempotent producers' batches, and with the first one of each leader epoch.
     """
     from crc32c import crc32c
 
@@ -153,7 +155,7 @@ def sound_end(store: Store, base_offset: int, note: Callable[[BatchHeader], None
 
 
 def find_batch(store: Store, position: int, next_offset: int) -> int | None:
-    """Where behind this position a sound batch begins, with an offset above the one that is missing there."""
+    """Finds a valid batch behind this position with an offset above `next_offset`, and returns where it begins."""
     start = position + 1
     while start + HEADER_SIZE <= store.size:
         ahead = store.read(start, _READ_AHEAD + HEADER_SIZE)
@@ -173,7 +175,7 @@ def find_batch(store: Store, position: int, next_offset: int) -> int | None:
 
 
 def _cut_to_sound(folder: LogFolder, base_offset: int, store: Store, note: Callable[[BatchHeader], None]) -> None:
-    """Read the last segment; what is not sound at its end is cut off. Raises Unrecoverable."""
+    """Reads the last segment and cuts off a torn write at its end. Raises Unrecoverable."""
     position, next_offset = sound_end(store, base_offset, note)
     torn = store.size - position
     if not torn:
@@ -190,7 +192,7 @@ def _cut_to_sound(folder: LogFolder, base_offset: int, store: Store, note: Calla
 
 
 def _is_sensible(header: BatchHeader, left: int, least_offset: int, most_offset: int) -> bool:
-    """Whether a batch may have such a header, with so many bytes from its beginning on."""
+    """Returns whether a batch may have such a header, with so many bytes left in the file."""
     return (
         header.magic == MAGIC
         and HEADER_SIZE <= header.size <= left
@@ -200,7 +202,7 @@ def _is_sensible(header: BatchHeader, left: int, least_offset: int, most_offset:
 
 
 def _is_whole(store: Store, position: int) -> bool:
-    """Whether a batch begins here to which nothing but its offset may be wrong."""
+    """Returns whether a complete batch begins here, in which only the offset may be wrong."""
     content = store.read(position, HEADER_SIZE)
     if len(content) < HEADER_SIZE:
         return False
@@ -211,7 +213,7 @@ def _is_whole(store: Store, position: int) -> bool:
 
 
 def _old_format(store: Store, position: int) -> int:
-    """1 or 2 if what stands here may be of Kafka's format v0 or v1."""
+    """Returns 1 or 2 if Kafka's format v0 or v1 may begin here, else 0."""
     head = store.read(position, _MAGIC_AT + 1)
     if len(head) <= _MAGIC_AT or head[_MAGIC_AT] >= MAGIC:
         return 0
@@ -220,7 +222,7 @@ def _old_format(store: Store, position: int) -> int:
 
 
 def _segments_in(folder: LogFolder, names: Sequence[str]) -> list[_Found]:
-    """The segments, the oldest first."""
+    """Returns the segments, the oldest first."""
     found = []
     for name in names:
         if _SEGMENT_NAME.fullmatch(name):
@@ -232,7 +234,9 @@ def _segments_in(folder: LogFolder, names: Sequence[str]) -> list[_Found]:
 
 
 def _delete_before(folder: LogFolder, found: Sequence[_Found], start_offset: int) -> list[_Found]:
-    """Delete the segments before the one with the start offset, as was intended when that was set; what is left."""
+    """Deletes the segments before the one with the start offset, which DeleteRecords may not have done. Returns the
+    rest.
+    """
     kept = list(found)
     while len(kept) > 1 and kept[1].base_offset <= start_offset:
         folder.open_segment(kept[0].base_offset, kept[0].size).delete()
@@ -256,7 +260,7 @@ def _closed(folder: LogFolder, older: Sequence[_Found], last: _Found) -> list[Se
 
 
 def _producers_before(folder: LogFolder, closed: Sequence[Segment], base_offset: int) -> Producers:
-    """The producers of all batches before this offset: from the last snapshot, and what was appended since."""
+    """Returns the producers of all batches before this offset: from the last snapshot, and from the batches since."""
     producers = Producers()
     unread: list[Segment] = []
     for segment in reversed([None, *closed]):
@@ -297,7 +301,7 @@ def _epochs_of(folder: LogFolder) -> list[tuple[int, int]]:
 
 
 def _delete_outdated(folder: LogFolder, names: Sequence[str], base_offset: int, end_offset: int) -> None:
-    """Indexes of a segment to which more will be appended, snapshots of what was cut off."""
+    """Deletes the indexes of a segment that will grow, and the snapshots behind the log's end."""
     stem = f"{base_offset:020}"
     for name in names:
         is_index = name.startswith(stem) and name.endswith(INDEXES)
@@ -306,7 +310,7 @@ def _delete_outdated(folder: LogFolder, names: Sequence[str], base_offset: int, 
 
 
 def _end_of_replacement(folder: LogFolder, swap: Path) -> int:
-    """The offset behind its last batch."""
+    """Returns the offset behind the last batch of a replacement."""
     base_offset = offset_of(swap)
     store = folder.open_replacement(base_offset, swap.stat().st_size)
     segment = Segment(base_offset, log_position=0, created_ms=0, store=store)

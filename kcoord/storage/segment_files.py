@@ -1,11 +1,10 @@
-"""Segments in files that have a name: what is appended is written to the system at once, and read from it.
+"""Segments in named files: an append is written to the operating system at once, and reads come from there.
 
-So it survives the end of the process, however that comes about. With `is_synced` it also survives a power cut, once
-`sync` has returned: that asks the disk for all files that were written since the last time. A file that could not be
-synced takes nothing more: the system may have forgotten what it could not write, so that nobody knows what is there.
+So appends survive the end of the process, whatever ends it. With `is_synced` they also survive a power cut, once `sync`
+has returned: it flushes all files that were written since the last time. A file whose flush failed takes no more
+appends: the system may have dropped what it could not write, so its content is unknown.
 
-At most `most_files` are open at a time; of more, those that were not used for the longest are closed until they are
-needed again.
+At most `most_files` files are open at a time. The least recently used ones are closed until they are needed again.
 """
 
 import logging
@@ -19,16 +18,17 @@ log = logging.getLogger("kcoord.storage")
 
 
 class SegmentFiles:
-    """All files of segments, and what they take together."""
+    """All segment files of a server, and the descriptors that they share."""
 
     def __init__(self, *, most_files: int, is_synced: bool = False, system: System | None = None) -> None:
         self.system = system or System()
         self.is_synced = is_synced
         self._most_files = max(1, most_files)
-        self._open: dict[SegmentFile, int] = {}  # descriptors, the longest unused first
+        self._open: dict[SegmentFile, int] = {}  # Descriptors, the least recently used first.
         self._unsynced: dict[SegmentFile, None] = {}
         self._unsynced_folders: dict[Path, None] = {}
-        self.scarred: dict[SegmentFile, None] = {}  # files with something behind their end that could not be cut off
+        # Files with a torn write behind their end that could not be cut off.
+        self.scarred: dict[SegmentFile, None] = {}
         self._is_failing = False
 
     @property
@@ -36,12 +36,14 @@ class SegmentFiles:
         return len(self._open)
 
     def made(self, path: Path) -> None:
-        """Something with this name is new: with `is_synced`, the next `sync` is for the name too."""
+        """Notes that a name is new: with `is_synced`, the next `sync` flushes its folder too."""
         if self.is_synced:
             self._unsynced_folders[path.parent] = None
 
     def sync(self) -> None:
-        """Have all that was written on the disk. Raises OSError if any of it cannot be; the other files are synced."""
+        """Flushes everything that was written. If some files cannot be flushed it flushes the others, and raises
+        OSError.
+        """
         if not (self._unsynced or self._unsynced_folders):
             return
         files, self._unsynced = self._unsynced, {}
@@ -52,7 +54,7 @@ class SegmentFiles:
             raise errors[0]
 
     def heal(self, folder: Path) -> None:
-        """Cut off what unfinished writes left in files of this folder. Raises OSError."""
+        """Cuts off torn writes in the files of this folder. Raises OSError."""
         for file in [each for each in self.scarred if each.path.parent == folder]:
             file.heal()
 
@@ -60,10 +62,10 @@ class SegmentFiles:
         for file in list(self._open):
             self.let_go(file)
 
-    # What files ask for.
+    # Called by SegmentFile.
 
     def descriptor(self, file: "SegmentFile") -> int:
-        """The open file; it is now the last that will be closed."""
+        """Returns the open file's descriptor, and makes it the most recently used."""
         opened = self._open.pop(file, None)
         if opened is None:
             while len(self._open) >= self._most_files:
@@ -90,7 +92,7 @@ class SegmentFiles:
         self._is_failing = True
 
     def forget(self, file: "SegmentFile") -> None:
-        """The file is gone: there is nothing to sync, and nothing to cut off."""
+        """Drops a file that is gone: there is nothing to flush or to cut off."""
         self._unsynced.pop(file, None)
         self.scarred.pop(file, None)
 
@@ -108,12 +110,12 @@ class SegmentFiles:
 
 
 class SegmentFile:
-    """One store; see kcoord.broker.log.storage.Store."""
+    """A segment's store in a named file. It implements kcoord.broker.log.storage.Store."""
 
     __slots__ = ("_files", "_siblings", "_size", "fault", "path")
 
     def __init__(self, files: SegmentFiles, path: Path, *, size: int = 0, siblings: tuple[str, ...] = ()) -> None:
-        """`siblings` are the suffixes of files that are nothing without this one, and go with it."""
+        """`siblings` are the suffixes of files that belong to this one and are deleted with it."""
         self.path = path
         self.fault: OSError | None = None
         self._files = files
@@ -150,7 +152,7 @@ class SegmentFile:
         return content
 
     def heal(self) -> None:
-        """Cut off what an unfinished write left. Raises OSError."""
+        """Cuts off a torn write. Raises OSError."""
         self._files.system.truncate(self._files.descriptor(self), self._size)
         self._files.scarred.pop(self, None)
 
@@ -163,7 +165,7 @@ class SegmentFile:
         self._files.let_go(self)
 
     def delete(self) -> None:
-        """The file goes too. What cannot be deleted is said and left: it does no harm but to take room."""
+        """Deletes the file too. A failure is only logged: the file does no harm but to take disk space."""
         self._files.let_go(self)
         self._files.forget(self)
         for path in (self.path, *map(self.path.with_suffix, self._siblings)):
@@ -173,7 +175,7 @@ class SegmentFile:
                 log.warning("not deleted file=%s error=%r", path, str(error))
 
     def sync(self) -> OSError | None:
-        """Have the content on the disk; the error if that failed, after which nothing more is taken."""
+        """Flushes the content to the disk. Returns the error if that failed; the file then takes no more appends."""
         try:
             self._files.system.sync(self._files.descriptor(self))
         except OSError as error:
@@ -183,12 +185,12 @@ class SegmentFile:
         return None
 
     def moved(self, path: Path, siblings: tuple[str, ...] = ()) -> None:
-        """The file has another name now."""
+        """Notes that the file has another name now."""
         self.path = path
         self._siblings = siblings
 
     def _drop_unfinished(self) -> None:
-        """Give the disk back what a write took before it failed."""
+        """Cuts off what a failed write left, to give the disk space back."""
         try:
             self._files.system.truncate(self._files.descriptor(self), self._size)
         except OSError:

@@ -1,18 +1,18 @@
-"""The bytes of segments in files: a store keeps its end in memory, and what is before that in a file.
+"""Segments that spill over into nameless files: a store has its end in memory, and what is before that in a file.
 
-A file is opened when a store outgrows the little memory that it may take, so that partitions with few records need
-none. It has no name: the system frees it when the process ends, however that comes about. What was written is in the
-page cache, as a broker's records are, and not in this process; a read copies out what it needs.
+A store opens a file when it outgrows its share of memory, so partitions with few records need none. The file has no
+name: the system frees it when the process ends, whatever ends it. Written bytes are in the page cache, as a broker's
+are, and not in this process; a read copies out what it needs.
 
     0                              written                    size
     |  the file                    |  the tail, in memory     |
 
-A failed write leaves all as it was: the tail is still in memory, and what reached the file is overwritten next time.
+A failed write changes nothing: the tail is still in memory, and what reached the file is overwritten next time.
 
-| together the stores take | at most                                                                       |
+| all stores together use  | at most                                                                       |
 |--------------------------|-------------------------------------------------------------------------------|
-| memory                   | `memory_bytes`; beyond, each append goes to its file at once                  |
-| files                    | `most_files`, as connections need some too; beyond, tails grow in memory      |
+| memory                   | `memory_bytes`; beyond it, each append goes to its file at once               |
+| files                    | `most_files`, as connections need some too; beyond it, tails grow in memory   |
 """
 
 import logging
@@ -27,7 +27,7 @@ MEMORY_BYTES = 8 << 20
 
 
 class FileStores:
-    """Makes stores, and knows what they take together."""
+    """Makes stores, and counts the memory and the files that they use together."""
 
     def __init__(self, *, most_files: int, tail_bytes: int = TAIL_BYTES, memory_bytes: int = MEMORY_BYTES) -> None:
         self.tail_bytes = tail_bytes
@@ -45,7 +45,7 @@ class FileStores:
         return self.open_files < self._most_files
 
     def open(self) -> FileIO:
-        from tempfile import TemporaryFile  # with the first file: many servers never need one
+        from tempfile import TemporaryFile  # Imported with the first file: many servers never need one.
 
         opened = TemporaryFile(prefix="kcoord-", buffering=0)  # noqa: SIM115
         assert isinstance(opened, FileIO)
@@ -64,7 +64,7 @@ class FileStores:
 
 
 class FileStore:
-    """One store; see kcoord.broker.log.storage.Store."""
+    """A segment's store that ends with the process. It implements kcoord.broker.log.storage.Store."""
 
     __slots__ = ("_file", "_stores", "_tail", "_written")
 
@@ -115,14 +115,14 @@ class FileStore:
         self.close()
 
     def _has_room_for(self, content: bytearray) -> bool:
-        """Whether the tail may take it; where no file is to be had, it must."""
+        """Returns whether the tail may take it; it must if no file can be opened."""
         stores, size = self._stores, len(content)
         if len(self._tail) + size <= stores.tail_bytes and stores.held_bytes + size <= stores.memory_bytes:
             return True
         return self._file is None and not stores.may_open
 
     def _write(self, content: bytearray) -> None:
-        """Write all of it behind what is written, or nothing."""
+        """Writes all of it to the end of the file, or nothing."""
         if not content:
             return
         try:
@@ -137,7 +137,7 @@ class FileStore:
         self._stores.worked()
 
     def _drop_unfinished(self) -> None:
-        """Give the disk back what a write took before it failed."""
+        """Cuts off what a failed write left, to give the disk space back."""
         if self._file:
             with suppress(OSError):
                 self._file.truncate(self._written)

@@ -1,13 +1,13 @@
-"""Which batches of a partition hold nothing that counts any more, known without a look into them.
+"""The index of superseded batches: batches whose commits were all replaced by later ones, known without reading them.
 
-A member commits to the same places again and again (groups/records: UsualPlaces), and each of its commits replaces the
-one before it whole. So it is counted how many commits of a batch are the last to their places. Once none is, the batch
-is overtaken, and compaction need not read it to drop it; after a while, that is most of a log:
+A member commits to the same partitions again and again (groups: CommitPartitions), and each commit replaces the one
+before it completely. So for each batch it is counted how many of its commits are the last of their series. Once none
+is, the batch is superseded, and compaction need not read it to drop it. After a while that holds for most of a log:
 
-    batch    1: A B C    2: A C    3: B        the last of A and C is in 2, that of B in 3: 1 is overtaken
+    batch    1: A B C    2: A C    3: B        the last of A and C is in 2, that of B in 3: 1 is superseded
 
-What is no such commit counts, however old it is: that is for compaction to find out. Known are only batches that this
-process has written, from some offset on without a gap, and one is overtaken only by what is written.
+Records that belong to no such series count as live, however old they are: compaction reads them. The index knows only
+batches that this process has written, without a gap from some offset on; only such batches supersede others.
 """
 
 from array import array
@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 _MOST_BATCHES: Final = 10_000
-"""Of a partition, that are not overtaken. If there are more, those before are not known any more."""
+"""The most batches of a partition that are indexed as live. If there are more, the older ones are no longer known."""
 
 
 class _Written:
-    """A batch, and how many of its commits are the last to their places."""
+    """A batch, and how many of its commits are the last of their series."""
 
     __slots__ = ("base_offset", "last_commits")
 
@@ -31,51 +31,53 @@ class _Written:
 
 
 class Trail:
-    """Commits to the same places. Each is in one batch, whole."""
+    """The commits to one set of partitions. Each commit is in one batch, completely."""
 
     __slots__ = ("count", "written")
 
     def __init__(self, count: int) -> None:
-        self.count = count  # of the records of one commit
-        self.written: _Written | None = None  # where the last one is, if nothing but such commits is there
+        self.count = count  # The records of one commit.
+        # The batch of the last commit, if that batch holds nothing but such commits.
+        self.written: _Written | None = None
 
 
 class Trailed(Protocol):
-    """A batch that is to be written."""
+    """A batch that is about to be written."""
 
     @property
     def count(self) -> int:
-        """Of its records."""
+        """How many records it holds."""
 
     @property
     def trails(self) -> Sequence[Trail]:
-        """Of those of its commits that have one."""
+        """The series of its commits, for those that have one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToRead:
-    """Which batches of a log are to be read: all that begin before an offset, and of those behind it these."""
+    """The batches of a log to read: all that begin before an offset, and behind it the listed ones."""
 
     all_before: int
-    base_offsets: Sequence[int]  # in their order
+    base_offsets: Sequence[int]  # In ascending order.
 
 
 class Overtaken:
-    """What is known of one partition."""
+    """The index of one partition."""
 
     def __init__(self) -> None:
-        self._start = self._end = 0  # it is known of the batches from this offset to that one
-        self._with_last: dict[int, _Written] = {}  # batches that have last commits and nothing else, by base offset
-        self._other = array("q")  # base offsets of batches with something else in them, in their order
+        self._start = self._end = 0  # The index knows the batches between these offsets.
+        # Batches that hold nothing but commits of series, with a last one among them, by base offset.
+        self._with_last: dict[int, _Written] = {}
+        self._other = array("q")  # Base offsets of batches with other records in them, in ascending order.
 
     def to_read(self, end_offset: int) -> ToRead:
-        """The batches of a log that ends there that are not known to be overtaken."""
-        if end_offset != self._end:  # somebody else has written to it
+        """Returns the batches that are not known to be superseded, of a log that ends at this offset."""
+        if end_offset != self._end:  # Another writer has appended to the log.
             return ToRead(all_before=end_offset, base_offsets=())
         return ToRead(all_before=self._start, base_offsets=sorted([*self._with_last, *self._other]))
 
     def wrote(self, batches: Iterable[Trailed], base_offset: int) -> None:
-        """These batches are in the log from this offset on."""
+        """Notes that these batches were appended at this offset."""
         if base_offset != self._end or len(self._with_last) + len(self._other) > _MOST_BATCHES:
             self._start = base_offset
             self._with_last.clear()
@@ -86,7 +88,7 @@ class Overtaken:
         self._end = base_offset
 
     def forget_before(self, offset: int) -> None:
-        """What was before this offset is there no more, or not as it was."""
+        """Drops batches before this offset, which were deleted or compacted."""
         self._start = max(self._start, offset)
         self._with_last = {base: each for base, each in self._with_last.items() if base >= offset}
         del self._other[: bisect_left(self._other, offset)]

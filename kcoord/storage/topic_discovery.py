@@ -1,12 +1,12 @@
-"""The topics of a data folder, found again: kcoord's own, or those of a broker whose folder it was.
+"""The topics of a data folder at start: kcoord's own, or those of a broker that used the folder before.
 
 | a topic is            | then                                                                                     |
 |-----------------------|------------------------------------------------------------------------------------------|
-| in kcoord's file      | it is as the file says; what has no folder is made empty, and said                       |
-| only a folder         | it is taken over, with the id in its `partition.metadata`; what is missing is made empty |
-|                       | its settings are those of the broker's metadata log, or none of its records go by age    |
-| `__consumer_offsets`  | it is compacted, whatever its settings say; a change of them is written down, and said   |
-| deleted, but a folder | the folder goes: the process ended before it could do that                               |
+| in kcoord's file      | the file describes it; a missing log is created empty, and logged                        |
+| only a folder         | it is adopted, with the id in its `partition.metadata`; missing logs are created empty   |
+|                       | its settings come from the broker's metadata log; if unknown, no record expires by age   |
+| `__consumer_offsets`  | it is compacted, whatever its settings are; a change of them is persisted and logged     |
+| deleted, but a folder | the folder is deleted: the process ended before it could do that                         |
 """
 
 import errno
@@ -42,11 +42,11 @@ log = logging.getLogger("kcoord.storage")
 _LOG_NAME: Final = re.compile(r"(?P<topic>.+)-(?P<partition>0|[1-9]\d{0,8})")
 _OF_THE_WHOLE_FOLDER: Final = (errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE)
 
-Folders = dict[str, dict[int, LogFolder]]  # by topic and partition
+Folders = dict[str, dict[int, LogFolder]]  # By topic and partition.
 
 
 def find_topics(cluster: Cluster, data_dir: DataDir, fresh_topic_id: Callable[[], UUID], now_ms: int) -> None:
-    """Let the cluster have the folder's topics. Raises BadDataDir."""
+    """Adds the folder's topics to the cluster. Raises BadDataDir."""
     try:
         data_dir.delete_leftovers()
         folders = _log_folders(data_dir)
@@ -79,7 +79,7 @@ def _log_folders(data_dir: DataDir) -> Folders:
 
 
 def _kept_topics(data_dir: DataDir, folders: Folders) -> dict[str, KeptTopic]:
-    """Those of kcoord's own file. The folders of those that it says are deleted go."""
+    """Returns the topics of kcoord's file, and deletes the folders of those that it lists as deleted."""
     deleted = data_dir.kept.deleted
     for topic, logs in list(folders.items()):
         for index, folder in list(logs.items()):
@@ -94,7 +94,7 @@ def _kept_topics(data_dir: DataDir, folders: Folders) -> dict[str, KeptTopic]:
 def _taken_over(
     cluster: Cluster, data_dir: DataDir, folders: Folders, fresh_topic_id: Callable[[], UUID]
 ) -> dict[str, KeptTopic]:
-    """Those that only their folders know; from now on kcoord's own file does too."""
+    """Adopts the topics that only have folders: from now on kcoord's file lists them too."""
     known = {kept.name for kept in data_dir.kept.topics.values()}
     strangers = {name: logs for name, logs in folders.items() if name not in known}
     metadata = read_broker_metadata(data_dir.folder) if strangers else BrokerMetadata()
@@ -118,12 +118,12 @@ def _taken_over(
 
 
 def _safe_configs(name: str) -> dict[str, str]:
-    """For a topic whose settings are not known: nothing that was taken over is to go by itself."""
+    """Returns settings for an adopted topic whose settings are unknown: none of its records may expire."""
     return {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {"retention.ms": "-1"}
 
 
 def _known_configs(topic: BrokerTopic) -> dict[str, str]:
-    """The settings that mean something here."""
+    """Returns the settings that kcoord supports."""
     known = {}
     for name, value in topic.configs.items():
         try:
@@ -135,7 +135,9 @@ def _known_configs(topic: BrokerTopic) -> dict[str, str]:
 
 
 def _keep_offsets_safe(cluster: Cluster, data_dir: DataDir, topics: dict[str, KeptTopic]) -> None:
-    """Have the topic of groups compacted, whatever it was found with: committed offsets are not to go by age."""
+    """Sets `__consumer_offsets` to be compacted, whatever its settings are: committed offsets must not
+    expire by age.
+    """
     kept = topics.get(OFFSETS_TOPIC)
     if kept is None:
         return
@@ -212,12 +214,12 @@ def _claim(folder: LogFolder, topic_id: UUID) -> None:
 
 
 def _replicas(cluster: Cluster, nodes: tuple[int, ...], index: int) -> tuple[NodeId, ...]:
-    """Those it had, if there are such nodes now."""
+    """Returns the replicas it had, as far as these nodes exist now."""
     present = tuple(NodeId(node) for node in nodes if node in cluster.nodes)
     return present or tuple(cluster.spread(index, 1, 1)[0])
 
 
 def _producer_ids_seen(cluster: Cluster) -> int:
-    """The first block of ids from which none was found in a log."""
+    """Returns the first block of producer ids above all ids found in logs."""
     seen = [producer_id for partition in cluster.partitions() for producer_id, _ in partition.log.producers.items()]
     return (max(seen) // PRODUCER_IDS_AT_ONCE + 1) * PRODUCER_IDS_AT_ONCE if seen else 0

@@ -1,14 +1,14 @@
-"""The file of what Kafka keeps in its metadata log: which topics there are, and which producer ids were given out.
+"""The file for what Kafka has in its metadata log: the topics, and the producer ids that were handed out.
 
-Each line is one fact, as JSON, and the last of its kind is true:
+Each line is one fact, as JSON, and the last of its kind holds:
 
     {"kcoord": "topics/v1"}
     {"topic": "orders", "id": "BeGax_FWRX-_vJHK2lOWVQ", "replicas": [[1], [1]], "configs": {"retention.ms": "1000"}}
     {"deleted": "BeGax_FWRX-_vJHK2lOWVQ"}
     {"producer_ids": 2000}
 
-A line is written before what it says is answered to anybody. What is no longer true is left out when the file is opened
-again. A last line without its end was never whole, and is dropped.
+A line is written before the response to the request that caused it. Outdated lines are dropped when the file is opened
+again. A last line without its end was never completely written, and is dropped.
 """
 
 import json
@@ -29,12 +29,12 @@ _FORMAT: Final = {"kcoord": "topics/v1"}
 
 
 class BadTopicsFile(ValueError):
-    """The file is there, and is not what it should be."""
+    """The file exists, and is malformed."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Kept:
-    """What the lines say together."""
+    """The state that the lines add up to."""
 
     topics: dict[UUID, KeptTopic] = field(default_factory=dict)
     deleted: set[UUID] = field(default_factory=set)
@@ -43,7 +43,7 @@ class Kept:
 
 class TopicsFile:
     def __init__(self, folder: Path, files: SegmentFiles) -> None:
-        """Nothing is read or written before `open`."""
+        """Reads and writes nothing before `open`."""
         self._path = folder / NAME
         self._files = files
         self._store = SegmentFile(files, self._path)
@@ -54,7 +54,7 @@ class TopicsFile:
         return self._path.exists()
 
     def open(self) -> Kept:
-        """What is kept; the file is written anew with it. Raises BadTopicsFile, OSError."""
+        """Reads the file and rewrites it without outdated lines. Raises BadTopicsFile, OSError."""
         kept = _read(self._path) if self.exists else Kept()
         content = _lines(_FORMAT, {"producer_ids": kept.producer_ids}, *map(_topic_line, kept.topics.values()))
         content += _lines(*({"deleted": topic_id_text(topic_id)} for topic_id in kept.deleted))
@@ -67,7 +67,7 @@ class TopicsFile:
         self._store.append(_lines(_topic_line(topic)))
 
     def take_back(self) -> None:
-        """As if the last thing that was kept, a topic, had not been. Needs no room on the disk."""
+        """Removes the topic that was persisted last. It needs no disk space."""
         self._store.truncate(self._size_before)
 
     def forget_topic(self, topic_id: UUID) -> None:

@@ -10,7 +10,7 @@
         kafka.kill(2)
         kafka.restart(2)
 
-| file       | tells                                                              |
+| file       | contains                                                           |
 |------------|--------------------------------------------------------------------|
 | plugin     | the pytest fixtures                                                |
 | embedded   | `EmbeddedCluster`: `kcoord serve` as a subprocess                  |
@@ -18,7 +18,7 @@
 | command    | `CommandProcess`: what these two have in common                    |
 | tools      | `JavaTools`: Kafka's own tools and clients by class name           |
 | choice     | which real Kafka the environment asks for                          |
-| cluster    | what every real Kafka can do; one that is already there            |
+| cluster    | what every real Kafka can do; and a cluster that already runs      |
 | kafka      | `KafkaCluster`: brokers from Kafka's jars                          |
 | containers | `DockerCluster`: brokers from the image apache/kafka               |
 | node       | one broker process                                                 |
@@ -26,16 +26,17 @@
 | jars       | resolves Kafka's jars by Maven: `python -m kcoord.testing.jars`    |
 | archive    | the class archive that makes the JVM start fast                    |
 | cache      | the user's cache folder                                            |
-| java       | finding Java and Maven, a JVM's command line                       |
+| java       | finds Java and Maven, builds a JVM's command line                  |
 | process    | child processes that end with their parent                         |
 | errors     | what can go wrong before a test has begun                          |
+| tour/      | the tour that `kcoord demo` plays; tour_client is its Kafka client |
 
 | variable                | means                                                                        |
 |-------------------------|------------------------------------------------------------------------------|
 | KCOORD_TEST_KAFKA       | `jars` (the default) or `docker`                                             |
-| KCOORD_TEST_BOOTSTRAP   | host:port,… of a cluster that is already there                               |
-| KCOORD_TEST_NO_KAFKA=1  | leave out the tests against a real Kafka, and say so                         |
-| KCOORD_TEST_KEEP=1      | keep the brokers' folders: properties, logs, data                            |
-| XDG_CACHE_HOME          | where the jars are kept (under kcoord/kafka), ~/.cache unless set            |
+| KCOORD_TEST_BOOTSTRAP   | host:port,… of a cluster that already runs                                   |
+| KCOORD_TEST_NO_KAFKA=1  | skip the tests against a real Kafka, with a notice                           |
+| KCOORD_TEST_KEEP=1      | do not delete the brokers' folders: properties, logs, data                   |
+| XDG_CACHE_HOME          | where the jars are cached (under kcoord/kafka), ~/.cache unless set          |
 | JAVA_HOME               | the Java to use, the one on the PATH unless set                              |
 """

@@ -1,8 +1,8 @@
-"""The class archive (AppCDS) of Kafka: brokers and tools then start in a third of the time.
+"""The class archive (AppCDS) of Kafka: with it brokers and tools start in a third of the time.
 
-Made once per Java, by a broker that is started, asked and stopped under -XX:ArchiveClassesAtExit; the tools share the
-broker's class path, and its archive. The JVM itself drops an archive that does not fit its jars. Where none can be
-made everything goes on without; an empty file stands for a Java that makes none.
+It is made once per Java, by a broker that is started, queried and stopped under -XX:ArchiveClassesAtExit; the tools
+share the broker's class path, and its archive. The JVM itself ignores an archive that does not fit its jars. Where
+none can be made everything works without it; an empty file marks a Java that makes none.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ DUMP_GRACE = 60.0
 
 
 def with_archive(jvm: Jvm, folder: Path) -> Jvm:
-    """The same JVM with the archive of this folder, which is made if it is not there."""
+    """Returns the JVM with the archive of this folder, which is made if it does not exist."""
     archive = archive_path(folder, jvm.java)
     with contextlib.suppress(FixtureError):
         _make_once(archive, jvm, folder)
@@ -33,7 +33,7 @@ def with_archive(jvm: Jvm, folder: Path) -> Jvm:
 
 
 def archive_path(folder: Path, java: Java) -> Path:
-    """One for each Java: the JVM accepts no other's."""
+    """Returns the path of the archive for this Java: a JVM accepts no other Java's archive."""
     fingerprint = hashlib.sha256(f"{java.path.resolve()}\n{java.version}".encode()).hexdigest()
     return folder / f"classes-{fingerprint[:12]}.jsa"
 

@@ -1,4 +1,4 @@
-"""The user's cache folder, made safe for several processes at once."""
+"""The user's cache folder, safe for several processes at once."""
 
 import fcntl
 import os
@@ -11,14 +11,14 @@ from .errors import ResolveError
 
 
 def cache_folder() -> Path:
-    """Where Kafka's jars are kept: <cache>/kcoord/kafka."""
+    """Returns the folder where Kafka's jars are cached: <cache>/kcoord/kafka."""
     base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(base, "kcoord", "kafka").absolute()
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder against other processes; the lock ends with the process, however it ends."""
+    """Locks the folder against other processes; the lock ends with the process, however that ends."""
     with _lock_file(folder) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,5 @@
-"""Which real Kafka the environment asks for: Kafka's jars, the Docker image, or a cluster that is already there."""
+"""Chooses the real Kafka that the environment asks for: Kafka's jars, the Docker image, or a cluster that already
+runs."""
 
 import os
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ def choose_cluster(
     properties: Mapping[str, str] | None = None,
     advertised: Mapping[int, str] | None = None,
 ) -> Cluster:
-    """A cluster, not yet started, of the kind that KCOORD_TEST_BOOTSTRAP and KCOORD_TEST_KAFKA say."""
+    """Returns a cluster, not started yet, of the kind that KCOORD_TEST_BOOTSTRAP and KCOORD_TEST_KAFKA name."""
     if bootstrap := os.environ.get("KCOORD_TEST_BOOTSTRAP"):
         return ExistingCluster(bootstrap, brokers=brokers, properties=properties, advertised=advertised)
     match os.environ.get("KCOORD_TEST_KAFKA", "jars"):

@@ -1,4 +1,4 @@
-"""What every real Kafka of the tests can do, and the one that is already there."""
+"""What every real Kafka of the tests can do; and a cluster that already runs."""
 
 import time
 from abc import ABC, abstractmethod
@@ -16,12 +16,12 @@ from .errors import NotOurClusterError, NotReadyError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A broker of a local cluster, as it is now."""
+    """A broker of a local cluster, at the time of asking."""
 
     node: int
     port: int
     pid: int | None
-    """None while it is down."""
+    """None while the broker is down."""
     log_path: Path
     data_dir: Path
 
@@ -32,37 +32,37 @@ class Cluster(ABC):
     @property
     @abstractmethod
     def bootstrap(self) -> str:
-        """host:port,host:port for clients."""
+        """The bootstrap servers for clients: host:port,host:port."""
 
     @property
     @abstractmethod
     def brokers(self) -> tuple[Broker, ...]:
-        """Process ids, ports, logs and data dirs."""
+        """The brokers with their process ids, ports, logs and data dirs."""
 
     @property
     @abstractmethod
     def is_running(self) -> bool:
-        """Between start() and stop()."""
+        """Whether start() was called and stop() was not."""
 
     @abstractmethod
     def start(self) -> Self:
-        """Start and wait until it is ready; nothing if it runs already."""
+        """Starts the cluster and waits until it is ready; does nothing if it runs already."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop it and leave nothing behind; may be called again."""
+        """Stops the cluster and leaves nothing behind; may be called again."""
 
     @abstractmethod
     def kill(self, node: int) -> None:
-        """SIGKILL one broker."""
+        """Kills one broker by SIGKILL."""
 
     @abstractmethod
     def restart(self, node: int) -> None:
-        """Start a broker again, on the same port with the same data, and wait until it serves."""
+        """Starts a broker again, on the same port with the same data, and waits until it serves."""
 
     @abstractmethod
     def log_tail(self) -> str:
-        """The last lines that the brokers logged; kept after stop()."""
+        """Returns the last lines that the brokers logged, also after stop()."""
 
     def __enter__(self) -> Self:
         return self.start()
@@ -72,7 +72,7 @@ class Cluster(ABC):
 
 
 class ExistingCluster(Cluster):
-    """A cluster that somebody else started: it can be used, and nothing else."""
+    """A cluster that somebody else started: tests may use it, but not stop it, kill its brokers or read its logs."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class ExistingCluster(Cluster):
         return self
 
     def stop(self) -> None:
-        """Left running, as it was found."""
+        """Leaves the cluster running, as it was found."""
 
     def kill(self, node: int) -> None:
         raise self._refusal(f"has a broker {node} that is not ours to kill")
@@ -125,7 +125,7 @@ class ExistingCluster(Cluster):
 
 
 def nothing_to_check() -> None:
-    """For clusters whose processes cannot be seen."""
+    """Checks nothing, for clusters whose processes cannot be seen."""
 
 
 def wait_for_metadata(
@@ -136,9 +136,10 @@ def wait_for_metadata(
     cluster_id: str | None = None,
     check: Callable[[], None] = nothing_to_check,
 ) -> None:
-    """Until the broker at this address says that so many brokers are alive: an open port alone serves nothing yet.
+    """Waits until the broker at this address reports so many live brokers: an open port alone serves nothing yet.
 
-    The cluster's id is compared because another process may have taken the port. `check` raises when waiting is vain.
+    The cluster's id is compared because another process may have taken the port. `check` raises if waiting is
+    pointless.
     """
     client = AdminClient(
         {"bootstrap.servers": address, "log_level": 0, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200}
@@ -156,6 +157,8 @@ def wait_for_metadata(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
+    """What a broker's metadata response contains."""
+
     brokers: int
     cluster_id: str | None
 

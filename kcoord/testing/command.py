@@ -1,4 +1,4 @@
-"""A `kcoord` command that goes on until it is stopped, as a subprocess: a line of its stdout says that it is ready."""
+"""A `kcoord` command that runs until it is stopped, as a subprocess: a line on stdout announces that it is ready."""
 
 import json
 import shlex
@@ -11,13 +11,13 @@ from .process import CapturedProcess
 
 
 class CommandProcess:
-    """As a context manager it has started, and `bootstrap` is where clients begin."""
+    """A running command. In its `with` block it has started, and `bootstrap` is the address for clients."""
 
     def __init__(self, command: Sequence[str], *, name: str, ready: str, start_timeout: float) -> None:
-        """`ready` is in the line, of JSON, that says so."""
+        """`ready` is a text in the line of JSON that announces that the command is ready."""
         self.bootstrap = ""
         self.ready: dict[str, Any] = {}
-        """What it said when it was ready."""
+        """The values of the line that announced that it is ready."""
         self._command = command
         self._name = name
         self._ready_word = ready
@@ -34,7 +34,7 @@ class CommandProcess:
         return self._process is not None and self._process.exit_code is None
 
     def start(self) -> Self:
-        """Start and wait until it is ready; nothing if it was started already."""
+        """Starts the command and waits until it is ready; does nothing if it was started already."""
         if self._process:
             return self
         self._process = CapturedProcess(self._command, name=self._name)
@@ -46,20 +46,21 @@ class CommandProcess:
         return self
 
     def stop(self) -> None:
-        """Stop it as an operator would; may be called again."""
+        """Stops it as an operator would; may be called again."""
         if self._process:
             self._process.stop()
 
     def kill(self) -> None:
-        """SIGKILL, as a power cut would."""
+        """Kills it by SIGKILL, as a power cut would."""
         if self._process:
             self._process.kill()
 
     def log(self) -> str:
-        """What it has logged so far; kept after stop()."""
+        """Returns what it has logged so far, also after stop()."""
         return self._process.stderr() if self._process else ""
 
     def log_tail(self) -> str:
+        """Returns the last lines that it logged."""
         return tail(self.log(), 100)
 
     def __enter__(self) -> Self:

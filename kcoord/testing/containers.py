@@ -1,4 +1,4 @@
-"""The same cluster from the image apache/kafka, by testcontainers, where a Docker engine answers."""
+"""Brokers from the image apache/kafka, started by testcontainers where a Docker engine answers."""
 
 import gc
 import time
@@ -24,7 +24,7 @@ CONTROLLER_PORT = 19093
 
 
 class DockerCluster(Cluster):
-    """Brokers in containers on a network of their own; each one's client port is the same inside and outside."""
+    """Brokers in containers on their own network; each one's client port is the same inside and outside."""
 
     def __init__(
         self,
@@ -125,11 +125,11 @@ class DockerCluster(Cluster):
 
 
 def container_places(brokers: int, docker_host: str, advertised: Mapping[int, str]) -> list[Place]:
-    """Brokers that find each other by name on the network, and are found by clients on the Docker host's ports."""
+    """Returns brokers that reach each other by name, and that clients reach by the Docker host's ports."""
     return [
         Place(
             node=node,
-            bind="",  # every interface of the container, which are its own
+            bind="",  # every interface of the container; no other container shares them
             host=f"kafka-{node}",
             client_port=port,
             internal_port=INTERNAL_PORT,
@@ -143,14 +143,14 @@ def container_places(brokers: int, docker_host: str, advertised: Mapping[int, st
 def container_environment(
     place: Place, places: Sequence[Place], cluster_id: str, overrides: Mapping[str, str]
 ) -> dict[str, str]:
-    """All that the image needs: given any property, it forgets its own defaults."""
+    """Returns all variables that the image needs: given any property, it ignores its own defaults."""
     properties = server_properties(place, places, log_dirs=DATA_DIR, overrides=overrides)
     return {"CLUSTER_ID": cluster_id, **to_environment(properties)}
 
 
 def docker_host() -> str:
-    """Where the engine's published ports are; MissingProgramError if no engine answers."""
-    # Where no engine listens its client leaves a socket open: collected here, no later test is blamed for it.
+    """Returns the host of the engine's published ports. Raises MissingProgramError if no engine answers."""
+    # Without an engine its client leaves a socket open: collecting it here keeps the warning out of later tests.
     with warnings.catch_warnings(action="ignore", category=ResourceWarning):
         try:
             return _ask_engine()

@@ -29,16 +29,16 @@ class EmbeddedCluster(CommandProcess):
         options: Sequence[str] = (),
         start_timeout: float = 30.0,
     ) -> None:
-        """Topics are partitions by name; settings are Kafka's broker properties. Groups do not wait for more members
-        than there are, as with the real Kafka of a test, unless `group.initial.rebalance.delay.ms` says so. What is in
-        the data dir is there again in the next cluster with the same; without one, everything ends with it. Options
-        are more of `kcoord serve`, such as ("--rules", "rules.txt")."""
+        """`topics` are partition counts by name; `settings` are Kafka's broker properties. Groups do not wait for
+        further members, as with the real Kafka of a test, unless `group.initial.rebalance.delay.ms` is set. The
+        content of the data dir is available to the next cluster that uses it; without a data dir all data end with
+        the cluster. `options` are further options of `kcoord serve`, such as ("--rules", "rules.txt")."""
         command = serve_command(brokers, topics or {}, {**_IN_TESTS, **(settings or {})}, data_dir, fsync)
         super().__init__([*command, *options], name="kcoord serve", ready=READY, start_timeout=start_timeout)
 
     @property
     def cluster_id(self) -> str:
-        """Empty before it has started."""
+        """The cluster's id; empty before it has started."""
         return str(self.ready.get("cluster_id", ""))
 
 
@@ -49,7 +49,7 @@ def serve_command(
     data_dir: Path | None = None,
     fsync: bool = False,
 ) -> list[str]:
-    """The command line; it says on one line of stdout that it is ready, and where."""
+    """Returns the command line; when the command is ready it prints one line of JSON with its address."""
     command = [sys.executable, "-m", "kcoord.commands", "serve", "--listen", "127.0.0.1:0", "--brokers", str(brokers)]
     for topic, partitions in topics.items():
         command += ["--topic", f"{topic}:{partitions}"]

@@ -1,16 +1,16 @@
-"""What can go wrong before a test has begun. Each message says what to do about it."""
+"""What can go wrong before a test has begun. Each message says how to fix it."""
 
 
 class FixtureError(RuntimeError):
-    """A cluster or a tool cannot be had."""
+    """A cluster or a tool is not available."""
 
 
 class MissingProgramError(FixtureError):
-    """Java, Maven or Docker is not here, or too old."""
+    """Java, Maven or Docker is not installed, or too old."""
 
 
 class ResolveError(FixtureError):
-    """Maven, or the cache folder, did not give Kafka's jars."""
+    """Maven could not fetch Kafka's jars, or the cache folder cannot be written."""
 
 
 class StartError(FixtureError):
@@ -26,13 +26,13 @@ class NotReadyError(StartError):
 
 
 class TimedOutError(FixtureError):
-    """A tool did not finish, or did not say what was waited for."""
+    """A tool did not finish in time, or did not print the expected text."""
 
 
 class NotOurClusterError(FixtureError):
-    """The cluster runs out of our reach: it cannot be killed, restarted or looked into."""
+    """The cluster's processes are out of reach: it cannot be killed or restarted, nor its logs be read."""
 
 
 def tail(text: str, lines: int = 40) -> str:
-    """The last lines, which hold the cause of most failures."""
+    """Returns the last lines, which hold the cause of most failures."""
     return "\n".join(text.rstrip().splitlines()[-lines:])

@@ -1,7 +1,7 @@
 """Apache Kafka's jars, resolved once by Maven into the user's cache folder.
 
 `python -m kcoord.testing.jars` does it ahead of the tests; otherwise the first cluster or tool does. The folder's name
-holds a hash of the pom, so a changed pom is resolved anew and an old folder can be deleted at any time.
+has a hash of the pom, so a changed pom is resolved anew and an old folder can be deleted at any time.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _found = re.search(r"<version>(.+?)</version>", POM)
 assert _found, "the pom's first version is Kafka's"
 KAFKA_VERSION = _found[1]
 
-# To stderr: a tool's stdout holds nothing but its answer. Without the lists of all properties, which hide the rest.
+# Logs go to stderr, so that a tool's stdout holds only its answer; the long lists of properties are not logged.
 LOG_CONFIG = """\
 status = error
 appender.stderr.type = Console
@@ -40,7 +40,7 @@ rootLogger.appenderRef.stderr.ref = stderr
 
 
 def kafka_jvm() -> Jvm:
-    """A JVM with Kafka on its class path, made ready on first use."""
+    """Returns a JVM with Kafka on its class path, prepared on first use."""
     java = find_java()
     folder = resolve()
     jars = tuple(sorted(folder.joinpath("libs").glob("*.jar")))
@@ -48,7 +48,7 @@ def kafka_jvm() -> Jvm:
 
 
 def resolve() -> Path:
-    """The folder with Kafka's jars in libs/; fetches them if they are not there."""
+    """Returns the folder with Kafka's jars in libs/; fetches them if they are not cached."""
     folder = kafka_folder()
     if folder.exists():
         return folder
@@ -59,12 +59,13 @@ def resolve() -> Path:
 
 
 def kafka_folder() -> Path:
+    """Returns the cache folder of this pom's jars."""
     fingerprint = hashlib.sha256((POM + LOG_CONFIG).encode()).hexdigest()
     return cache_folder() / f"{KAFKA_VERSION}-{fingerprint[:12]}"
 
 
 def main() -> int:
-    """Make everything ready and say in one line what was done."""
+    """Prepares everything and prints in one line what was done."""
     started = time.monotonic()
     try:
         java = find_java()
@@ -87,11 +88,11 @@ def main() -> int:
 
 
 def _fetch(folder: Path) -> None:
-    """Everything or nothing: the folder gets its name when it is complete."""
+    """Fetches everything or nothing: the folder gets its name when it is complete."""
     maven = find_maven()
     for leftover in folder.parent.glob("*.unfinished"):
         shutil.rmtree(leftover, ignore_errors=True)
-    # Of this process only: the Maven of one that was killed may still be writing to its own.
+    # The name has the process id: the Maven of a killed process may still be writing to its folder.
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}.unfinished")
     unfinished.mkdir()
     unfinished.joinpath("pom.xml").write_text(POM)

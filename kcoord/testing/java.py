@@ -1,4 +1,4 @@
-"""Finding Java and Maven, and the command line of a JVM."""
+"""Finds Java and Maven, and builds the command line of a JVM."""
 
 import os
 import re
@@ -46,12 +46,13 @@ class Jvm:
         flags: Sequence[str] = QUICK_FLAGS,
         log_level: str = "warn",
     ) -> list[str]:
+        """Returns the command line that runs this class."""
         return [
             str(self.java.path),
             *TIDY_FLAGS,
             *self.archive_flags,
             *flags,
-            # The native parts of the compression libraries are unpacked there, and left there by a killed JVM.
+            # The compression libraries unpack their native parts there, and a killed JVM leaves them there.
             f"-Djava.io.tmpdir={temp_folder}",
             f"-Dlog4j2.configurationFile={self.log_config}",
             f"-Dkcoord.log.level={log_level}",
@@ -63,7 +64,7 @@ class Jvm:
 
 
 def find_java() -> Java:
-    """The Java of JAVA_HOME or of the PATH; MissingProgramError says which package to install."""
+    """Returns the Java of JAVA_HOME or of the PATH. MissingProgramError names the package to install."""
     path = _java_path()
     version = _java_version(path)
     major = _major(version)
@@ -75,7 +76,7 @@ def find_java() -> Java:
 
 
 def find_maven() -> Path:
-    """The mvn of the PATH; MissingProgramError says which package to install."""
+    """Returns the mvn of the PATH. MissingProgramError names the package to install."""
     if found := shutil.which("mvn"):
         return Path(found)
     raise MissingProgramError(f"Kafka's jars are fetched by Maven, and there is no mvn on the PATH: {INSTALL_MAVEN}")
@@ -95,13 +96,13 @@ def _java_path() -> Path:
 def _java_version(path: Path) -> str:
     try:
         answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
-    # macOS has a /usr/bin/java that only says that there is none.
+    # macOS has a /usr/bin/java that only prints that there is none.
     except (OSError, subprocess.SubprocessError) as error:
         raise MissingProgramError(f"{path} -version does not answer ({error}): {INSTALL_JAVA}") from error
     return answer.stderr
 
 
 def _major(version: str) -> int:
-    # Java 8 says "1.8.0_402", later ones say "17.0.15" or "25".
+    # Java 8 prints "1.8.0_402", later ones print "17.0.15" or "25".
     found = re.search(r'version "(?:1\.)?(\d+)', version)
     return int(found[1]) if found else 0

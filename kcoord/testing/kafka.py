@@ -1,4 +1,4 @@
-"""A Kafka cluster of one's own: brokers in KRaft mode, from Kafka's jars, on free loopback ports."""
+"""A Kafka cluster from Kafka's jars: brokers in KRaft mode, on free loopback ports."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ from .node import Node, choose_places
 
 START_ATTEMPTS = 3
 RESTART_GRACE = 30.0
-# Short, as the folder is thrown away: the last leader of a quorum would wait 5 s for followers that have gone.
+# Short, since the folder is deleted: the last leader of a quorum would wait 5 s for followers that have gone.
 STOP_GRACE = 2.0
 
 
@@ -39,10 +39,10 @@ class KafkaCluster(Cluster):
         jvm_flags: Sequence[str] = QUICK_FLAGS,
         start_timeout: float = 120.0,
     ) -> None:
-        """Server properties win over the defaults; advertised is host:port by node, for a proxy in front.
+        """Server properties override the defaults; `advertised` is host:port by node, for a proxy in front.
 
-        Listeners are more doors for clients: security protocols by name, such as {"SECURE": "SASL_SSL"}; bootstrap_of
-        says where they are. Users are written as kafka-storage's --add-scram takes them.
+        `listeners` are further listeners for clients: security protocols by name, such as {"SECURE": "SASL_SSL"};
+        bootstrap_of returns their addresses. Users are written as kafka-storage's --add-scram takes them.
         """
         self.cluster_id = new_cluster_id()
         self._broker_count = brokers
@@ -61,7 +61,7 @@ class KafkaCluster(Cluster):
         return ",".join(node.place.client_address for node in self._nodes)
 
     def bootstrap_of(self, listener: str) -> str:
-        """host:port,host:port of one of the listeners that were asked for."""
+        """Returns host:port,host:port of one of the further listeners."""
         return ",".join(f"{node.place.host}:{node.place.listeners[listener].port}" for node in self._nodes)
 
     @property
@@ -84,7 +84,7 @@ class KafkaCluster(Cluster):
     def stop(self) -> None:
         if not self._folder:
             return
-        # All at once: a broker on its own would wait for a quorum to let it go.
+        # All at once: a single broker would wait for the quorum to accept its shutdown.
         for node in self._nodes:
             node.terminate()
         deadline = time.monotonic() + STOP_GRACE
@@ -132,7 +132,7 @@ class KafkaCluster(Cluster):
         self._wait_until_ready(self._nodes)
 
     def _wait_until_ready(self, nodes: Sequence[Node]) -> None:
-        """Each broker is asked itself, over the brokers' own listener: no proxy and no password is in the way."""
+        """Asks each broker itself, over the internal listener, which needs no proxy and no password."""
 
         def check() -> None:
             for node in nodes:
@@ -164,7 +164,7 @@ class KafkaCluster(Cluster):
 
 
 def new_cluster_id() -> str:
-    """22 characters that Kafka reads as the base64 of a UUID."""
+    """Returns 22 characters that Kafka reads as the base64 of a UUID."""
     return f"kcoord-{uuid.uuid4().hex[:14]}A"
 
 

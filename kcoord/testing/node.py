@@ -1,4 +1,4 @@
-"""One broker process of a local cluster: its folder, its log, its life."""
+"""One broker process of a local cluster, with its folder and its log."""
 
 import contextlib
 import itertools
@@ -13,8 +13,8 @@ from .errors import PortTakenError, StartError, tail
 from .java import QUICK_FLAGS, Jvm
 from .properties import Listener, Place, server_properties, to_text
 
-# Below the ports that Linux (32768–60999) and macOS (49152–65535) give to outgoing connections: none of these can sit
-# on the port of a killed broker when it comes back.
+# Below the ports that Linux (32768–60999) and macOS (49152–65535) give to outgoing connections, so that none of these
+# can occupy the port of a killed broker when it is restarted.
 PORTS = range(15_000, 30_000)
 HOST = "127.0.0.1"
 STARTED = "Kafka Server started"  # the last line of a start that succeeded
@@ -35,23 +35,23 @@ class Node:
 
     @property
     def pid(self) -> int | None:
-        """None while it is down."""
+        """The process id; None while it is down."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     def prepare(self, places: Sequence[Place], overrides: Mapping[str, str]) -> None:
-        """Write its properties and make its folders."""
+        """Writes its properties and makes its folders."""
         self.folder.joinpath("tmp").mkdir(parents=True)
         properties = server_properties(self.place, places, log_dirs=str(self.data_dir), overrides=overrides)
         self._properties_path.write_text(to_text(properties))
 
     def format(self, cluster_id: str, *, scram_users: Sequence[str] = ()) -> None:
-        """Give its data dir the cluster's id, and users; begun here, finished by formatted()."""
+        """Begins to format its data dir with the cluster's id and users; formatted() waits for the end."""
         users = [f"--add-scram={user}" for user in scram_users]
         where = ["-c", str(self._properties_path)]
         self._run("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", *users, *where)
 
     def formatted(self) -> None:
-        """Wait for format(); StartError shows what it said, such as a property that Kafka refuses."""
+        """Waits for format(). StartError shows its output, such as a property that Kafka refuses."""
         assert self._process, "format() comes first"
         if exit_code := self._process.wait():
             raise StartError(f"{self.name} could not format its data dir (exit code {exit_code})\n{self.log_tail()}")
@@ -63,12 +63,13 @@ class Node:
     def has_started(self) -> bool:
         """Whether all of its listeners are open.
 
-        An answer does not tell: a broker joins the cluster, and one listener serves, while another still fails to open.
+        An answer does not show that: a broker joins the cluster, and one listener serves, while another still fails to
+        open.
         """
         return STARTED in self._log_since_start()
 
     def check(self) -> None:
-        """StartError, with the tail of the log, if the broker has ended."""
+        """Raises StartError, with the tail of the log, if the broker has ended."""
         assert self._process, "start() comes first"
         exit_code = self._process.poll()
         if exit_code is None:
@@ -77,13 +78,13 @@ class Node:
         raise kind(f"{self.name} ended with exit code {exit_code} while it was starting\n{self.log_tail()}")
 
     def kill(self) -> None:
-        """SIGKILL, as a power cut would."""
+        """Kills it by SIGKILL, as a power cut would."""
         assert self._process, "start() comes first"
         self._process.kill()
         self._process.wait()
 
     def terminate(self) -> None:
-        """Ask it to shut down, without waiting."""
+        """Asks it to shut down, without waiting."""
         if self._process and self._process.poll() is None:
             self._process.terminate()
 
@@ -120,7 +121,7 @@ class Node:
 def choose_places(
     brokers: int, advertised: Mapping[int, str], listeners: Mapping[str, str] | None = None
 ) -> list[Place]:
-    """Free loopback ports for that many brokers, numbered from 1; more listeners are protocols by name."""
+    """Chooses free loopback ports for so many brokers, numbered from 1; further listeners are protocols by name."""
     more = listeners or {}
     ports = iter(free_ports((3 + len(more)) * brokers))
     places = []
@@ -141,7 +142,7 @@ def choose_places(
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
+    """Returns ports that nobody listens on now."""
     candidates = random.sample(PORTS, len(PORTS))
     free = (port for port in candidates if _is_free(port))
     return list(itertools.islice(free, count))
@@ -149,7 +150,7 @@ def free_ports(count: int) -> list[int]:
 
 def _is_free(port: int) -> bool:
     with contextlib.closing(socket.socket()) as probe:
-        # As Kafka does: connections of a dead broker that linger in TIME_WAIT do not matter.
+        # Kafka sets it too: connections of a dead broker that linger in TIME_WAIT do not matter.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

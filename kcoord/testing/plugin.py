@@ -3,16 +3,16 @@
 | fixture                | scope    | gives                                                                         |
 |------------------------|----------|-------------------------------------------------------------------------------|
 | kafka_cluster          | session  | a real Kafka with one broker, shared by all tests                             |
-| kafka_cluster_factory  | session  | `factory(brokers=3, properties={…}, advertised={…})`: one of the test's own   |
+| kafka_cluster_factory  | session  | `factory(brokers=3, properties={…}, advertised={…})`: a separate cluster      |
 | java_tools             | session  | Kafka's own tools and Java clients                                            |
 | kcoord_cluster         | function | `kcoord serve` with one broker                                                |
 | kcoord_cluster_factory | session  | `factory(brokers=3, topics={"t": 3}, settings={…})`                           |
 | kcoord_proxy_factory   | session  | `factory(kafka.bootstrap, "--read-only", …)`: `kcoord proxy` in front of it   |
 
 A factory's cluster is started; stop it by a `with`, or leave that to the end of the session. When a test that used a
-cluster fails, the ends of the logs of all clusters that run are in its report.
+cluster fails, its report has the ends of the logs of all clusters that run.
 
-Every pytest run of everyone who has kcoord installed imports this file: what is heavy is imported by the fixtures.
+Every pytest run of everyone who has kcoord installed imports this file: only the fixtures import what is heavy.
 """
 
 import os
@@ -101,13 +101,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Forget the clusters that earlier tests have stopped: their logs say nothing about this one."""
+    """Forgets the clusters that earlier tests have stopped: their logs do not concern this test."""
     _forget_stopped(item.config.stash.get(_opened, []))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach the clusters' logs to the report of a test that asked for one and failed."""
+    """Attaches the clusters' logs to the report of a test that asked for one and failed."""
     report = yield
     if report.failed and CLUSTER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
         for cluster in item.config.stash.get(_opened, []):
@@ -132,7 +132,7 @@ def _factory(build: Callable[..., Any], config: pytest.Config) -> Iterator[Calla
         return cluster
 
     yield open_cluster
-    with ExitStack() as stack:  # each is stopped, also if another cannot be
+    with ExitStack() as stack:  # stops each one, even if stopping another fails
         for cluster in ours:
             stack.callback(cluster.stop)
 

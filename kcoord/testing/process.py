@@ -1,10 +1,10 @@
 """Child processes that end with their parent, are stopped by their own process id, and leave no pipe open.
 
-A test run that is killed by `kill -9` cannot stop its children, so on Linux the kernel does (PDEATHSIG). It has to be
-asked from inside the child: a preexec_fn may deadlock where the parent has threads, as every user of librdkafka has,
-so a tiny Python asks and then becomes the wanted program, under the same process id. The kernel sends the signal when
-the *thread* that started the child ends, so only children of the main thread are bound in this way. On macOS nothing
-of the kind exists: there a `kill -9` of the parent leaves its children running.
+A test run that is killed by `kill -9` cannot stop its children, so on Linux the kernel does (PDEATHSIG). That must be
+requested from inside the child: a preexec_fn may deadlock where the parent has threads, as every user of librdkafka
+has, so a tiny Python requests it and then executes the wanted program, under the same process id. The kernel sends the
+signal when the *thread* that started the child ends, so only children of the main thread are bound in this way. On
+macOS nothing of the kind exists: there a `kill -9` of the parent leaves its children running.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from typing import IO, Self
 
 from .errors import TimedOutError, tail
 
-# prctl(PR_SET_PDEATHSIG, SIGKILL); a parent that was quicker to die is noticed by the parent's id.
+# prctl(PR_SET_PDEATHSIG, SIGKILL); the parent's id shows whether the parent died before that call.
 _DIE_WITH_PARENT = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)
@@ -39,7 +39,7 @@ def spawn(
     stderr: IO[bytes],
     folder: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a command (an absolute path first) that dies with this process."""
+    """Starts a command (an absolute path first) that dies with this process."""
     return subprocess.Popen(  # noqa: S603
         [*_launcher(), *command],
         cwd=folder,
@@ -52,7 +52,7 @@ def spawn(
 
 
 def stop(process: subprocess.Popen[bytes], *, grace: float) -> None:
-    """Ask the process to end, and end it if it has not done so in time."""
+    """Asks the process to end, and kills it if it has not ended in time."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -66,7 +66,7 @@ def stop(process: subprocess.Popen[bytes], *, grace: float) -> None:
 
 
 class CapturedProcess:
-    """A running command whose output goes to files, so that nobody has to read it for the command to go on."""
+    """A running command whose output goes to files, so that it never waits for a reader."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class CapturedProcess:
         stdin: str | None = None,
         grace: float = 10.0,
     ) -> None:
-        """Start it; standard input is the given text, or stays open for send()."""
+        """Starts the command; standard input is the given text, or stays open for send()."""
         self.name = name
         self._grace = grace
         self._folder = folder or temporary_folder()
@@ -98,33 +98,33 @@ class CapturedProcess:
         return self._process.poll()
 
     def stdout(self) -> str:
-        """What it has written so far; kept after stop()."""
+        """Returns what it has written so far, also after stop()."""
         return self._read("stdout")
 
     def stderr(self) -> str:
-        """What it has written so far; kept after stop()."""
+        """Returns what it has written so far, also after stop()."""
         return self._read("stderr")
 
     def send(self, text: str) -> None:
-        """Write to its standard input."""
+        """Writes to its standard input."""
         assert self._process.stdin, "its standard input was given when it was started"
         self._process.stdin.write(text.encode())
         self._process.stdin.flush()
 
     def close_input(self) -> None:
-        """Let it see the end of its standard input."""
+        """Closes its standard input."""
         assert self._process.stdin, "its standard input was given when it was started"
         self._process.stdin.close()
 
     def wait(self, timeout: float) -> int:
-        """Its exit code; TimedOutError, with its last words, if it has not ended in time."""
+        """Returns its exit code. Raises TimedOutError, with the end of its output, if it has not ended in time."""
         try:
             return self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise TimedOutError(f"{self.name} has not ended within {timeout:g} s\n{self.last_words()}") from None
 
     def wait_for(self, text: str, *, timeout: float) -> str:
-        """The first line of stdout that holds the text; TimedOutError if it ends or the time is up before."""
+        """Returns the first line of stdout with the text. Raises TimedOutError if it ends or the time is up."""
         deadline = time.monotonic() + timeout
         while True:
             has_ended = self.exit_code is not None
@@ -140,17 +140,18 @@ class CapturedProcess:
             time.sleep(0.02)
 
     def last_words(self) -> str:
+        """Returns the last lines of its stdout and stderr."""
         return f"stdout:\n{tail(self.stdout(), 20)}\nstderr:\n{tail(self.stderr())}"
 
     def stop(self) -> None:
-        """Terminate it, or kill it after a grace period; may be called again."""
+        """Terminates it, or kills it after a grace period; may be called again."""
         stop(self._process, grace=self._grace)
         if self._final is None:
             self._final = {"stdout": self.stdout(), "stderr": self.stderr()}
             self._folder.cleanup()
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kills it by SIGKILL."""
         self._process.kill()
         self.stop()
 
@@ -164,7 +165,7 @@ class CapturedProcess:
         with self._path("stdout").open("wb") as stdout, self._path("stderr").open("wb") as stderr:
             if stdin is None:
                 return spawn(command, stdin=subprocess.PIPE, stdout=stdout, stderr=stderr)
-            # A file and not a pipe: a tool that ends before it has read everything breaks no pipe.
+            # A file instead of a pipe: a tool that ends before it has read everything breaks no pipe.
             self._path("stdin").write_text(stdin)
             with self._path("stdin").open("rb") as source:
                 return spawn(command, stdin=source, stdout=stdout, stderr=stderr)

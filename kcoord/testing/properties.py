@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """One more door for clients, beside CLIENT."""
+    """A further listener for clients, in addition to CLIENT."""
 
     protocol: str
     """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
@@ -15,19 +15,19 @@ class Listener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where one broker listens, and what it tells its clients."""
+    """Where one broker listens, and the address that it advertises to clients."""
 
     node: int
     bind: str
     host: str
-    """As the other brokers see it."""
+    """The host by which the other brokers reach it."""
     client_port: int
     internal_port: int
     controller_port: int
     advertised: str
-    """host:port for clients; a proxy's, where one stands in front."""
+    """host:port for clients; that of a proxy, if there is one in front."""
     listeners: Mapping[str, Listener] = field(default_factory=dict)
-    """More of them, by name."""
+    """Further listeners, by name."""
 
     @property
     def client_address(self) -> str:
@@ -45,25 +45,25 @@ class Place:
 def server_properties(
     place: Place, places: Sequence[Place], *, log_dirs: str, overrides: Mapping[str, str]
 ) -> dict[str, str]:
-    """All properties of the broker at this place; the overrides win."""
+    """Returns all properties of this broker; the overrides win."""
     return {**_topology(place, places), "log.dirs": log_dirs, **_sizes(len(places)), **overrides}
 
 
 def to_text(properties: Mapping[str, str]) -> str:
-    """Java's properties format. Keys of Kafka need no escaping, values do."""
+    """Formats properties for a Java properties file. Kafka's keys need no escaping, values do."""
     return "".join(f"{key}={_escape(value)}\n" for key, value in properties.items())
 
 
 def to_environment(properties: Mapping[str, str]) -> dict[str, str]:
-    """As the image apache/kafka wants them: `a.b` is KAFKA_A_B, `_` is written twice, `-` thrice."""
+    """Converts properties to the variables of the image apache/kafka: `a.b` is KAFKA_A_B, `_` doubles, `-` triples."""
     escapes = str.maketrans({".": "_", "_": "__", "-": "___"})
     return {f"KAFKA_{key.translate(escapes).upper()}": value for key, value in properties.items()}
 
 
 def _topology(place: Place, places: Sequence[Place]) -> dict[str, str]:
     voters = [f"{other.node}@{other.controller_address}" for other in places]
-    # The brokers talk over a listener of their own, so a proxy in front of CLIENT sees clients only, and CLIENT can be
-    # given another security protocol without touching the rest.
+    # The brokers talk over the listener INTERNAL, so a proxy in front of CLIENT sees clients only, and CLIENT can have
+    # another security protocol without affecting the rest.
     more = place.listeners
     listeners = {"CLIENT": place.client_port, "INTERNAL": place.internal_port, "CONTROLLER": place.controller_port}
     protocols = dict.fromkeys(listeners, "PLAINTEXT") | {name: each.protocol for name, each in more.items()}
@@ -88,7 +88,7 @@ def _sizes(brokers: int) -> dict[str, str]:
     return {
         "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,
-        # One partition, as the first group to be used pays for creating them all: 50 take seconds.
+        # One partition, since the first use of a group creates them all: 50 take seconds.
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.num.partitions": "1",
@@ -98,7 +98,7 @@ def _sizes(brokers: int) -> dict[str, str]:
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
         "group.initial.rebalance.delay.ms": "0",
-        # A killed broker is missed, and may come back, after this long; Kafka's own 9 s are a long time in a test.
+        # A killed broker is fenced, and may come back, after this long; Kafka's default of 9 s is long for a test.
         "broker.session.timeout.ms": "4000",
         "broker.heartbeat.interval.ms": "500",
         "log.index.size.max.bytes": "65536",

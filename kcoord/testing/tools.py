@@ -27,7 +27,7 @@ SHORT_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """What a tool said. Some of Kafka's tools fail with exit code 0: look at the words, too."""
+    """The output of a tool. Some of Kafka's tools fail with exit code 0: check the text, too."""
 
     stdout: str
     stderr: str
@@ -48,13 +48,13 @@ class JavaTools:
         timeout: float = 60.0,
         flags: Sequence[str] = QUICK_FLAGS,
     ) -> ToolRun:
-        """Run a tool to its end; TimedOutError, with what it said so far, if it takes longer."""
+        """Runs a tool to its end. Raises TimedOutError, with the output so far, if it takes longer."""
         with self._start(tool, arguments, stdin=input, flags=flags) as running:
             exit_code = running.wait(timeout)
             return ToolRun(stdout=running.stdout(), stderr=running.stderr(), exit_code=exit_code)
 
     def start(self, tool: str, *arguments: str | Path, flags: Sequence[str] = QUICK_FLAGS) -> CapturedProcess:
-        """Start a tool that runs on, such as a consumer: use it in a `with`, which stops it."""
+        """Starts a tool that runs on, such as a consumer: use it in a `with`, which stops it."""
         return self._start(tool, arguments, stdin=None, flags=flags)
 
     def _start(
@@ -66,7 +66,7 @@ class JavaTools:
 
 
 def main_class(tool: str) -> str:
-    """The class of a short name; a class name (it has a dot) stands for itself."""
+    """Returns the class of a short name; a class name (it has a dot) is returned unchanged."""
     if "." in tool:
         return tool
     if tool not in SHORT_NAMES:

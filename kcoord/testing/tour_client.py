@@ -22,7 +22,7 @@ _HOUR_MS = 3_600_000
 
 
 def produce(bootstrap: str, topic: str, count: int, first: int, last: int) -> None:
-    """Write so many records as an idempotent producer, with times from so many to so many hours ago."""
+    """Writes so many records as an idempotent producer, with times from so many to so many hours ago."""
     began = time.monotonic()
     now = time.time_ns() // 1_000_000
     producer, delivered = _producer(bootstrap)
@@ -37,7 +37,7 @@ def produce(bootstrap: str, topic: str, count: int, first: int, last: int) -> No
 
 
 def mirror(source: str, target: str, topic: str) -> None:
-    """Write every record of a topic to the same partition of the other cluster, with its time."""
+    """Writes every record of a topic to the same partition of the other cluster, with its time."""
     producer, delivered = _producer(target)
     consumer = Consumer(
         {"bootstrap.servers": source, "group.id": "mirror", "enable.auto.commit": False, "enable.partition.eof": False}
@@ -71,7 +71,7 @@ def mirror(source: str, target: str, topic: str) -> None:
 
 
 def join(bootstrap: str, topic: str, group: str) -> None:
-    """Be a member of the group, and commit what was read, until a signal ends it."""
+    """Joins the group, and commits what was read, until a signal ends it."""
     has_ended = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -98,7 +98,7 @@ def join(bootstrap: str, topic: str, group: str) -> None:
 
 
 def _producer(bootstrap: str) -> tuple[Producer, Callable[[object, Message], None]]:
-    """An idempotent producer, and what to do with each delivery."""
+    """Returns an idempotent producer and its delivery callback, which raises on a failure."""
 
     def delivered(error: object, message: Message) -> None:
         if error is not None:

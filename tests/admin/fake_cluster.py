@@ -1,4 +1,4 @@
-"""Members and records on a live cluster, made with plain requests: no client library has a say in it."""
+"""Members and records on a live cluster, made with plain requests, independent of any client library."""
 
 import time
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def connection(bootstrap: str, *, timeout: float = PATIENCE) -> Connection:
 
 
 class LiveWorld:
-    """A cluster as kcoord sees it, and what there is on it. The connections of members stay open."""
+    """A cluster, kcoord's client of it, and helpers to produce and to join. The connections of members stay open."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -48,7 +48,7 @@ class LiveWorld:
                 assert topic.partition_responses[0].error_code is ErrorCode.none
 
     def _leader(self, tp: TopicPartition) -> int:
-        """As soon as it leads: a topic that was made right now may be known before."""
+        """Waits until the partition has a leader: a topic may be known before that."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             if tp in self.cluster.bounds([tp]).found:
@@ -70,7 +70,7 @@ class LiveWorld:
         subscription: bytes = b"\0\0" + b"\0\0\0\1" + b"\0\6orders" + b"\xff\xff\xff\xff",
         instance_id: str | None = None,
     ) -> str:
-        """The id of the only member of a new group: it leads, and gives itself that assignment."""
+        """Joins a new group as its only member, which leads and assigns itself `assignment`; returns its member id."""
         client = self._client(self.coordinator(group))
         self._clients.append(client)
         asked: dict[str, Any] = {
@@ -108,7 +108,7 @@ class LiveWorld:
 
 
 def orders(*numbers: int) -> bytes:
-    """An assignment of partitions of `orders`, as consumers write it."""
+    """Encodes an assignment of partitions of `orders`, as consumers write it."""
     return assigned("orders", *numbers)
 
 

@@ -1,4 +1,4 @@
-"""Groups as looks show them, in few words: partitions are written "orders-0"."""
+"""Builds snapshots of groups in few words: partitions are written "orders-0"."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ def tp(text: str) -> TopicPartition:
 
 
 def member(name: str, *owned: str, topics: Iterable[str] | None = None, **changes: Any) -> Member:
-    """Subscribes to the topics of what it owns, unless told otherwise."""
+    """Builds a member, by default with a subscription to the topics that it owns."""
     partitions = tuple(map(tp, owned))
     told: dict[str, Any] = {
         "member_id": f"{name}-id",
@@ -58,7 +58,8 @@ def seen(
     *,
     next_record_at: float | None = None,
 ) -> SeenGroup:
-    """Each log as (committed, start, end); None for one whose bounds are not told. Seconds for the next record."""
+    """Builds a group. Each log is (committed, start, end), or None if its bounds are unknown; `next_record_at` is in
+    seconds."""
     logs = logs or {}
     owners = of.owners
     names = {*map(tp, logs), *owners}

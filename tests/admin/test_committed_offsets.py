@@ -1,4 +1,4 @@
-"""What a group has committed: columns as they were told, and each partition for who asks."""
+"""Committed offsets: columns as they were received, and single partitions on demand."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What is told of deleted groups when something comes between: the real cluster, whose answers are lost or untrue."""
+"""The outcomes of a deletion that is disturbed: a real cluster, whose answers are lost or wrong."""
 
 import re
 from collections.abc import Callable, Collection, Iterator
@@ -24,7 +24,7 @@ def bootstrap(kcoord_cluster_factory: Callable[..., Cluster]) -> str:
 
 
 class Unsteady(WireCluster):
-    """A live cluster that is deaf, or does what it is told and says something else."""
+    """A client of a live cluster that ignores a request, or executes it and answers something else."""
 
     is_deaf = False
     says: ErrorCode | Exception | None = None

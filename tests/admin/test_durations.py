@@ -1,4 +1,4 @@
-"""Spans of time: what an operator may write, and how they are told."""
+"""Durations: what an operator may write, and how they are formatted."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Whether groups keep up, when others will have caught up, and how far behind they are, look after look."""
+"""Whether groups keep up, when others will have caught up, and their lag in time, over successive snapshots."""
 
 from collections.abc import Iterator
 
@@ -26,10 +26,10 @@ NEVER = Forecast(Outlook.FALLING_BEHIND)
         (0.0, 0.0, 400, NEVER),
         (0.0, 0.1, 400, NEVER),
         (10.0, 10.0, 400, Forecast(Outlook.STEADY)),
-        (11.0, 10.0, 400, Forecast(Outlook.STEADY)),  # one commit more or less of the six in half a minute
+        (11.0, 10.0, 400, Forecast(Outlook.STEADY)),  # one commit more or less than the six in half a minute
         (9.0, 10.0, 400, Forecast(Outlook.STEADY)),
         (10.0, 10.0 - 1e-13, 7_205_759_403, Forecast(Outlook.STEADY)),
-        (1e-13, 0.0, 400, Forecast(Outlook.CATCHING_UP, None)),  # longer than any forecast holds
+        (1e-13, 0.0, 400, Forecast(Outlook.CATCHING_UP, None)),  # beyond the longest forecast
         (0.001, 0.0, 2600, Forecast(Outlook.CATCHING_UP, None)),
         (0.001, 0.0, 2500, Forecast(Outlook.CATCHING_UP, 2_500_000.0)),
         (10.0, 50.0, 0, KEEPS_UP),
@@ -63,7 +63,7 @@ def test_in_the_first_seconds_only_what_one_commit_interval_brings_counts_as_cau
     assert forecast(lag, Pace(consumed=10.0, produced=50.0), keeps_up=None, span=4.0) == expected
 
 
-# Look after look
+# Successive snapshots
 
 
 def _watched(looks: Iterator[Look]) -> Iterator[WatchedGroup]:
@@ -74,7 +74,7 @@ def _watched(looks: Iterator[Look]) -> Iterator[WatchedGroup]:
 
 
 def _consuming(seconds: int, *, rate: float, commits_every: int, every: int = 2, until: int = 10**9) -> Iterator[Look]:
-    """A consumer that reads all at once and commits now and then, of a log that is written evenly."""
+    """Returns snapshots of a consumer that reads all at once and commits now and then; the log is written evenly."""
     for after in range(0, seconds, every):
         committed = 1000 + int(rate * (min(after, until) // commits_every * commits_every))
         yield look(seen(group(A), {"t-0": (committed, 0, 1000 + int(rate * after))}), after=after)
@@ -94,7 +94,7 @@ def test_a_group_that_keeps_up_never_reads_otherwise(rate: float, commits_every:
 @pytest.mark.parametrize("commits_every", [60, 200])
 def test_a_group_that_commits_rarely_reads_as_one_that_keeps_up_once_its_rhythm_is_known(commits_every: int) -> None:
     read = [each.forecast.outlook for each in _watched(_consuming(1000, rate=50.0, commits_every=commits_every))]
-    assert set(read[commits_every:]) == {Outlook.CAUGHT_UP}  # two commits, at a look every two seconds
+    assert set(read[commits_every:]) == {Outlook.CAUGHT_UP}  # two commits, with a snapshot every two seconds
 
 
 @pytest.mark.parametrize("missed", [1, 4, 7, 9])
@@ -168,7 +168,7 @@ def test_a_group_that_was_not_told_once_is_judged_as_before() -> None:
     assert watch.groups()[0].forecast == KEEPS_UP
 
 
-# How far behind
+# Lag in time
 
 
 def test_the_time_behind_is_the_age_of_the_first_record_that_is_not_consumed() -> None:
@@ -183,7 +183,7 @@ def test_without_times_of_records_it_is_seen_from_when_the_log_grew() -> None:
     watch = Watch()
     for after in range(0, 41, 2):
         watch.see(look(seen(group(A), {"t-0": (90, 0, 100 + 10 * max(0, after - 20))}), after=after))
-    assert watch.groups()[0].behind == Behind(40.0, is_at_least=True)  # it was behind already at the first look
+    assert watch.groups()[0].behind == Behind(40.0, is_at_least=True)  # it was behind in the first snapshot already
     watch = Watch()
     for after in range(0, 41, 2):
         watch.see(look(seen(group(A), {"t-0": (100, 0, 100 + 10 * max(0, after - 20))}), after=after))

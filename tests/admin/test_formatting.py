@@ -1,4 +1,4 @@
-"""How members, partitions and counts are named."""
+"""Formats of members, partitions and counts."""
 
 import pytest
 

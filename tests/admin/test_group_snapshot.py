@@ -27,8 +27,8 @@ def partition(
     [
         (partition(7, (0, 10)), 3),
         (partition(10, (0, 10)), 0),
-        (partition(12, (0, 10)), -2),  # as Kafka's tool prints it
-        (partition(0, (5, 10)), 10),  # and this: five of them are gone
+        (partition(12, (0, 10)), -2),  # Kafka's tool prints this
+        (partition(0, (5, 10)), 10),  # and this, although five of the records are deleted
         (partition(None, (0, 10)), None),
         (partition(7, None), None),
         (partition(7, (0, 10), told_lag=1), 1),
@@ -45,7 +45,7 @@ def test_lag_counts_from_the_committed_offset_to_the_end(what: SeenPartition, la
         (partition(7, (0, 10), age=60), 60.0),
         (partition(7, (0, 10), age=-60), 0.0),  # a producer whose clock is ahead
         (partition(10, (0, 10)), 0.0),
-        (partition(12, (0, 10)), None),  # beyond the end: nobody knows what it will read next
+        (partition(12, (0, 10)), None),  # beyond the end: the next record is unknown
         (partition(7, (0, 10)), None),
         (partition(None, (0, 10)), None),
         (partition(7, None), None),

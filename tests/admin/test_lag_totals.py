@@ -1,4 +1,4 @@
-"""Lag added up by group, topic and partition."""
+"""Lag totals by group, topic and partition."""
 
 from kcoord.admin.groups.lag_totals import Grain, LagLine, lag_lines, total
 from tests.admin.snapshots import NOW, group, look, seen

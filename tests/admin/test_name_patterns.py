@@ -1,4 +1,4 @@
-"""Patterns that decide on names, for names with newlines in them."""
+"""Patterns over names with newlines."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""How fast groups consume, and how fast their topics are written."""
+"""Rates at which groups consume and their topics are written."""
 
 from kcoord.admin.groups.group_snapshot import SeenGroup
 from kcoord.admin.groups.rates import UNKNOWN_PACE, Pace, paces, total_pace

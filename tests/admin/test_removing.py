@@ -1,4 +1,4 @@
-"""Which members are meant."""
+"""The selection of members to remove."""
 
 import pytest
 
@@ -36,6 +36,6 @@ def test_a_group_without_members_has_none_to_remove() -> None:
 
 
 def test_a_static_member_leaves_under_both_its_names() -> None:
-    """By the instance id alone, one that has come back meanwhile would be removed."""
+    """With the instance id alone, a member that has rejoined meanwhile would be removed."""
     assert leaving(STATIC) == LeavingMember(member_id="b-id", instance_id="worker-1")
     assert leaving(DYNAMIC) == LeavingMember(member_id="a-id")

@@ -1,4 +1,4 @@
-"""Asking again for what was refused for now."""
+"""Retries of requests that were refused with a retriable error."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ LOADING, FORBIDDEN = ErrorCode.coordinator_load_in_progress, ErrorCode.group_aut
 
 
 class Script:
-    """Answers of round after round: an error, or None where it is told."""
+    """The answers of successive attempts: an error, or None for success."""
 
     def __init__(self, **errors: Iterable[ErrorCode | None]) -> None:
         self.asked: list[list[str]] = []

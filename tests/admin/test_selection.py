@@ -1,4 +1,4 @@
-"""Which groups are meant, on an embedded cluster that has three."""
+"""The selection of groups, on an embedded cluster that has three."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""What successive looks show of states, members, owners and offsets."""
+"""The changes that successive snapshots show: states, members, owners and offsets."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_a_change_of_state_is_told_with_its_time() -> None:
 
 
 def test_a_rebalance_that_changes_nothing_tells_no_change_of_owner() -> None:
-    """A classic group hides its assignment while it rebalances: that is no loss."""
+    """A classic group reports no assignment while it rebalances, which is not a loss of partitions."""
     silent = group(member("a", topics=()), state="PreparingRebalance")
     told = changes([look(seen(group(A))), look(seen(silent), after=1), look(seen(group(A)), after=2)])
     assert [change.kind for change in told] == [ChangeKind.STATE, ChangeKind.STATE]
@@ -103,7 +103,8 @@ def test_a_refusal_is_told_when_it_begins_and_when_it_ends_and_the_group_is_not_
 
 
 def _moving(after: float) -> Look:
-    """A hundred records are consumed each second, and ten written; from the 40th second on nothing is consumed."""
+    """Returns the snapshot after so many seconds of a group that consumes a hundred records each second, and from the
+    40th second on nothing; ten are written each second."""
     committed = int(100 * min(after, 40))
     return look(seen(group(A), {"t-0": (committed, 0, 9000 + int(10 * after)), "t-1": (0, 0, 0)}), after=after)
 
@@ -115,7 +116,7 @@ def test_a_watch_tells_the_pace_of_the_last_while_only() -> None:
         watch.see(_moving(after))
         told.append(watch.groups()[0].pace.consumed)
     assert told[1] == told[20] == 100.0
-    assert told[30] == pytest.approx(100 / 3)  # the last ten of thirty seconds in which it moved
+    assert told[30] == pytest.approx(100 / 3)  # it moved in ten of the last thirty seconds
     assert told[40] == 0.0
 
 

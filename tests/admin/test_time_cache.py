@@ -1,4 +1,4 @@
-"""The times of next records, read once from an embedded cluster and remembered from look to look."""
+"""The times of next records, read once from an embedded cluster and cached over successive snapshots."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -20,7 +20,7 @@ FIRST_AT = 1_700_000_000_000
 
 
 class _Counting:
-    """A cluster that counts the positions whose times it was asked for."""
+    """A client that counts the positions whose times were requested."""
 
     def __init__(self, cluster: Any) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""Times as people write them."""
+"""Points in time as people write them."""
 
 from datetime import UTC, datetime
 

@@ -12,5 +12,5 @@ def scene() -> Scene:
 
 @pytest.fixture
 def conversation(scene: Scene) -> Conversation:
-    """With the coordinator of the scene."""
+    """A conversation with the coordinator of the scene."""
     return Conversation(scene)

@@ -1,4 +1,4 @@
-"""The coordinator on its stage, asked in any version: through the bytes of the wire, without a socket."""
+"""Requests of any version to the coordinator of a scene, through encoded bytes but without a socket."""
 
 from typing import Any, Final
 
@@ -24,7 +24,8 @@ _LENGTH: Final = 4  # bytes before a frame
 
 
 class Conversation:
-    """`ask(LEAVE_GROUP, 2, group_id="g", member_id="m")` gives kio's entity of that version."""
+    """Encodes requests and decodes responses: `ask(LEAVE_GROUP, 2, group_id="g", member_id="m")` returns kio's
+    entity."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -43,5 +44,5 @@ class Conversation:
 
 
 def versions(api_key: int, first: int = 0, last: int = 99) -> list[int]:
-    """Those that are served, within these."""
+    """Returns the served versions within a range."""
     return [version for version in SERVED[api_key].versions if first <= version <= last]

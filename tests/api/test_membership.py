@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: what differs from version to version."""
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: the differences between versions."""
 
 from datetime import timedelta
 from typing import Any

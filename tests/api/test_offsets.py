@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: what differs from version to version."""
+"""OffsetCommit, OffsetFetch and OffsetDelete: the differences between versions."""
 
 from datetime import timedelta
 from typing import Any

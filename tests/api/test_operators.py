@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups and DeleteGroups: what differs from version to version; and the versions themselves."""
+"""ListGroups, DescribeGroups and DeleteGroups: the differences between versions, and the served versions."""
 
 import pytest
 
@@ -11,7 +11,7 @@ NOT_ASKED_FOR = -(2**31)
 
 
 def test_the_apis_of_classic_groups_are_served_in_the_versions_of_kafka() -> None:
-    """What O-026 says of them; it speaks of others too, which are not served yet."""
+    """O-026 names these versions; it also names APIs that are not served yet."""
     ranges = {
         "OffsetCommit": (2, 10),
         "OffsetFetch": (1, 10),

@@ -1,4 +1,4 @@
-"""The range assignor, as Kafka's clients have it. A real group is compared in tests/integration/test_doctor.py."""
+"""The range assignor of Kafka's clients. tests/integration/test_doctor.py compares it with a real group."""
 
 from typing import Final
 
@@ -9,8 +9,8 @@ from kcoord.assignors.range import assign_range
 
 SIZES: Final = {"one": 1, "two": 2, "also": 2, "four": 4, "five": 5, "seven": 7}
 
-# What org.apache.kafka.clients.consumer.RangeAssignor of Kafka 4.3.1 gave: by member id, its instance id, the topics
-# that it subscribes to, and what it got.
+# The plans of org.apache.kafka.clients.consumer.RangeAssignor of Kafka 4.3.1: by member id, the instance id, the topics
+# of the subscription, and the assignment.
 OF_JAVA: Final[dict[str, dict[str, tuple[str | None, str, str]]]] = {
     "sizes that do not divide": {
         "a": (None, "one four five", "five-0 five-1 five-2 four-0 four-1 one-0"),

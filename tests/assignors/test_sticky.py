@@ -1,4 +1,5 @@
-"""The sticky assignor: nothing left out, nothing twice, as even as can be, and what can stay stays."""
+"""The sticky assignor: each partition is assigned once, as evenly as possible, and stays with its owner if that is
+possible."""
 
 from itertools import product
 
@@ -36,7 +37,7 @@ def test_a_newcomer_gets_its_share_and_the_others_keep_the_rest() -> None:
 
 
 def test_partitions_move_through_a_member_in_between() -> None:
-    """x and z share no topic: only by way of y can z, which has none, get any of what x has too many of."""
+    """x and z share no topic: z, which has none, can get what x has too many of only through y."""
     group = [
         Subscriber(member_id="x", topics=("a",), owned=[("a", 0), ("a", 1), ("a", 2), ("a", 3)]),
         Subscriber(member_id="y", topics=("a", "b"), owned=[("b", 0), ("b", 1), ("b", 2)]),
@@ -75,7 +76,7 @@ def test_every_partition_that_is_wanted_goes_to_one_member_that_wants_it(
 
 @given(members, sizes)
 def test_no_plan_is_more_even(group: list[Subscriber], counts: dict[str, int]) -> None:
-    """All plans are tried: that with the smallest sum of squares has the most even shares."""
+    """The test tries all plans: the one with the smallest sum of squares has the most even shares."""
     wanted = _wanted(group, counts)
     takers = [[each.member_id for each in group if topic in each.topics] for topic, _ in wanted]
     best = min(sum(owners.count(each.member_id) ** 2 for each in group) for owners in product(*takers))

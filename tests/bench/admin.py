@@ -1,15 +1,15 @@
-"""The operator's command line beside its rivals, on one real broker: python -m tests.bench.admin [SECTION ...]
+"""Compares the operator's command line with its rivals, on one real broker: python -m tests.bench.admin [SECTION ...]
 
 The broker runs with the flags of Kafka's own script. It has 1,000 groups without members, each with offsets of 20
 partitions, and one group that is live. Each command is a new process, measured with its start-up as its users wait for
 it, its output into a file. The tools take turns, round by round, after one round that does not count, unless it was a
 matter of minutes; shown are medians. Python's bytecode is cached, as that of an installed program is.
 
-    start        what it takes to be there: kcoord --help, and a describe up to its first connection, which is refused,
-                 beside a Python that does nothing. The describe is in the rounds of every other section too: kcoord may
-                 be behind kadm by so much, and how much that is depends on what else the machine does meanwhile
+    start        the time to start: kcoord --help, and a describe up to its first connection, which is refused, compared
+                 with a Python that does nothing. The describe is in the rounds of every other section too: kcoord may
+                 be slower than kadm by this time, which depends on what else the machine does meanwhile
     names        the names of all groups
-    list         all groups with their states; kcoord and kadm also tell members, topics and total lag
+    list         all groups with their states; kcoord and kadm also print members, topics and total lag
     describe     the live group
     thousand     all groups with all their partitions
 
@@ -52,7 +52,7 @@ SETTINGS = {"offsets.topic.num.partitions": "50", "group.initial.rebalance.delay
 KCOORD_COMMAND = str(Path(sys.executable).parent / "kcoord")
 KADM_SOURCE = Path(__file__).parent / "kadm"
 JAVA_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-# As bin/kafka-run-class.sh has them where nothing else is said. G1 and the rest are those of the broker.
+# The defaults of bin/kafka-run-class.sh. G1 and the other flags are those of the broker.
 TOOL_FLAGS = (
     "-Xmx256M",
     *(flag for flag in SCRIPT_FLAGS if not flag.startswith(("-Xmx", "-Xms"))),
@@ -62,12 +62,12 @@ TOOL_FLAGS = (
 )
 KCOORD, JAVA, KADM = "kcoord", "kafka-consumer-groups", "kadm"
 
-# What is aimed at: times faster than Java's tool, and seconds until the help is there.
+# The goals: times faster than Java's tool, and seconds until the help is printed.
 FASTER_DESCRIBE, FASTER_THOUSAND, HELP_SECONDS = 5.0, 20.0, 0.25
 
 NOBODY = "127.0.0.1:1"  # a port that refuses connections
 START_UP = f"{KCOORD} groups describe, nobody there"
-WITHOUT_TIMES = f"{KCOORD}, --no-time"  # all that kadm's program tells, and no more
+WITHOUT_TIMES = f"{KCOORD}, --no-time"  # prints what kadm's program prints, and no more
 SECTIONS = ("start", "names", "list", "describe", "thousand")
 
 Command = Sequence[str]
@@ -75,7 +75,7 @@ Command = Sequence[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """The command lines of the three, up to their verbs."""
+    """The command lines of the three tools, up to their verbs."""
 
     kcoord: Callable[..., Command]
     java: Callable[..., Command]
@@ -84,9 +84,10 @@ class Tools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
-    """Commands that take turns: ours, Java's, kadm's, then variants of ours. At the start there are no rivals.
+    """Commands that take turns: ours, Java's, kadm's, then variants of ours. In the section `start` there are no
+    rivals.
 
-    Each that finds somebody must say the word so many times, or it has left out some.
+    The output of each command that reaches a broker must contain `word` at least `count` times, or it is incomplete.
     """
 
     commands: Mapping[str, Command]
@@ -177,7 +178,7 @@ def _contests(tools: Tools) -> dict[str, Contest]:
     }
 
 
-# What is there to be seen
+# Test data
 
 
 def _seed(broker: Running) -> None:
@@ -188,12 +189,12 @@ def _seed(broker: Running) -> None:
     left = producer.flush(60)
     assert not left, f"{left} records were not delivered"
     with Client(HOST, broker.port, timeout=60) as server:
-        server.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["any"])  # who is asked so makes the topic
+        server.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["any"])  # this request creates the topic
         _commit(server)
 
 
 def _commit(server: Client) -> None:
-    """The offsets of all groups, no two groups with the same ones; again where the coordinator is not ready yet."""
+    """Commits the offsets of all groups, different ones for each group; retries while the coordinator is not ready."""
     pending = list(enumerate(GROUPS))
     deadline = time.monotonic() + 120
     while pending:
@@ -216,7 +217,7 @@ def _commit(server: Client) -> None:
 
 @contextmanager
 def _live_group(bootstrap: str) -> Iterator[None]:
-    """One member that owns and has committed all partitions, and stays."""
+    """Runs one member that owns and has committed all partitions."""
     member = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -271,8 +272,9 @@ def _measure(contest: Contest, folder: Path) -> Runs:
 
 
 def _run(command: Command, folder: Path) -> Run:
-    """The only child that ends meanwhile, so that the CPU time of the children that have ended grows by its own."""
-    # As it is for users: without what this shell may say of Python (such as to write no bytecode) or of kcoord.
+    """Runs the command and measures its time and CPU time. No other child may end meanwhile, since the CPU time is
+    that of all children that have ended."""
+    # A user's environment: without this shell's settings of Python (such as to write no bytecode) and of kcoord.
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KCOORD_"))}
     cpu_before, started = _children_cpu(), time.perf_counter()
     with _output(folder).open("wb") as stdout:
@@ -314,7 +316,7 @@ def _rows(seen: Runs) -> list[list[str]]:
 
 
 def _judge(seen: Mapping[str, Runs]) -> None:
-    """The aims that can be judged by the sections that were run."""
+    """Prints the goals of the sections that were run, and whether they are met."""
     rows = [["aim", "seen", "target", "met"]]
     medians = {section: [_seconds(runs) for runs in of_all.values()] for section, of_all in seen.items()}
 

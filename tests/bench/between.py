@@ -1,4 +1,4 @@
-"""What may stand between a client and the broker: kcoord's proxy, and a relay that only moves bytes."""
+"""What runs between a client and the broker: kcoord's proxy, or a relay that only moves bytes."""
 
 import re
 import shutil
@@ -9,9 +9,9 @@ from pathlib import Path
 from kcoord.testing.node import HOST, free_ports
 
 BROKER_ID = 1
-# A user's path often has no sbin, where Debian has it.
+# Debian installs it in sbin, which a user's path often lacks.
 HAPROXY = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/local/sbin:/usr/sbin:/sbin")
-# Its defaults but for what it insists on: timeouts.
+# Its defaults, except for the timeouts, which it requires.
 _RELAY = """\
 defaults
     mode tcp
@@ -25,7 +25,7 @@ listen kafka
 
 
 class Proxy:
-    """`kcoord proxy`, prepared as `servers.Running` wants it."""
+    """`kcoord proxy`, prepared for `servers.Running`."""
 
     def __init__(self, upstream: str, *options: str) -> None:
         self._upstream = upstream
@@ -53,7 +53,7 @@ class Relay:
 
 
 def relay_version() -> str:
-    """As `haproxy 2.6.12`."""
+    """Returns the name and version, such as `haproxy 2.6.12`."""
     assert HAPROXY, "ask whether it is there first"
     said = subprocess.run([HAPROXY, "-v"], capture_output=True, text=True, check=True).stdout
     version = re.search(r"version (\d[\d.]*\d)", said)

@@ -1,9 +1,9 @@
-"""The client program of the benchmarks, the same for every server: confluent-kafka, a process of its own.
+"""The client program of the benchmarks, the same for every server: confluent-kafka, in a separate process.
 
 python -m tests.bench.client produce --bootstrap HOST:PORT --topic T --records N --size BYTES [--codec lz4] [--batch B]
 python -m tests.bench.client fetch --bootstrap HOST:PORT --topic T --records N
 
-Says on one line of JSON how many records and bytes went through, and in how many seconds: from the first record to the
+Prints one line of JSON: how many records and bytes went through, and in how many seconds: from the first record to the
 last answer, without the start of the process.
 """
 
@@ -27,7 +27,7 @@ TIMEOUT = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What went through, and how fast."""
+    """How many records and bytes went through, and how long it took."""
 
     records: int
     bytes: int
@@ -45,7 +45,7 @@ def fetch(bootstrap: str, topic: str, *, records: int) -> Passed:
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int = 1, **settings: str) -> None:
-    client = _admin(bootstrap)  # held on to: the future dies with it
+    client = _admin(bootstrap)  # a reference is needed: the future dies with the client
     config = {name.replace("_", "."): value for name, value in settings.items()}
     client.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
 
@@ -60,7 +60,7 @@ def _admin(bootstrap: str) -> AdminClient:
 
 
 def start(verb: str, bootstrap: str, topic: str, **options: Any) -> "subprocess.Popen[str]":
-    """The program in the background; `finish` has its answer."""
+    """Starts the program in the background; `finish` returns its result."""
     command = [sys.executable, "-m", "tests.bench.client", verb, "--bootstrap", bootstrap, "--topic", topic]
     for name, value in options.items():
         command += [f"--{name}", str(value)]
@@ -111,7 +111,7 @@ def _note_failure(failures: list[object]) -> Any:
 
 
 def _values(size: int) -> list[bytes]:
-    """Half noise, half text, so that there is something to compress, but not everything."""
+    """Returns values of half noise and half text, so that compression has some effect, but not too much."""
     generator = random.Random(1)
     half = size // 2
     return [generator.randbytes(half) + (b"kcoord bench " * size)[: size - half] for _ in range(256)]

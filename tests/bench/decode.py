@@ -5,10 +5,10 @@ lengths, value version 4 with a topic id, one in twenty with metadata, one in a 
 
 | way        | what is done                                                                                       |
 |------------|----------------------------------------------------------------------------------------------------|
-| scan       | the file is read, batches found, checksums held; records are not looked at                          |
-| locate     | the same, batches decompressed, and where each key and value lies                                   |
-| decode     | all of it: `decode_range`, to Arrow                                                                  |
-| naive      | a loop over records: wire.records, journal.layout_codec, lists, to Arrow (of a part of it)            |
+| scan       | the file is read, batches found, checksums checked; records are not read                            |
+| locate     | as scan, and batches decompressed, and keys and values located                                      |
+| decode     | all of it: `decode_range`, to Arrow                                                                 |
+| naive      | a loop over records: protocol.records.record, offsets_log.record_codec, lists, to Arrow (of a part)  |
 
 What is shown is thousands of records per second of processor time, the best of some rounds: other work on the machine
 then matters less. `decode` grows with cores as processes do: nothing is shared.
@@ -96,7 +96,7 @@ def _thousands(rate_: float) -> str:
 
 
 def segment_of(shape: Shape, records: int, folder: Path) -> list[SegmentRange]:
-    """A segment of so many commits."""
+    """Writes a segment of so many commits and returns its ranges."""
     path = folder / "__consumer_offsets-0" / f"{0:020}.log"
     path.parent.mkdir(parents=True)
     made = list(islice(commits(random.Random(7)), PATTERN))
@@ -117,7 +117,7 @@ def segment_of(shape: Shape, records: int, folder: Path) -> list[SegmentRange]:
 
 
 def commits(chance: random.Random) -> Iterator[Record]:
-    """Commits of groups, each of all partitions of a topic at once."""
+    """Yields commits of groups, each of all partitions of a topic at once."""
     groups = [f"group-{chance.randrange(10 ** chance.randrange(1, 12))}" for _ in range(GROUPS)]
     topics = [(f"orders.{'x' * chance.randrange(20)}.{index}", UUID(int=index + 1)) for index in range(TOPICS * 10)]
     moment = AT_MS

@@ -1,4 +1,4 @@
-"""The load generator of load/, built when it is first needed, and what it says.
+"""The load generator of load/, built when it is first needed, and its results.
 
 It is a Go program with a connection and a goroutine for each member. Heartbeats and commits are encoded beforehand;
 joins and syncs are not, and that is in the time of a rebalance.
@@ -30,7 +30,8 @@ class Served(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flood:
-    """One window of requests, as many as the server answers. CPU is in seconds; p50 and p99 are seconds of latency."""
+    """The result of one window of requests, as many as the server answers. CPU is in seconds; p50 and p99 are seconds
+    of latency."""
 
     requests: int
     refused: int
@@ -50,7 +51,7 @@ class Flood:
 
     @property
     def server_cores(self) -> float:
-        """How many cores the server kept busy."""
+        """The average number of cores that the server used."""
         return self.server_cpu / self.seconds
 
     @property
@@ -79,7 +80,7 @@ class Generator:
         self._folder.cleanup()
 
     def flood(self, verb: str, server: Served, **options: object) -> Flood:
-        """The verb is heartbeat or commit; options are the program's, such as members, groups, inflight, window."""
+        """Runs the verb heartbeat or commit; options are the program's, such as members, groups, inflight, window."""
         return Flood(**self._run(verb, server, options))
 
     def rebalance(self, server: Served, **options: object) -> Rebalances:

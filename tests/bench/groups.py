@@ -31,11 +31,11 @@ from tests.bench.servers import SCRIPT_FLAGS, SETTINGS, Kafka, Kcoord, Prepared,
 ROUNDS = 5
 REBALANCE_ROUNDS = 9  # of these, as each is over in a tenth of a second or two
 JIT_WARMUP = 30  # seconds of each load before anything is measured
-QUIET, QUIET_CORES, MOST_SECONDS_TO_QUIET = 17, 0.12, 120  # seconds: both look for logs to compact every 15
+QUIET, QUIET_CORES, MOST_SECONDS_TO_QUIET = 17, 0.12, 120  # seconds: both check for logs to compact every 15
 WARMUP, WINDOW = "2s", "5s"
 TOPICS = [f"bench-commits-{number}" for number in range(10)]
 PARTITIONS = 100  # of each topic
-# How many times more requests for a CPU-second, and how many times faster, kcoord is to be.
+# The goals: how many times more requests per CPU-second, and how many times faster rebalances.
 MORE_REQUESTS, FASTER_REBALANCE = 2.0, 1.0
 KCOORD, KAFKA = "kcoord", "Kafka"
 GROUP_SETTINGS = {**SETTINGS, "offsets.topic.num.partitions": "50", "group.initial.rebalance.delay.ms": "0"}
@@ -48,7 +48,7 @@ SECTIONS = ("heartbeats", "commits", "rebalances", "growth")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One load: the verb of the generator and what it takes."""
+    """One load: the verb of the generator and its options."""
 
     name: str
     verb: str
@@ -94,7 +94,7 @@ class Bench:
     servers: dict[str, Running]
 
     def floods(self, settings: Sequence[Setting], rounds: int) -> dict[tuple[str, str], list[Flood]]:
-        """By setting and server."""
+        """Runs all settings on all servers; the results are by setting and server."""
         seen: dict[tuple[str, str], list[Flood]] = defaultdict(list)
         for setting in settings:
             for _ in range(rounds):
@@ -109,7 +109,7 @@ class Bench:
                 self.load.flood(setting.verb, server, warmup=f"{JIT_WARMUP}s", window="1s", **setting.options)
 
     def rest(self) -> None:
-        """Until neither server has done anything for a while."""
+        """Waits until neither server has done anything for a while."""
         give_up_at, quiet = time.monotonic() + MOST_SECONDS_TO_QUIET, 0
         while quiet < QUIET and time.monotonic() < give_up_at:
             before = {name: server.cpu_seconds() for name, server in self.servers.items()}
@@ -118,7 +118,7 @@ class Bench:
             quiet = quiet + 1 if max(used) < QUIET_CORES else 0
 
     def rebalances(self, sizes: Sequence[tuple[int, int]], rounds: int) -> dict[tuple[int, int, str], list[float]]:
-        """The median of each round, by members, groups and server."""
+        """Returns the median of each round, by members, groups and server."""
         seen: dict[tuple[int, int, str], list[float]] = defaultdict(list)
         for number in range(rounds + 1):
             for members, groups in sizes:

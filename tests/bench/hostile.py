@@ -1,7 +1,7 @@
-"""Honest members beside attackers on one server: python -m tests.bench.hostile [MINUTES]
+"""Honest members next to attackers on one server: python -m tests.bench.hostile [MINUTES]
 
 200 members in 20 groups send a heartbeat every second, first for half a minute alone, then for ten minutes (or as many
-as are asked for) beside five attackers, each a process of its own:
+as the argument) next to five attackers, each in a separate process:
 
     malformed frames     bursts of 300 over 48 connections
     bombs                batches of 30 million headers, 400,000 headers and 499,000 empty records, small on the wire,
@@ -60,7 +60,7 @@ SETTINGS = {
 
 @dataclass(slots=True)
 class Phase:
-    """The heartbeats and the memory of one stretch of time."""
+    """The heartbeats and the memory during one phase."""
 
     name: str
     latencies: list[float] = field(default_factory=list)
@@ -92,7 +92,7 @@ def main(minutes: float = MINUTES) -> None:
 
 
 class _Honest:
-    """Members that each have a connection; those of a group take their turns in one thread."""
+    """Members that each have a connection; the members of a group take turns in one thread."""
 
     def __init__(self, groups: Sequence[Sequence["_Member"]]) -> None:
         self._groups = groups
@@ -183,7 +183,7 @@ def _join(group_id: str, subscription: bytes) -> dict[str, Any]:
 
 @contextmanager
 def _attackers(port: int) -> Iterator[dict[str, Any]]:
-    """Processes that attack until they are ended, and for each the count of its attacks."""
+    """Runs the attackers until the block ends, and yields the count of attacks of each."""
     context = multiprocessing.get_context("spawn")
     taken = {name: context.Value("q", 0) for name in ATTACKS}
     processes = [
@@ -227,7 +227,8 @@ def _bombs(port: int) -> Iterator[None]:
 
 
 def _bomb(headers: int, records: int) -> bytes:
-    """A batch of records without keys and values, each with this many headers of empty keys and without values."""
+    """Returns a batch of records without keys and values, each with this many headers of empty keys and without
+    values."""
     body = b"\x00" + _varint(0) + _varint(0) + _varint(-1) + _varint(-1) + _varint(headers) + b"\x00\x01" * headers
     if records == 1:
         content = _varint(len(body)) + body

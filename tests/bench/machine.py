@@ -11,6 +11,7 @@ from kcoord.testing.java import find_java
 
 
 def machine() -> str:
+    """Describes the machine and the versions in one line."""
     model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     java = re.search(r'version "([^"]+)"', find_java().version)
     return (
@@ -20,7 +21,7 @@ def machine() -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of text, the first of them the head; what looks like a number stands to the right."""
+    """Formats rows as columns of text, the first row as the head; numbers are aligned to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(_cell(text, width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])

@@ -39,7 +39,7 @@ SEGMENT_RECORDS = 1_000_000
 SAMPLE = 20_000
 ENOUGH = 2.0  # times as fast as sql
 CORES = (1, 2)
-TURNS = 2  # one core, two, and again: other work comes and goes
+TURNS = 2  # measured alternately, since other work on the machine varies
 
 
 def main(millions: int = MILLIONS) -> None:
@@ -74,7 +74,7 @@ class Segments:
         return plan_ranges(find_segments(self.path(millions)))
 
     def raw(self, millions: int) -> Path:
-        """The same as a Parquet file of keys and values."""
+        """Returns the same data as Parquet files of keys and values."""
         place = self._folder / f"raw-{millions}"
         if not place.exists():
             raw_parquet(self.ranges(millions), place)
@@ -82,7 +82,7 @@ class Segments:
 
 
 def check_sql(spark: SparkSession, segments: Segments) -> None:
-    """Both ways give the same rows, or they are not to be compared."""
+    """Checks that both ways give the same rows, or they could not be compared."""
     ours, theirs = (
         sorted(map(tuple, frame.where(f"source_offset < {SAMPLE}").collect()), key=repr)
         for frame in (job(spark, segments.ranges(1)), decoded_by_sql(spark, segments.raw(1)))
@@ -142,7 +142,7 @@ def _on_cores(cores: int, folder: Path) -> float:
 
 
 def whole_command(segments: Segments, millions: int) -> None:
-    """`kcoord pipeline decode`, with its own account of where the time goes."""
+    """Runs `kcoord pipeline decode`, and prints the time of each stage that it reports."""
     with tempfile.TemporaryDirectory(prefix="kcoord-bench-out-") as out:
         command = [sys.executable, "-m", "kcoord.commands", "pipeline", "decode", str(segments.path(millions))]
         command += ["--out", f"{out}/tables", "--master", f"local[{CORES[-1]}]"]

@@ -1,7 +1,7 @@
 """The job of the pipeline's benchmark on so many cores, in seconds: python -m tests.bench.pipeline_cores CORES FOLDER
 
-`local[1]` is not one core: its one task is a thread of the JVM and a Python worker, which run side by side. So the
-whole process and all that it starts is bound to as many processors as Spark is told of.
+`local[1]` is not one core: its one task is a thread of the JVM and a Python worker, which run at the same time. So the
+whole process and all that it starts is bound to as many processors as the number of cores that Spark is given.
 """
 
 import os

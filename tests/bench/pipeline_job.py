@@ -18,7 +18,7 @@ ROUNDS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Took:
-    """In seconds: by the clock, and of processor time of the JVM and all its Python workers."""
+    """Seconds by the clock, and of processor time of the JVM and all its Python workers."""
 
     wall: float
     cpu: float
@@ -29,7 +29,7 @@ def job(spark: SparkSession, ranges: Sequence[SegmentRange]) -> DataFrame:
 
 
 def best(ways: Mapping[str, Callable[[], DataFrame]]) -> dict[str, Took]:
-    """Of each way. They take turns; the first round warms up and does not count."""
+    """Returns the best time of each way. They take turns; the first round warms up and does not count."""
     rounds = [{name: timed(make()) for name, make in ways.items()} for _ in range(ROUNDS + 1)][1:]
     return {
         name: Took(wall=min(each[name].wall for each in rounds), cpu=min(each[name].cpu for each in rounds))
@@ -38,14 +38,14 @@ def best(ways: Mapping[str, Callable[[], DataFrame]]) -> dict[str, Took]:
 
 
 def timed(frame: DataFrame) -> Took:
-    """All rows are made, and go nowhere."""
+    """Times the computation of all rows, which are written nowhere."""
     cpu, wall = cpu_seconds(tree(jvm())), time.perf_counter()
     frame.write.format("noop").mode("overwrite").save()
     return Took(wall=time.perf_counter() - wall, cpu=cpu_between(cpu, cpu_seconds(tree(jvm()))))
 
 
 def jvm() -> int:
-    """The process id of Spark's, whose children the Python workers are."""
+    """Returns the process id of Spark's JVM, whose children are the Python workers."""
     gateway = SparkContext._gateway
     assert gateway is not None
     return int(gateway.jvm.java.lang.ProcessHandle.current().pid())

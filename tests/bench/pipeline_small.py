@@ -50,7 +50,7 @@ def main(*others: str) -> None:
 
 
 def rows_of(took: dict[str, dict[str, Took]], labels: Sequence[str]) -> list[list[str]]:
-    """The table: a line for each command, and one for those that come one after another."""
+    """Returns the table: a row for each command, and one for the commands that run one after another."""
     head = ["kcoord pipeline", *(f"{label}, {unit}" for label in labels for unit in ("seconds", "CPU s"))]
     one_by_one = [each for name, each in took.items() if name != IN_ONE_GO]
     sums = {
@@ -68,9 +68,10 @@ def rows_of(took: dict[str, dict[str, Took]], labels: Sequence[str]) -> list[lis
 
 
 def run(command: Sequence[str], *, folder: Path) -> Took:
-    """Runs a command to its end, and waits for all that it has started: a JVM outlives who started it by a moment.
+    """Runs a command to its end, and waits for all processes that it has started: a JVM outlives its parent by a
+    moment.
 
-    It runs in a folder of its own, since `python -m` would take the kcoord of the folder that it is in.
+    The command runs in a separate folder, since `python -m` would import the kcoord of the current folder.
     """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     cpu, start = _children_cpu(), time.perf_counter()

@@ -1,6 +1,6 @@
-"""Other ways than the job's to look at commits with Spark, for its benchmark.
+"""Other ways than the job's to read commits with Spark, for its benchmark.
 
-`ScanSource` reads segments as the job does, finds batches and holds checksums, and decodes nothing.
+`ScanSource` reads segments as the job does, finds batches and checks checksums, and decodes nothing.
 
 `raw_parquet` and `decoded_by_sql` are what one would do with a Parquet file of keys and values: expressions of Spark
 SQL on binary columns, all of which run in Spark's own generated code. They can read only what is known to be in the
@@ -64,7 +64,7 @@ def scanned(spark: SparkSession, ranges: list[SegmentRange]) -> DataFrame:
 
 
 def raw_parquet(ranges: list[SegmentRange], folder: Path) -> None:
-    """Keys and values of the segments, a file for each range."""
+    """Writes keys and values of the segments, a file for each range."""
     folder.mkdir()
     for number, each in enumerate(ranges):
         with pq.ParquetWriter(folder / f"part-{number}.parquet", _RAW) as writer:
@@ -92,7 +92,7 @@ def _raw_rows(segment_range: SegmentRange, part: Plain) -> pa.RecordBatch:
 
 
 def decoded_by_sql(spark: SparkSession, folder: Path) -> DataFrame:
-    """The columns of `commits`."""
+    """Returns the columns of `commits`."""
     raw = spark.read.schema("""key binary, value binary, source_partition int, source_segment bigint,
         source_offset bigint, appended_at timestamp""").parquet(str(folder))
     group = _number("key", "3", 2)
@@ -122,6 +122,6 @@ def decoded_by_sql(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def _number(column: str, at: str, size: int, kind: str = "") -> str:
-    """The big-endian number there. Spark has no function for it."""
+    """Returns the expression of the big-endian number there. Spark has no function for it."""
     kind = kind or ("bigint" if size == 8 else "int")
     return f"cast(conv(hex(substring({column}, {at}, {size})), 16, 10) as {kind})"

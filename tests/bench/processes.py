@@ -1,4 +1,4 @@
-"""What a process and its descendants have taken, by /proc: processor time, and the most memory since a moment."""
+"""What a process and its descendants have used, by /proc: processor time, and the most memory since a moment."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def tree(pid: int) -> dict[int, str]:
-    """The process and its descendants that are there now, with their names."""
+    """Returns the process and its current descendants, with their names."""
     parents: dict[int, int] = {}
     names: dict[int, str] = {}
     for folder in Path("/proc").iterdir():
@@ -22,12 +22,12 @@ def tree(pid: int) -> dict[int, str]:
 
 
 def cpu_seconds(pids: dict[int, str]) -> dict[int, float]:
-    """Of each."""
+    """Returns the processor time of each process."""
     return {each: sum(map(int, found[1][11:13])) / _TICKS for each in pids if (found := _stat(each))}
 
 
 def cpu_between(before: dict[int, float], after: dict[int, float]) -> float:
-    """Of those that are still there."""
+    """Returns the processor time of the processes that still exist."""
     return sum(seconds - before.get(each, 0.0) for each, seconds in after.items())
 
 
@@ -38,7 +38,7 @@ def forget_most_memory(pids: dict[int, str]) -> None:
 
 
 def most_memory(pids: dict[int, str]) -> dict[str, float]:
-    """MB that processes of each name had at most, all of them added up."""
+    """Returns the peak memory in MB by process name, added up."""
     found: dict[str, float] = {}
     for each, name in pids.items():
         with contextlib.suppress(OSError, StopIteration):
@@ -49,7 +49,7 @@ def most_memory(pids: dict[int, str]) -> dict[str, float]:
 
 
 def _stat(pid: int) -> tuple[str, list[str]] | None:
-    """The name, and the fields behind it."""
+    """Returns the name, and the fields after it."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:  # it has ended

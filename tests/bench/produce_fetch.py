@@ -38,7 +38,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One run: megabytes and records in a second, and the server's CPU seconds for a gigabyte."""
+    """One run: megabytes and records per second, and the server's CPU seconds per gigabyte."""
 
     megabytes: float
     records: float

@@ -31,24 +31,24 @@ DIRECT, RELAY, PROXY = "direct", "haproxy", "kcoord"
 MOST_ADDED, LEAST_THROUGHPUT = 2.0, 0.5
 SECTIONS = ("latency", "throughput")
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
-# Turns are short: what else the machine does meanwhile then meets all ways alike.
+# Turns are short, so that other work on the machine affects all ways equally.
 SMALL_ANSWERS = Schedule(rounds=300, requests=50, warmup_rounds=60)
 LARGE_ANSWERS = {
     "1 MiB": (1 << 20, Schedule(rounds=80, requests=10, warmup_rounds=12)),
     "16 MiB": (16 << 20, Schedule(rounds=40, requests=2, warmup_rounds=4)),
 }
-MOST_OVERHEAD = 1000  # bytes of an answer beside its records
+MOST_OVERHEAD = 1000  # bytes of an answer in addition to its records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What the ways took, and the CPU seconds of what stands in the middle, for each request."""
+    """The times of each way, and the CPU seconds per request of the process in the middle."""
 
     trips: dict[str, Trips]
     cpu: dict[str, float]
 
     def added(self, way: str) -> float:
-        """To the median of a round, in seconds."""
+        """Returns the seconds that a way adds to the median of a round."""
         pairs = zip(self.trips[way].medians, self.trips[DIRECT].medians, strict=True)
         return median(through - direct for through, direct in pairs)
 
@@ -56,7 +56,7 @@ class Measured:
         return self.trips[way].p99 - self.trips[DIRECT].p99
 
     def megabytes(self, way: str, requests: int) -> float:
-        """MB in a second that was waited for them, in the median round of so many requests."""
+        """Returns MB per second of waiting, in the median round of so many requests."""
         trips = self.trips[way]
         return trips.length * requests / median(trips.waits) / 1e6
 
@@ -66,12 +66,12 @@ class Bench:
     traveller: Traveller
     requests: Requests
     addresses: dict[str, str]
-    """Of all ways."""
+    """The address of each way."""
     middles: dict[str, Running]
-    """What stands in the middle, of all but the direct one."""
+    """The process in the middle of each way except the direct one."""
 
     def measure(self, frame_for: Callable[[str], bytes], schedule: Schedule, *, is_constant: bool = True) -> Measured:
-        """The frame is that for an address."""
+        """Measures all ways; `frame_for` returns the frame for an address."""
         ways = {name: Way(address=address, frame=frame_for(address)) for name, address in self.addresses.items()}
         before = {name: middle.cpu_seconds() for name, middle in self.middles.items()}
         trips = self.traveller.measure(ways, schedule, is_constant=is_constant)

@@ -1,4 +1,4 @@
-"""A restart with many offsets, beside the real broker on the same data: python -m tests.bench.restart [OFFSETS ...]
+"""A restart with many offsets, against the real broker on the same data: python -m tests.bench.restart [OFFSETS ...]
 
 A broker takes the commits, of a thousand offsets for each group, and is stopped. kcoord starts on a copy of its folder,
 the broker on the folder itself; in turn, each time after the same pause. Measured from the start of the process:
@@ -95,7 +95,7 @@ def _folder() -> Iterator[Path]:
 
 def _commit(port: int, groups: Sequence[str]) -> None:
     with Client(HOST, port, timeout=TIMEOUT) as server:
-        server.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["any"])  # who is asked so makes the topic
+        server.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["any"])  # this request creates the topic
         for number, group_id in enumerate(groups):
             lines = [
                 {"partition_index": each, "committed_offset": number * PARTITIONS + each, "committed_metadata": ""}
@@ -107,7 +107,7 @@ def _commit(port: int, groups: Sequence[str]) -> None:
 
 
 def _is_taken(server: Client, group_id: str, values: dict[str, object]) -> bool:
-    """Whether it was taken; the topic of offsets is made with the first."""
+    """Commits, and returns whether that succeeded; the first commit creates the offsets topic."""
     answer = server.ask(OFFSET_COMMIT, 8, group_id=group_id, **values)
     errors = {line.error_code for topic in answer.topics for line in topic.partitions}
     return errors == {ErrorCode.none}
@@ -118,7 +118,7 @@ def _one_of_each_partition(groups: Sequence[str]) -> list[str]:
 
 
 def _wait_for_offsets(server: Running, groups: Sequence[str]) -> float:
-    """Seconds from the start until all of these have answered with what was committed."""
+    """Returns the seconds from the start until all of these groups have answered with what was committed."""
     with Client(HOST, server.port, timeout=TIMEOUT) as asking:
         for group_id in groups:
             _until_there(partial(_has_offsets, asking, group_id))

@@ -22,8 +22,8 @@ from kcoord.testing.node import HOST, Node, choose_places, free_ports
 METADATA = 3
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 30.0  # a broker that is killed would check its logs at the next start
-SETTLE = 4.0  # before the clock starts: the one before, its files and its heap, are to be gone
-# As bin/kafka-server-start.sh and bin/kafka-run-class.sh have them.
+SETTLE = 4.0  # before the clock starts: the previous server, its files and its heap must be gone
+# The flags of bin/kafka-server-start.sh and bin/kafka-run-class.sh.
 SCRIPT_FLAGS = (
     "-Xmx1G",
     "-Xms1G",
@@ -36,24 +36,24 @@ SCRIPT_FLAGS = (
 )
 
 
-# The same for all. Retention is enforced at once, so that a topic holds what it should while it is measured.
+# Common to all servers. Retention is enforced at once, so that topics have their size while they are measured.
 SETTINGS = {"log.retention.check.interval.ms": "500"}
 
 
 class Prepared(Protocol):
-    """What must be there before the clock starts, and the command that is then timed."""
+    """Prepares what must exist before the clock starts, and returns the command that is then timed."""
 
     def prepare(self, folder: Path) -> tuple[list[str], int]: ...
 
 
 class Kcoord:
     def __init__(self, settings: Mapping[str, str] = SETTINGS, *, is_kept: bool = False) -> None:
-        """`is_kept`: in a data folder, as a broker's records are."""
+        """`has_data_dir` stores records in a data folder, as a broker does."""
         self._settings = settings
         self._is_kept = is_kept
 
     def prepare(self, folder: Path) -> tuple[list[str], int]:
-        """`kcoord serve` on a free port."""
+        """Returns the command of `kcoord serve` on a free port."""
         port = free_ports(1)[0]
         options = [f"--set={name}={value}" for name, value in self._settings.items()]
         options += [f"--data-dir={folder / 'data'}"] if self._is_kept else []
@@ -68,7 +68,7 @@ class Kafka:
         self._settings = settings
 
     def prepare(self, folder: Path) -> tuple[list[str], int]:
-        """A formatted broker; the class archive of kcoord.testing lets a JVM start faster than Kafka's scripts do."""
+        """Formats a broker; the class archive of kcoord.testing lets a JVM start faster than Kafka's scripts do."""
         jvm = kafka_jvm()
         if not self._uses_archive:
             jvm = replace(jvm, archive_flags=())
@@ -83,7 +83,7 @@ class Kafka:
 
 
 class Again:
-    """What was prepared before, on the same folder."""
+    """A server that was prepared before, on the same folder."""
 
     def __init__(self, command: Sequence[str], port: int) -> None:
         self._command = command
@@ -137,7 +137,7 @@ class Running:
         return self._process.pid
 
     def memory(self) -> tuple[float, float]:
-        """Resident and proportional set size, in MiB."""
+        """Returns resident and proportional set size, in MiB."""
         lines = Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()
         sizes = {line.split()[0]: int(line.split()[1]) / 1024 for line in lines[1:]}
         return sizes["Rss:"], sizes["Pss:"]
@@ -147,7 +147,7 @@ class Running:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def _wait_for_metadata(self) -> None:
-        """An open port alone serves nothing yet: a broker must know of itself."""
+        """Waits for a Metadata answer with a broker: an open port alone serves nothing yet."""
         deadline = time.monotonic() + START_TIMEOUT
         while time.monotonic() < deadline and self._process.poll() is None:
             with suppress(OSError), Client(HOST, self.port, timeout=5) as client:

@@ -1,6 +1,6 @@
 """The log folder of a small cluster: `__consumer_offsets` of 50 partitions, and the logs of a few topics.
 
-Most groups are quiet. One in ten is restless: a member is started again every minute, with many short ownerships.
+Most groups are quiet. One in ten is unstable: a member is restarted every minute, with many short ownerships.
 Every run writes the same bytes.
 """
 
@@ -23,7 +23,7 @@ SECONDS = 2 * 3600
 RESTART_INTERVAL = 60
 COMMIT_INTERVAL = 20
 RESTLESS_SHARE = 10
-"""One group of so many is restless."""
+"""One of so many groups is unstable."""
 MEMBERS = 3
 RECORD_INTERVAL = 5
 """Seconds between two records of a topic's partition."""
@@ -49,7 +49,7 @@ def write_small_cluster(folder: Path, *, groups: int = GROUPS, seconds: int = SE
 
 
 def group_life(group: str, topic: str, is_restless: bool, seconds: int) -> Iterator[tuple[int, Fact]]:
-    """What a coordinator writes of one group, with the times."""
+    """Yields the records that a coordinator writes of one group, with their times."""
     generation = 0
     for second in range(0, seconds, COMMIT_INTERVAL):
         at_ms = AT_MS + second * 1000
@@ -62,7 +62,7 @@ def group_life(group: str, topic: str, is_restless: bool, seconds: int) -> Itera
 
 
 def generation_of(group: str, topic: str, generation: int, at_ms: int) -> GroupStored:
-    """The last of the members is a new one in each generation; the partitions move round among them."""
+    """Returns a generation. Its last member is new in each generation; the partitions rotate among the members."""
     names = [*(f"worker-{number}" for number in range(MEMBERS - 1)), f"worker-{MEMBERS - 1}.{generation}"]
     shares = [range((index + generation) % MEMBERS, PARTITIONS, MEMBERS) for index in range(MEMBERS)]
     members = tuple(
@@ -81,7 +81,7 @@ def generation_of(group: str, topic: str, generation: int, at_ms: int) -> GroupS
 
 
 def assignment(topic: str, partitions: range) -> bytes:
-    """A consumer's, of version 0."""
+    """Encodes a consumer's assignment, version 0."""
     name = topic.encode()
     head = struct.pack(f">hih{len(name)}si", 0, 1, len(name), name, len(partitions))
     return head + struct.pack(f">{len(partitions)}i", *partitions) + struct.pack(">i", -1)

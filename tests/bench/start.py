@@ -1,10 +1,10 @@
-"""How fast a server is there and how much memory it takes: python -m tests.bench.start [ROUNDS]
+"""How fast a server starts and how much memory it takes: python -m tests.bench.start [ROUNDS]
 
 Each round starts kcoord and the real broker in turn, the broker both with the flags that its own script gives the JVM
 and with the small, quick ones of kcoord.testing. Clocks run from the start of the process to the first Metadata answer.
 Memory is read from /proc when the server was left alone for some seconds, and again after a load: 200,000 records of
-100 bytes in batches of about 20, by four producers, read by four consumers, all of them kept. Both keep them in files,
-so the page cache, which is the system's and goes when it is needed elsewhere, is in neither figure.
+100 bytes in batches of about 20, by four producers, read by four consumers, none of them deleted. Both servers store
+them in files, so the page cache, which the system reclaims when it needs the memory, is in neither figure.
 
 What is shown is the median of the rounds.
 """
@@ -23,13 +23,13 @@ RECORDS = 200_000
 CLIENTS = 4
 BATCH = 2_400  # bytes: about 20 records
 REST = 3  # seconds
-# How many times faster, or smaller, kcoord is to be than each of the two brokers.
+# The goals: how many times faster, or smaller, kcoord is than each of the two brokers.
 FASTER_START, LESS_IDLE, LESS_LOADED = 15, 6, 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One server in one round; memory in MiB."""
+    """The measurements of one server in one round; memory in MiB."""
 
     start_seconds: float
     idle: float

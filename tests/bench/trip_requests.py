@@ -1,4 +1,4 @@
-"""What is asked in the proxy's benchmark, in versions that a Java client of Kafka 4.3 uses, and the topics for it."""
+"""The requests of the proxy's benchmark, in versions that a Java client of Kafka 4.3 uses, and their topics."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ JOIN_GROUP, HEARTBEAT, SYNC_GROUP = (11, 9), (12, 4), (14, 5)
 SMALL, WRITTEN, LARGE = "bench-small", "bench-written", "bench-large"
 SMALL_VALUE = 100  # bytes
 LARGE_VALUE, LARGE_BATCHES = 1_000_000, 20  # each of one record; more than the largest answer
-# Longer than the benchmark, and as long as a broker allows: a member beats only while it is measured.
+# Longer than the benchmark, and as long as a broker allows: a member sends heartbeats only while it is measured.
 SESSION = timedelta(minutes=30)
 TOPICS_WAIT = COORDINATOR_WAIT = 60.0
 _LATEST = -1
@@ -38,7 +38,7 @@ class Requests:
                     _produced(asking, self._produce(topic, size))
 
     def small_fetch(self) -> bytes:
-        """Of one small batch; it never waits."""
+        """Returns a Fetch of one small batch; it never waits."""
         return self._fetch(SMALL, 1 << 20)
 
     def large_fetch(self, size: int) -> bytes:
@@ -48,7 +48,7 @@ class Requests:
         return self._produce(WRITTEN, SMALL_VALUE)
 
     def written(self) -> int:
-        """How many records there are of small_produce."""
+        """Returns how many records small_produce has written."""
         partition = {"partition_index": 0, "timestamp": _LATEST}
         with connect(self._bootstrap) as asking:
             answer = asking.ask(*LIST_OFFSETS, replica_id=-1, topics=[{"name": WRITTEN, "partitions": [partition]}])
@@ -58,7 +58,7 @@ class Requests:
         return int(found.offset)
 
     def heartbeat(self, address: str) -> bytes:
-        """Of the only member of a group, which it has joined at that address."""
+        """Returns a Heartbeat of the only member of a group, which has joined at that address."""
         group = f"bench-{uuid4()}"
         with connect(address) as asking:
             member, generation = _joined(asking, group)
@@ -82,14 +82,14 @@ def connect(address: str) -> Client:
 
 
 def broker_address(bootstrap: str) -> str:
-    """Of the only broker, as clients are told there."""
+    """Returns the address of the only broker, as it is advertised there."""
     with connect(bootstrap) as asking:
         (broker,) = asking.ask(*METADATA, topics=()).brokers
     return f"{broker.host}:{broker.port}"
 
 
 def _topic_ids(bootstrap: str, topics: Sequence[str]) -> dict[str, UUID]:
-    """Once the broker leads them all: it hears of a topic some time after it was made."""
+    """Returns the ids once the broker leads all topics, which it learns some time after they were made."""
     deadline = time.monotonic() + TOPICS_WAIT
     asked = [{"name": topic, "topic_id": None} for topic in topics]
     with connect(bootstrap) as asking:
@@ -110,7 +110,7 @@ def _produced(asking: Client, request: bytes) -> None:
 
 
 def _joined(asking: Client, group: str) -> tuple[str, int]:
-    """The member's id and generation, once the group is Stable."""
+    """Joins a group, and returns the member's id and generation once the group is Stable."""
     values: dict[str, Any] = {
         "group_id": group,
         "session_timeout": SESSION,
@@ -136,7 +136,7 @@ def _joined(asking: Client, group: str) -> tuple[str, int]:
 
 
 def _ask_coordinator(asking: Client, api: tuple[int, int], values: Mapping[str, Any]) -> Any:
-    """The first group that is asked for has the offsets topic made."""
+    """Sends a request, and retries while the first group request creates the offsets topic."""
     deadline = time.monotonic() + COORDINATOR_WAIT
     while True:
         asking.ask(10, 6, key_type=0, coordinator_keys=(values["group_id"],))

@@ -24,7 +24,7 @@ TIMEOUT = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """To the broker: an address, and what is sent there."""
+    """A way to the broker: its address, and the frame that is sent there."""
 
     address: str
     frame: bytes
@@ -32,7 +32,8 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trips:
-    """What one way took, in seconds: the median and the sum of each round, quantiles of all, and an answer's bytes."""
+    """The results of one way, in seconds: the median and the sum of each round, quantiles of all, and an answer's
+    bytes."""
 
     medians: list[float]
     waits: list[float]
@@ -43,7 +44,7 @@ class Trips:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """How many rounds, and how many requests each way has in each of them."""
+    """The number of rounds, and of requests that each way sends in each round."""
 
     rounds: int
     requests: int
@@ -51,7 +52,8 @@ class Schedule:
 
     @property
     def all_requests(self) -> int:
-        """Of one way: those that are not measured, and the one that tells how long answers are, count too."""
+        """The number of requests of one way, with those that are not measured and the one that finds the length of
+        answers."""
         return (self.warmup_rounds + self.rounds) * self.requests + 1
 
 
@@ -67,7 +69,7 @@ class Traveller:
         self._folder.cleanup()
 
     def measure(self, ways: Mapping[str, Way], schedule: Schedule, *, is_constant: bool) -> dict[str, Trips]:
-        """By way. Where answers are constant, each is held against the first, byte by byte."""
+        """Returns the results by way. Where answers are constant, each is compared with the first, byte by byte."""
         plan = {
             "ways": [{"address": way.address, "frame": base64.b64encode(way.frame).decode()} for way in ways.values()],
             "warmup_rounds": schedule.warmup_rounds,
@@ -81,6 +83,6 @@ class Traveller:
 
 
 def frame(api_key: int, api_version: int, **values: Any) -> bytes:
-    """A request as a client would send it, with its length; the correlation id is the traveller's to set."""
+    """Encodes a request as a client would send it, with its length; the traveller sets the correlation id."""
     header = RequestHeader(api_key=api_key, api_version=api_version, correlation_id=0, client_id="bench")
     return by_kio(api_key, api_version).request(header, values)

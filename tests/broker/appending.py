@@ -1,4 +1,4 @@
-"""What a broker does in slices, done at once."""
+"""Runs sliced work to its end at once."""
 
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def at_once(slices: Slices[T]) -> T:
-    """The reply, with all the work done now."""
+    """Returns the result, with all the work done now."""
     try:
         asked = next(slices)
         while True:
@@ -28,7 +28,7 @@ def at_once(slices: Slices[T]) -> T:
 
 
 def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance) -> int | Refused:
-    """The largest timestamp that the batch is to bear, or why the log must not take it."""
+    """Returns the largest timestamp that the batch gets, or why the log must not append it."""
     outcome = at_once(admit_in_slices(batch, settings, now_ms, allowance))
     return outcome.max_timestamp if isinstance(outcome, Admitted) else outcome
 

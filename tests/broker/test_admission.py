@@ -1,4 +1,4 @@
-"""What a log asks of a client's batch: each answer below is what a live Kafka 4.3.1 gave to the same bytes."""
+"""Validation of clients' batches: each answer below is what a live Kafka 4.3.1 gave to the same bytes."""
 
 from dataclasses import replace
 
@@ -189,7 +189,7 @@ def test_a_bomb_is_paid_for_once() -> None:
 
 
 def test_a_record_of_too_many_headers_is_refused_by_its_count_alone() -> None:
-    record = bytes([0, 0, 0, 1, 1]) + uvarint(2 * 3_000_000) + b"\x01\x01" * 3_000_000  # a null key, where one is read
+    record = bytes([0, 0, 0, 1, 1]) + uvarint(2 * 3_000_000) + b"\x01\x01" * 3_000_000  # A null key, where one is read.
     header = read_header(plain)._replace(record_count=1, last_offset_delta=0, attributes=Codec.ZSTD)
     bomb = assemble(header, compress(Codec.ZSTD, uvarint(2 * len(record)) + record))
     assert len(bomb) < 2048

@@ -1,4 +1,4 @@
-"""A disk that is full or cannot be read: the client is told, and nothing is lost or half there."""
+"""A disk that is full or cannot be read: the client gets an error, and nothing is lost or half written."""
 
 import errno
 from uuid import UUID
@@ -25,7 +25,7 @@ asked = Asked(node=node, now_ms=now_ms)
 
 
 class Disk:
-    """Makes stores that do as the disk does."""
+    """Makes stores that fail when the disk does."""
 
     def __init__(self) -> None:
         self.is_full = self.is_unreadable = False
@@ -115,7 +115,7 @@ def test_a_batch_that_cannot_be_written_is_refused_and_says_why(cluster: Cluster
     assert line.error_message == "The records cannot be written: No space left on device"
 
 
-@pytest.mark.parametrize("there", [0, 2, 3])  # three fill a segment: the next would begin another
+@pytest.mark.parametrize("there", [0, 2, 3])  # Three batches fill a segment: the next would begin another.
 def test_a_batch_that_cannot_be_written_leaves_the_log_as_it_was(cluster: Cluster, disk: Disk, there: int) -> None:
     for sequence in range(there):
         append(cluster, batch(sequence))

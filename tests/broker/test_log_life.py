@@ -1,6 +1,6 @@
-"""Random lives of a log, held against a plain list of records: with tiny segments, in files, and with a long index.
+"""Random lives of a log, compared with a plain list of records: with tiny segments, in files, and with a long index.
 
-Those in a folder also end and begin again, and are compacted.
+Those in a folder are also closed, recovered and compacted.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ start_ms = 1_800_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A batch as the model remembers it."""
+    """A batch in the model."""
 
     base_offset: int
     size: int
@@ -41,7 +41,7 @@ class Kept:
 
 
 class LogLife(RuleBasedStateMachine):
-    repeats: ClassVar = 1  # of a value: the larger, the larger the batches
+    repeats: ClassVar = 1  # How often a value is repeated: the larger, the larger the batches.
     segment_bytes: ClassVar = 400
     retention_bytes: ClassVar = 900
 
@@ -186,7 +186,7 @@ class LogLifeInAFolder(LogLife):
 
     @rule(share=st.floats(0, 1), every=st.integers(1, 4))
     def compact(self, share: float, every: int) -> None:
-        """Of the oldest segments keep each so-manieth batch, and of these all records but the first."""
+        """Retains every `every`-th batch of the oldest segments, and of these all records but the first."""
         count = int((len(self.log.segments) - 1) * share)
         first, end = self.log.segments[0].base_offset, self.log.segments[count].base_offset
         kept = [batch for batch in self.batches if first <= batch.base_offset < end][::every]
@@ -216,7 +216,7 @@ class LogLifeInAFolder(LogLife):
 
 
 def without_first(batch: Batch) -> bytes:
-    """The batch, at the same offsets, without its first record if it has others."""
+    """Returns the batch, at the same offsets, without its first record if it has others."""
     header, plain = batch.header, plain_records(batch)
     spans = list(record_spans(plain, header.record_count))
     if len(spans) == 1:

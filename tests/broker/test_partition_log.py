@@ -1,4 +1,4 @@
-"""The log of one partition: offsets, reads, retention, look-ups by time."""
+"""The log of one partition: offsets, reads, retention, lookups by time."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def log_of(*batches: Batch, settings: LogSettings | None = None) -> PartitionLog
 
 
 def two_per_segment(count: int, *, retention_bytes: int = -1) -> PartitionLog:
-    """So many batches of one record, two to a segment."""
+    """Makes a log of `count` batches of one record, two to a segment."""
     settings = LogSettings(segment_bytes=2 * size, retention_bytes=retention_bytes)
     return log_of(*[one] * count, settings=settings)
 
@@ -130,7 +130,7 @@ def test_a_transactional_batch_belongs_to_no_transaction() -> None:
 
 
 def test_a_repeated_batch_is_answered_as_at_first_and_not_stored_again() -> None:
-    # Kafka puts the batch's timestamp where the time of append would be, whatever the topic's setting.
+    # Kafka returns the batch's timestamp as the time of append, whatever the topic's setting.
     repeated = batch_of(70, 80, producer=ProducerStamp(id=1, epoch=0, base_sequence=0))
     log = log_of(one, repeated)
     assert append_at_once(log, repeated, now_ms + 5) == Appended(
@@ -345,7 +345,7 @@ def test_an_epoch_ends_where_the_log_ends_and_others_are_unknown() -> None:
 
 
 def test_the_newest_record_is_found_in_a_batch_of_which_deletion_left_nothing_by_its_offsets() -> None:
-    """Kafka does not look at the offset deltas of an uncompressed batch: they may all be 0."""
+    """Kafka does not validate the offset deltas of an uncompressed batch: they may all be 0."""
     odd = write_batch([Record(timestamp=now_ms, value=b"v")] * 3)
     plain = plain_records(produced_batch(odd))
     first = plain[: len(plain) // 3]

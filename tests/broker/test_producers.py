@@ -17,7 +17,7 @@ def header_of(sequence: int, *, epoch: int = 0, count: int = 1, producer_id: int
 
 
 class Scene:
-    """A partition's producers and the offset that the next batch would get."""
+    """A partition's producers, and the offset that the next batch would get."""
 
     def __init__(self) -> None:
         self.producers = Producers()

@@ -1,4 +1,4 @@
-"""A segment: Kafka's bytes, and finding one's way in them."""
+"""A segment: Kafka's bytes, and the lookups in its index."""
 
 import sys
 
@@ -97,7 +97,7 @@ def test_the_largest_timestamp_can_be_asked_from_an_offset_on() -> None:
 
 @pytest.fixture(scope="module")
 def long() -> Segment:
-    """Batches of many sizes, from a few to an index interval to more than two: the last of each hundred is large."""
+    """Batches of many sizes, from a few bytes to more than two index intervals: the last of each hundred is large."""
     segment = segment_of()
     for number in range(1000):
         size = 3 * INDEX_INTERVAL if number % 100 == 99 else number * 7 % 300

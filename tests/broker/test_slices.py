@@ -1,4 +1,4 @@
-"""What a request may cost is done in slices, and is paid for even if its batches are refused."""
+"""Sliced work: a request's costs are counted even if its batches are refused."""
 
 from collections.abc import Callable
 from itertools import count
@@ -34,7 +34,7 @@ def batch_of(content: bytes, records: int, *, codec: Codec = Codec.ZSTD) -> Batc
 
 
 def with_headers(count: int, *, tail: bytes = b"") -> Batch:
-    """One record with so many headers, behind which something may stand that does not belong there."""
+    """Makes one record with so many headers, behind which extra bytes may follow."""
     record = bytes([0, 0, 0, 1, 1]) + uvarint(2 * count) + EMPTY_HEADER * count + tail
     return batch_of(uvarint(2 * len(record)) + record, 1)
 
@@ -48,7 +48,7 @@ def admission(batch: Batch, allowance: Allowance | None = None) -> Slices[Admitt
 
 
 def slices_of(work: Slices[object]) -> int:
-    """How often others have their turn until it is done."""
+    """Returns how often the work yields until it is done."""
     count = 0
     try:
         asked = next(work)
@@ -127,7 +127,7 @@ def test_of_a_batch_of_faulty_records_the_first_are_named_and_all_are_counted() 
     assert outcome.message.startswith(f"{faulty} of {faulty} records")
 
 
-# Look-ups by time.
+# Lookups by time
 
 
 def log_of(*batches: Batch) -> PartitionLog:
@@ -142,7 +142,7 @@ def test_a_large_batch_is_not_walked_to_find_its_newest_record() -> None:
     log = log_of(timed(*[0] * (count - 1), 5))
     found = TimestampOffset(timestamp=NOW + 5, offset=count - 1, leader_epoch=0)
     for look_up in (log.offset_for_timestamp(NOW + 1, Effort()), log.offset_of_max_timestamp(Effort())):
-        with pytest.raises(StopIteration) as ended:  # in the first slice
+        with pytest.raises(StopIteration) as ended:  # It ends in the first slice.
             next(look_up)
         assert ended.value.value == found
 
@@ -192,7 +192,7 @@ def test_a_look_up_under_way_ends_when_its_segment_is_deleted() -> None:
         at_once(look_up)
 
 
-# What changes while others have their turn.
+# Changes between two slices
 
 
 NODE = Node(node_id=NodeId(1), host="h", port=1)

@@ -29,7 +29,7 @@ class CapturedFrame:
 
     @cached_property
     def api(self) -> str:
-        # Any version has the name; a client may ask for one that is newer than kio.
+        # All versions have the same name, and a client may use a version that is newer than kio.
         newest_known = max(schema_name_map[api_key_map[self.api_key]])
         return load_request_schema(self.api_key, newest_known).__name__.removesuffix("Request")
 
@@ -38,7 +38,8 @@ class CapturedFrame:
 
 
 def choose(captured: Iterable[CapturedFrame]) -> list[CapturedFrame]:
-    """The smallest and the largest small frame of each API, version and direction: a bare one and a telling one."""
+    """Returns the smallest and the largest small frame of each API, version and direction: a minimal one and one with
+    content."""
     alike: dict[tuple[int, int, Kind], list[CapturedFrame]] = defaultdict(list)
     for frame in captured:
         alike[frame.api_key, frame.api_version, frame.kind].append(frame)

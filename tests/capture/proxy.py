@@ -1,6 +1,6 @@
-"""A TCP proxy between clients and a broker that keeps every frame it carries.
+"""A TCP proxy between clients and a broker that records every frame it forwards.
 
-The broker must advertise the proxy's address, or clients walk around it after their first Metadata request.
+The broker must advertise the proxy's address, or clients bypass it after their first Metadata request.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from tests.capture.frames import CapturedFrame
 
 
 class RecordingProxy:
-    """Carries connections to `upstream` and sorts the frames under the name of the client that runs now."""
+    """Forwards connections to `upstream` and files the frames under the name of the client that runs now."""
 
     def __init__(self, upstream: tuple[str, int]) -> None:
         self.client = "nobody"
@@ -33,7 +33,7 @@ class RecordingProxy:
             await server.wait_closed()
 
     async def _carry(self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        """One connection, until either side hangs up."""
+        """Forwards one connection, until either side hangs up."""
         connection = asyncio.current_task()
         assert connection is not None
         self._connections[connection] = to_client
@@ -79,7 +79,7 @@ class RecordingProxy:
 
 
 async def _next_frame(reader: asyncio.StreamReader) -> bytes | None:
-    """The next frame without its length; None when the peer has hung up."""
+    """Returns the next frame without its length; None when the peer has hung up."""
     try:
         length = int.from_bytes(await reader.readexactly(4))
         return await reader.readexactly(length)

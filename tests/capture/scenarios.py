@@ -1,4 +1,4 @@
-"""What each client is made to do while its frames are recorded."""
+"""What each client does while its frames are recorded."""
 
 import json
 import re
@@ -30,7 +30,7 @@ GROUP_SECONDS = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A client, the topic that is there for it with two partitions, and its script: (bootstrap, topic, folder)."""
+    """A client, and its script: (bootstrap, topic, folder). The topic exists and has two partitions."""
 
     client: str
     version: str

@@ -1,4 +1,4 @@
-"""What the client says when there is nobody, or nobody who answers."""
+"""The errors of a client without a server, or with a server that does not answer properly."""
 
 import socket
 import threading
@@ -122,7 +122,7 @@ def test_an_alert_of_tls_is_not_taken_for_a_frame_of_350_mb() -> None:
     with listening() as (server, port), Client("127.0.0.1", port, timeout=60) as client:
         accepted, _ = server.accept()
         with accepted:
-            accepted.sendall(b"\x15\x03\x03\x00\x02\x02\x50")  # and it stays open
+            accepted.sendall(b"\x15\x03\x03\x00\x02\x02\x50")  # The connection stays open.
             with pytest.raises(Disconnected):
                 client.ask(3, 12, topics=None)
 
@@ -131,7 +131,7 @@ def test_a_server_that_hangs_up_on_everyone_gets_no_advice() -> None:
     with listening() as (server, port):
         client = Client("127.0.0.1", port, security=Security())
         server.accept()[0].close()
-        server.close()  # so that the question what it speaks finds nobody
+        server.close()  # The probe of the listener must find nobody.
         with client, pytest.raises(Disconnected) as caught:
             client.ask(3, 12, topics=None)
     assert str(caught.value) == f"127.0.0.1:{port} closed the connection without an answer; is it a Kafka broker?"
@@ -150,7 +150,9 @@ def test_an_http_server_that_waits_for_the_end_of_a_line_is_named() -> None:
 
 
 def _serve_two(server: HTTPServer) -> None:
-    """Serve the one who sends no line until it hangs up, and only then the one who asks as HTTP has it."""
+    """Serves the client that sends no end of line until it hangs up, and only then the probe that sends an HTTP
+    request.
+    """
     for _ in range(2):
         server.handle_request()
 

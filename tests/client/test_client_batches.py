@@ -1,4 +1,6 @@
-"""Batches as real clients wrote them, taken from the segments of a Kafka 4.3.1 broker that had stamped them."""
+"""Batches as real clients wrote them, taken from the segments of a Kafka 4.3.1 broker, which set their
+broker fields.
+"""
 
 import pytest
 
@@ -18,7 +20,7 @@ librdkafka = {
         ffffffffff000000031f8b0800000000000003b36160606034284bcc294d55c0241942189898b8b2532b750d71aa6161ca60aa60
         ca6314636061012b3562640000052c8ec156000000
         """,
-    # one raw block, without xerial's framing
+    # One raw block, without xerial's framing.
     Codec.SNAPPY: """
         0000000000000000000000660000000002367a80f50002000000020000018bcfe568000000018bcfe56802ffffffffffffffffff
         ffffffffff00000003562c3c000000013076616c7565204606002800540002020a6b65792d316224004c0402680278026e011600

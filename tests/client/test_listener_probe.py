@@ -1,4 +1,4 @@
-"""What a port speaks, where it does not tell. Real listeners of all kinds are in integration/."""
+"""The probe of a listener that misbehaves. Tests with real listeners of all kinds are in integration/."""
 
 import socket
 import threading
@@ -10,7 +10,7 @@ from kcoord.client import listener_probe
 from kcoord.client.listener_probe import listener_advice
 from kcoord.client.security import Security
 
-ENOUGH = 30.0  # seconds that half a second may take on a slow machine
+ENOUGH = 30.0  # The seconds that half a second may take on a slow machine.
 
 
 def test_who_sends_a_byte_now_and_then_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

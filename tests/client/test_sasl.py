@@ -1,4 +1,4 @@
-"""The login against servers that lie or refuse; those that do neither are real brokers, in integration/."""
+"""The login against servers that lie or refuse; tests with real brokers are in integration/."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +16,9 @@ WHERE = "kafka:9093"
 
 
 class Server:
-    """The other side: what it answers to SaslHandshake, then message by message; it keeps what it was sent."""
+    """A fake server: it has answers to SaslHandshake and to each message, and collects the messages that it
+    received.
+    """
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class Server:
 
 
 class ScramServer(Server):
-    """It knows a password, perhaps not the right one, and signs with it."""
+    """A server that signs with a password, which may be the wrong one."""
 
     def __init__(self, password: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""SCRAM by the examples of the RFCs, and what a client does not let a server do."""
+"""SCRAM by the examples of the RFCs, and servers' messages that a client must refuse."""
 
 from base64 import b64decode
 

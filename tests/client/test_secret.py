@@ -1,4 +1,4 @@
-"""A secret shows itself to nobody by accident."""
+"""A secret is shown to nobody by accident."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""TLS of the client against servers with every kind of certificate. Real brokers are in integration/."""
+"""TLS of the client against servers with all kinds of certificates. Tests with real brokers are in integration/."""
 
 import socket
 import ssl
@@ -26,7 +26,7 @@ TRUSTING = Tls(authorities=AUTHORITY.certificate_pem)
 def serving(
     identity: Identity, folder: Path, *, host: str = "127.0.0.1", wants_client: bool = False, version: str = "TLSv1_3"
 ) -> Iterator[int]:
-    """The port of a server that greets one client after another, and says nothing more."""
+    """Yields the port of a server that sends one greeting to each client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(identity.write_pem(folder / f"{identity.name}.pem"))
     context.maximum_version = ssl.TLSVersion[version]
@@ -211,7 +211,7 @@ def test_a_server_that_hangs_up_amid_the_handshake_is_told() -> None:
             thread.join()
     assert said in (
         f"127.0.0.1:{port} closed the connection during the TLS handshake",
-        # a reset, where it closed before it had read what we sent
+        # A reset, if the server closed before it had read what the client sent.
         f"127.0.0.1:{port} closed the connection without an answer; is it a Kafka broker?",
     )
 

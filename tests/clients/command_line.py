@@ -52,7 +52,7 @@ def run_program(
     consume: Callable[[Consume], Sequence[PartitionDigest]],
     join_group: Callable[[JoinGroup], None],
 ) -> None:
-    """Does what the command line says with one client's three functions."""
+    """Executes the command line with one client's three functions."""
     arguments = _parser().parse_args()
     where = {"bootstrap": arguments.bootstrap, "topic": arguments.topic}
     match arguments.verb:

@@ -80,7 +80,8 @@ def join_group(request: JoinGroup) -> None:
 
 
 def _add(seen: list[PartitionDigest], message: Any) -> None:
-    """`Any`, because the types of confluent-kafka let everything be None, and headers be anything."""
+    """Adds a message. Its type is `Any`, because confluent-kafka types everything as optional, and headers as
+    anything."""
     assert message.error() is None, message.error()
     _, timestamp = message.timestamp()
     headers = tuple(message.headers() or ())

@@ -74,7 +74,7 @@ class JavaProgram:
         return digest
 
     def run(self, tool: str, *arguments: str, stdin: bytes = b"") -> bytes:
-        """What a tool prints, as bytes: records need not be text."""
+        """Runs a tool and returns its output as bytes, since records need not be text."""
         with tempfile.TemporaryDirectory() as folder:
             command = self.jvm.command(main_class(tool), *arguments, temp_folder=Path(folder))
             finished = subprocess.run(command, input=stdin, capture_output=True, timeout=180)

@@ -23,19 +23,19 @@ def everything(record: Record) -> Record:
 
 
 def without_void_records(record: Record) -> Record:
-    """The Python clients that do not use librdkafka want a key or a value."""
+    """Adapts a record to Python clients without librdkafka, which want a key or a value."""
     return replace(record, value=b"") if record.key is None and record.value is None else record
 
 
 def without_nulls(record: Record) -> Record:
-    """kafka-python, besides, reads null header values but does not write them."""
+    """Adapts a record to kafka-python, which reads null header values but does not write them."""
     headers = tuple((name, value or b"") for name, value in record.headers)
     return without_void_records(replace(record, headers=headers))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A client that is run as a process of its own, and what it can write of the binary set."""
+    """A client that runs in a separate process, and which records of the binary set it can write."""
 
     name: str
     command: Sequence[str]
@@ -78,12 +78,12 @@ AIOKAFKA = python_program("aiokafka", "aiokafka_program.py", fit=without_void_re
 
 
 def franz_go(folder: Path) -> Program:
-    """The Go program, built into that folder."""
+    """Builds the Go program into that folder."""
     return Program(name="franz-go", command=(str(build_go(HERE / "franz_go", folder)),))
 
 
 def build_go(source: Path, folder: Path) -> Path:
-    """The program of a folder with a go.mod; Go's own cache makes a second build quick."""
+    """Builds the program of a folder with a go.mod; Go's own cache makes a second build quick."""
     binary = folder / source.name
     built = subprocess.run(
         [_go(), "build", "-o", str(binary), "."],

@@ -39,7 +39,7 @@ class Record:
 
 @dataclass(slots=True)
 class PartitionDigest:
-    """What was read from one partition so far."""
+    """A digest of what was read from one partition so far."""
 
     records: int = 0
     contents: "hashlib._Hash" = field(default_factory=hashlib.sha256)
@@ -59,7 +59,7 @@ class PartitionDigest:
 
 
 def binary_records(seed: int, count: int) -> list[Record]:
-    """Records of every shape that a client with an API can write."""
+    """Returns records of every shape that a client with an API can write."""
     rng = random.Random(seed)
     return [
         Record(
@@ -74,7 +74,7 @@ def binary_records(seed: int, count: int) -> list[Record]:
 
 
 def text_records(seed: int, count: int) -> list[Record]:
-    """Records that fit on a line, in the partition where Java's default partitioner puts their key."""
+    """Returns records that fit on a line, in the partition where Java's default partitioner puts their key."""
     rng = random.Random(seed)
     records = []
     for index in range(count):
@@ -122,7 +122,7 @@ def read_records(path: Path) -> Iterator[Record]:
 
 
 def digests(records: Iterable[Record]) -> list[PartitionDigest]:
-    """What a reader must see of these records if they are all that a topic holds."""
+    """Returns the digests that a reader must get if these records are all that a topic has."""
     partitions = [PartitionDigest() for _ in range(PARTITIONS)]
     for record in records:
         digest = partitions[record.partition]
@@ -149,7 +149,7 @@ def _bytes(content: bytes | None) -> bytes:
 
 
 def _murmur2(key: bytes) -> int:
-    """The hash of Java's default partitioner: org.apache.kafka.common.utils.Utils.murmur2."""
+    """Computes the hash of Java's default partitioner: org.apache.kafka.common.utils.Utils.murmur2."""
     whole = len(key) // 4 * 4
     hashed = 0x9747B28C ^ len(key)
     for (word,) in struct.iter_unpack("<I", key[:whole]):

@@ -1,6 +1,6 @@
-"""Two clusters for the session; for each test a pair of connections and names of its own.
+"""Two clusters for the session; for each test a pair of connections, with names that no other test uses.
 
-Groups have two more, set so that it can be told which requests are parked.
+Tests of groups have two more clusters, with settings that make parked requests recognisable.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ NewGroupPair = Callable[..., GroupPair]
 
 @pytest.fixture(scope="session")
 def make_pair(kafka_cluster: Cluster, kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[MakePair]:
-    """Pairs of connections to the same two clusters, to be closed by who makes them."""
+    """Makes pairs of connections to the same two clusters; the caller closes them."""
     kafka, kcoord = _address(kafka_cluster.bootstrap), _address(kcoord_cluster_factory().bootstrap)
     ids = {address: cluster_id(address) for address in (kafka, kcoord)}
     settings = server_settings(kafka) | server_settings(kcoord)
@@ -56,7 +56,7 @@ def kcoord_for_groups(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) ->
 
 @pytest.fixture(scope="session")
 def make_group_pair(kafka_for_groups: GroupCluster, kcoord_for_groups: GroupCluster) -> MakeGroupPair:
-    """Pairs for sequences, whose groups are to be deleted by who makes them."""
+    """Makes pairs for sequences; the caller deletes their groups."""
 
     def make(actors: Sequence[Profile], grid: float) -> GroupPair:
         return GroupPair(kafka_for_groups.side(grid), kcoord_for_groups.side(grid), actors)
@@ -66,7 +66,8 @@ def make_group_pair(kafka_for_groups: GroupCluster, kcoord_for_groups: GroupClus
 
 @pytest.fixture
 def new_groups(make_group_pair: MakeGroupPair) -> Iterator[NewGroupPair]:
-    """`new_groups(Profile(instance_id="i"), …)`: groups of their own for these actors, by default for nine alike."""
+    """Makes new groups for these actors: `new_groups(Profile(instance_id="i"), …)`; without actors, for nine identical
+    ones."""
     made: list[GroupPair] = []
 
     def new(*actors: Profile) -> GroupPair:

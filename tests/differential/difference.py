@@ -1,4 +1,4 @@
-"""Where two plain answers differ, and how that is told."""
+"""Finds and formats the differences between two plain answers."""
 
 from collections.abc import Iterator, Mapping
 from pprint import pformat
@@ -8,17 +8,17 @@ from tests.differential.plain import Plain
 
 
 class Differs(AssertionError):
-    """kcoord answered what Kafka does not."""
+    """kcoord answered differently from Kafka."""
 
 
 def explain(request: str, values: Mapping[str, Any], kafka: Plain, kcoord: Plain) -> str:
-    """The request, both answers, and the fields in which they differ."""
+    """Formats the request, both answers, and the fields in which they differ."""
     asked = ["the request:", pformat(dict(values), width=160)]
     return "\n".join([f"{request} is answered differently:", *asked, explain_answers(kafka, kcoord)])
 
 
 def explain_answers(kafka: Plain, kcoord: Plain) -> str:
-    """Both answers, and the fields in which they differ."""
+    """Formats both answers, and the fields in which they differ."""
     lines = [
         f"  {where or 'the answer'}: Kafka {ours!r}, kcoord {theirs!r}" for where, ours, theirs in _walk(kafka, kcoord)
     ]
@@ -45,7 +45,7 @@ def _walk(kafka: Plain, kcoord: Plain, where: str = "") -> Iterator[tuple[str, P
 
 
 def in_any_order(answer: Plain, *names: str) -> Plain:
-    """The answer with these lists sorted, where Kafka's order is that of a hash table."""
+    """Sorts these lists in an answer: Kafka returns them in the order of a hash table."""
     if isinstance(answer, list):
         return [in_any_order(element, *names) for element in answer]
     if not isinstance(answer, dict):

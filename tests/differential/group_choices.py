@@ -1,17 +1,17 @@
-"""Where two clusters may answer differently, and both are right.
+"""Differences between two clusters that are both correct.
 
-Kafka leaves two choices to a hash table. From there on the two may go different ways; such a sequence is played again,
-with new ids, until both choose alike.
+Kafka leaves two choices to a hash table. After them the two clusters may diverge; such a sequence is replayed, with new
+ids, until both choose the same.
 
 | choice                                                | facts               |
 |-------------------------------------------------------|---------------------|
-| which of those who came leads, if the leader did not  | J-038, L-023, T-109 |
+| which rejoined member leads, if the leader did not    | J-038, L-023, T-109 |
 | which protocol, if several have the most votes        | J-041               |
 
-A protocol is also chosen when a static member comes back: only if it is another one, there is a rebalance.
+A protocol is also selected when a static member comes back: only if it is another one, there is a rebalance.
 
-And Kafka never answers some requests, which kcoord does (see docs/deviations.md): a JoinGroup or SyncGroup that waits
-while the same member sends another, and a SyncGroup that waits while its member is removed.
+And Kafka never answers some requests, which kcoord does (see docs/deviations.md): a JoinGroup or SyncGroup that is
+parked while the same member sends another, and a SyncGroup that is parked while its member is removed.
 """
 
 from collections import Counter
@@ -25,19 +25,20 @@ from tests.differential.plain import Plain
 
 
 class ChoseDifferently(Exception):
-    """Both clusters were free to choose, and did not choose the same."""
+    """Both clusters were free to choose, and chose differently."""
 
 
 @dataclass(slots=True)
 class Choices:
-    """What one has to know of earlier answers to tell whether a choice was free."""
+    """The parts of earlier answers that decide whether a choice was free."""
 
     _leaders: dict[str, str] = field(default_factory=dict)  # by group
     _offers: dict[str, Sequence[str]] = field(default_factory=dict)  # the protocols of each member
     _members: dict[str, Sequence[Plain]] = field(default_factory=dict)  # by group, as last described
 
     def learn_parked(self, ask: Ask, member: str) -> None:
-        """Of a member that waits to join, and may hang up before it is answered. New ones have no name yet."""
+        """Learns the protocols of a member whose JoinGroup is parked, and that may hang up before the response. A new
+        member has no name yet."""
         if ask.api_key == JOIN_GROUP:
             names = [member] if member else [f"actor-{ask.actor}-<new>", f"{ask.values['group_instance_id']}-<new>"]
             self._offers |= dict.fromkeys(names, _offered(ask))
@@ -52,7 +53,7 @@ class Choices:
             self._offers[answer["member_id"]] = _offered(asks[number])
 
     def explain(self, kafka: Plain, kcoord: Plain, asks: Mapping[int, Ask], newest: Ask | None) -> bool:
-        """Whether the outcomes are the same but for choices that were free; `newest` was asked just now."""
+        """Whether the outcomes are equal except for free choices; `newest` is the request of the last step."""
         if newest and newest.api_key == JOIN_GROUP and self._leaves_a_tie(newest):
             return True
         if _without_choices(kafka, asks) != _without_choices(kcoord, asks):
@@ -67,7 +68,7 @@ class Choices:
         )
 
     def _leaves_a_tie(self, join: Ask) -> bool:
-        """Whether a static member that returns makes another protocol as good as the one that is used."""
+        """Whether a static member that returns gives another protocol as many votes as the current one."""
         instance, group = join.values["group_instance_id"], join.values["group_id"]
         if instance is None or join.values["member_id"] or not isinstance(group, Group):
             return False
@@ -88,12 +89,12 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Joined:
-    """What the members of a group were told when they had joined."""
+    """The JoinGroup responses of the members of a group."""
 
     came: frozenset[str]
     leader: str
     protocol: str
-    members: Sequence[str]  # none if the leader does not listen any more
+    members: Sequence[str]  # empty if the leader has closed its connection
 
     @classmethod
     def of(cls, outcome: Plain, asks: Mapping[int, Ask], group: str) -> "_Joined":
@@ -107,7 +108,7 @@ class _Joined:
 
 
 def forgotten_by_kafka(kafka_side: GroupSide, kafka: Settled, kcoord: Settled) -> list[int]:
-    """The requests that kcoord has answered and that Kafka never will."""
+    """Returns the requests that kcoord has answered and that Kafka never will."""
     parked = kafka_side.parked()
     newest = max([*parked, *kafka.answers], default=0)
     newer = parked.get(newest) or (kafka.answers[newest][0] if newest else None)
@@ -125,7 +126,7 @@ def forgotten_by_kafka(kafka_side: GroupSide, kafka: Settled, kcoord: Settled) -
 
 
 def _votes(offers: Sequence[Sequence[str]]) -> Counter[str]:
-    """How many members prefer which of the protocols that all of them offer."""
+    """Counts how many members prefer each of the protocols that all of them support."""
     candidates = set.intersection(*map(set, offers)) if offers else set()
     return Counter(next(name for name in offer if name in candidates) for offer in offers if candidates)
 

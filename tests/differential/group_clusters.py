@@ -1,4 +1,4 @@
-"""The two clusters that groups are compared on, and how they are set."""
+"""The two clusters that groups are compared on, and their settings."""
 
 import secrets
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ SETTINGS: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "2500",
     "group.max.size": str(MAX_SIZE),
-    "offsets.retention.check.interval.ms": "86400000",  # at each check, empty groups without offsets go
+    "offsets.retention.check.interval.ms": "86400000",  # each check removes empty groups without offsets
 }
 KAFKA_SETTINGS: Final[Mapping[str, str]] = {
-    # So that answers come in the order in which the coordinator decides: see group_side.
+    # With these, responses come in the order of the coordinator's decisions: see group_side.
     "num.network.threads": "1",
     "num.io.threads": "1",
     "group.coordinator.threads": "1",
@@ -47,7 +47,7 @@ class GroupCluster:
         return cls(address=address, cluster_id=cluster_id(address), topics=_make_topics(address))
 
     def side(self, grid: float = 1.0) -> GroupSide:
-        """New connections, and groups that nobody else uses."""
+        """Opens new connections, and reserves group ids that no other test uses."""
         naming = Naming(port=self.address[1], cluster_id=self.cluster_id)
         learn_topics(self.topics, naming)
         prefix = f"diff-{secrets.token_hex(4)}-"
@@ -55,7 +55,7 @@ class GroupCluster:
 
 
 def _make_topics(address: tuple[str, int]) -> Any:
-    """Metadata of the topics, once they are there."""
+    """Creates the topics, and returns their Metadata when they exist."""
     with Client(*address) as client:
         new = [{"name": topic, "num_partitions": PARTITIONS, "replication_factor": 1} for topic in TOPICS]
         client.ask(CREATE_TOPICS, 7, topics=new, timeout=timedelta(seconds=20))

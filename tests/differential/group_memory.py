@@ -1,4 +1,4 @@
-"""What one cluster has told the actors of a sequence, and its answers in words that both clusters share.
+"""The state of a sequence's actors on one cluster, and its answers translated to names that both clusters share.
 
 | what                             | becomes                                                                      |
 |----------------------------------|------------------------------------------------------------------------------|
@@ -44,7 +44,7 @@ from tests.differential.group_requests import (
 from tests.differential.pair import unknown_id
 from tests.differential.plain import Naming, Plain, learn_topics, plain
 
-# Kafka gathers these in hash maps.
+# Kafka collects these in hash maps.
 _unordered: Final = {
     OFFSET_COMMIT: ("topics", "partitions"),
     OFFSET_FETCH: ("topics", "partitions"),
@@ -59,13 +59,13 @@ _uuid: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9
 
 
 class Phase(StrEnum):
-    """How far an actor has got, as it was told."""
+    """The progress of an actor, according to the responses that it got."""
 
     OUT = auto()
-    INVITED = auto()  # has an id, and is to join with it
+    INVITED = auto()  # got a member id, and must join with it
     JOINED = auto()
     SYNCED = auto()
-    RECALLED = auto()  # is to join again
+    RECALLED = auto()  # must rejoin
 
 
 _phase_after: Final = {
@@ -79,7 +79,7 @@ _phase_after: Final = {
 
 @dataclass(slots=True)
 class Told:
-    """What the answers have told one actor."""
+    """The state of one actor, as its responses imply it."""
 
     phase: Phase = Phase.OUT
     ids: list[str] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Told:
 @dataclass(slots=True, kw_only=True)
 class Memory:
     naming: Naming
-    prefix: str  # of the sequence's groups
+    prefix: str  # of the group ids of the sequence
     grid: float = 1.0
     told: dict[int, Told] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
@@ -100,7 +100,8 @@ class Memory:
         return self.told.setdefault(actor, Told())
 
     def learn(self, ask: Ask, answer: Any) -> None:
-        """Take in what an answer tells its actor; all answers that came together, before they are put into words."""
+        """Takes over an answer to the state of its actor. All answers that came together are learned before any is
+        translated."""
         learn_topics(answer, self.naming)
         told = self.of(ask.actor)
         if ask.api_key == JOIN_GROUP:
@@ -126,7 +127,7 @@ class Memory:
             told.led = answer.members
 
     def words(self, api_key: int, answer: Any) -> Plain:
-        """The answer as the other cluster would have to give it."""
+        """Translates an answer to the names that both clusters share."""
         if api_key == LIST_GROUPS:
             ours = tuple(line for line in answer.groups if line.group_id.startswith(self.prefix))
             answer = replace(answer, groups=ours)
@@ -145,7 +146,7 @@ class Memory:
         return self._names.get(member_id) or _uuid.sub("<new>", member_id)
 
     def resolved(self, value: Any) -> Any:
-        """A request's values with this cluster's own in place of the names."""
+        """Replaces the names in a request by the values of this cluster."""
         match value:
             case Group(number, more):
                 return f"{self.prefix}{number}{more}"
@@ -180,7 +181,7 @@ class Memory:
 
 
 def next_request(actor: int, profile: Profile, told: Told, dial: int) -> Ask:
-    """What a client would ask that has got so far."""
+    """Returns the request that a real client in this state would send."""
     match told.phase:
         case Phase.OUT:
             api_key, values = JOIN_GROUP, profile.join()

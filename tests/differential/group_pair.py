@@ -1,4 +1,4 @@
-"""The actors of one sequence, with a real Kafka and with kcoord, and what the two make of each step."""
+"""The actors of one sequence, on a real Kafka and on kcoord, and the comparison of both after each step."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ parked = "<parked>"
 
 
 class GroupPair:
-    """`take(step)` raises Differs, or returns what both clusters answered since the step before."""
+    """`take(step)` raises Differs, or returns what both clusters have answered since the step before."""
 
     def __init__(self, kafka: GroupSide, kcoord: GroupSide, actors: Sequence[Profile] = (Profile(),) * 9) -> None:
         self.kafka, self.kcoord = kafka, kcoord
@@ -47,7 +47,7 @@ class GroupPair:
         self._is_timed = any(isinstance(each.session_timeout, Grids) for each in actors)
 
     def ask(self, actor: int, api_key: int, version: int, /, **values: Any) -> Plain:
-        """The answer to this request, or `parked`; `came` holds all that came with it."""
+        """Returns the answer to this request, or `parked`; `came` has all answers of the step."""
         outcome = self.take(Ask(actor=actor, api_key=api_key, version=version, values=values))
         self.came = outcome["answers"]
         return self.came.get(len(self.taken), parked)
@@ -65,7 +65,7 @@ class GroupPair:
         return self.ask(actor, HEARTBEAT, version, **self.actors[actor].as_member(actor, **changed))
 
     def make_stable(self, *actors: int) -> None:
-        """Have these actors join and sync until each has learned by a heartbeat that all is well."""
+        """Lets these actors join and sync until a heartbeat of each succeeds."""
         for _ in range(20):
             were_done = [self.kafka.memory.of(actor).phase is Phase.SYNCED for actor in actors]
             for actor in actors:
@@ -93,7 +93,7 @@ class GroupPair:
         return self._settled()
 
     def wait_for_all(self) -> Mapping[int, Plain]:
-        """The answers to all that are parked, once time has brought them."""
+        """Returns the answers to all parked requests, once their timers have expired."""
         for side in (self.kafka, self.kcoord):
             side.wait_for_all()
         answers: Mapping[int, Plain] = self._settled()["answers"]
@@ -112,7 +112,7 @@ class GroupPair:
     def _go_on(self, number: int, step: GoOn) -> None:
         idle = [actor for actor in range(len(self.actors)) if not self.kafka.is_waiting(actor)]
         if not idle:
-            # For somebody who will not come: an id that was given to an actor and that it has not used any more.
+            # Remove a member that will not rejoin: an id that an actor was given and no longer uses.
             actor = step.turn % len(self.actors)
             values = leave_of(Group(self.actors[actor].group), (MemberId(actor, back=step.dial % 3), None))
             self._ask(number, Ask(actor=actor, api_key=LEAVE_GROUP, version=step.dial % 6, values=values))

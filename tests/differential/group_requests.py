@@ -1,8 +1,8 @@
-"""Group requests as data: who asks what, with names in place of what only the answers tell.
+"""Group requests as data: the actor and the values, with names in place of values that only responses contain.
 
-A sequence is played against two clusters that give out ids of their own. So a step never holds a member id: it says
-"the id that actor 3 was given", and each side puts in its own when the step's turn comes. Steps that are left out
-while a sequence is made short take nothing away from the others but what they were told.
+A sequence is played against two clusters that generate ids of their own. So a step never contains a member id: it names
+"the id that actor 3 was given", and each side resolves it when the step is played. Leaving out steps, while a sequence
+is shortened, changes other steps only through the responses that they would have used.
 """
 
 import struct
@@ -54,7 +54,7 @@ VERSIONS: Final = {
 }
 MAY_PARK: Final = frozenset({JOIN_GROUP, SYNC_GROUP})
 
-_SHOWN: Final = 80  # of a text or of bytes
+_SHOWN: Final = 80  # the length of a text or of bytes
 
 LONG: Final = timedelta(seconds=60)
 """A session or a rebalance that outlives every sequence."""
@@ -62,12 +62,12 @@ LONG: Final = timedelta(seconds=60)
 Protocols = Sequence[tuple[str, bytes]]
 
 
-# What a request may hold in place of a value.
+# The names that a request may contain in place of a value.
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The id of a group that is the sequence's own."""
+    """The id of one of the sequence's groups."""
 
     number: int = 0
     more: str = ""
@@ -78,7 +78,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class MemberId:
-    """The id that the actor was given last, or before; the empty one if it was not."""
+    """The id that the actor was given last, or `back` ids before; empty if there is none."""
 
     actor: int
     back: int = 0
@@ -89,7 +89,7 @@ class MemberId:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The generation that the actor last joined, or one near it; from -1 if there was none."""
+    """The generation that the actor last joined, or one near it; it counts from -1 if there was none."""
 
     actor: int
     plus: int = 0
@@ -100,7 +100,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class ChosenProtocol:
-    """The protocol that the actor was told when it last joined."""
+    """The protocol in the actor's last JoinGroup response."""
 
     actor: int
 
@@ -110,7 +110,7 @@ class ChosenProtocol:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Assignments for the members that the actor was told of as their leader; nothing for followers."""
+    """Assignments for the members that the actor leads; empty for followers."""
 
     actor: int
     leave_out: int = 0
@@ -138,12 +138,12 @@ class Grids:
         return f"{self.count} grids"
 
 
-# What an actor may do.
+# The steps of an actor.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One request; if the actor waits for an answer, on another connection of it."""
+    """One request; if the actor has a parked request, on another connection."""
 
     actor: int
     api_key: int
@@ -158,22 +158,22 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoOn:
-    """One of the actors that wait for nothing does what a client would do next: join, sync or heartbeat."""
+    """An actor without a parked request sends what a client would send next: join, sync or heartbeat."""
 
-    turn: int  # which of them
-    dial: int  # picks the version
+    turn: int  # selects the actor
+    dial: int  # selects the version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangUp:
-    """The actor's connections are closed, answered or not."""
+    """Closes the actor's connections, with or without parked requests."""
 
     actor: int
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Time passes: see group_times."""
+    """Lets time pass: see group_times."""
 
 
 Step = Ask | GoOn | HangUp | Wait
@@ -181,7 +181,7 @@ Step = Ask | GoOn | HangUp | Wait
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What an actor says of itself when it joins."""
+    """The properties of an actor that its JoinGroup contains."""
 
     group: int = 0
     instance_id: str | None = None
@@ -192,7 +192,7 @@ class Profile:
     join_versions: range = VERSIONS[JOIN_GROUP]
 
     def join(self, member_id: Any = "", **changed: Any) -> dict[str, Any]:
-        """The values of this actor's JoinGroup."""
+        """Returns the values of this actor's JoinGroup."""
         values: dict[str, Any] = {
             "group_id": Group(self.group),
             "member_id": member_id,
@@ -207,7 +207,7 @@ class Profile:
         return values
 
     def as_member(self, actor: int, **changed: Any) -> dict[str, Any]:
-        """The values by which this actor names itself in SyncGroup, Heartbeat and OffsetCommit."""
+        """Returns the values that identify this actor in SyncGroup, Heartbeat and OffsetCommit."""
         generation = changed.pop("generation", Generation(actor))
         return {
             "group_id": Group(self.group),
@@ -221,7 +221,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Who takes part, and what happens."""
+    """The actors, and the steps in their order."""
 
     actors: Sequence[Profile]
     steps: Sequence[Step]
@@ -231,19 +231,19 @@ class Scenario:
         return any(isinstance(step, Wait) for step in self.steps)
 
     def only(self, kept: Sequence[int]) -> "Scenario":
-        """The same actors, with some of the steps."""
+        """Returns the same actors with some of the steps."""
         return replace(self, steps=[self.steps[index] for index in kept])
 
 
 def subscription(*topics: str, version: int = 1) -> bytes:
-    """What consumers send as their subscription: the topics, no user data, nothing owned."""
+    """Encodes a consumer's subscription: the topics, no user data, no owned partitions."""
     named = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
     owned = struct.pack(">i", 0) if version >= 1 else b""
     return struct.pack(">hi", version, len(topics)) + named + struct.pack(">i", -1) + owned
 
 
 def committed(topic: str, offsets: Mapping[int, int], **options: Any) -> dict[str, Any]:
-    """A topic of an OffsetCommit, by name and by id: a version takes what it knows."""
+    """Returns a topic of an OffsetCommit, by name and by id: each version uses the one that it has."""
     lines = [
         {"partition_index": index, "committed_offset": offset, "committed_metadata": "", **options}
         for index, offset in offsets.items()
@@ -252,7 +252,7 @@ def committed(topic: str, offsets: Mapping[int, int], **options: Any) -> dict[st
 
 
 def fetch_of(group: Any, topics: Mapping[str, Sequence[int]] | None, **options: Any) -> dict[str, Any]:
-    """The values of an OffsetFetch of one group, in the form up to version 7 and in the one from 8 on."""
+    """Returns the values of an OffsetFetch of one group, in the form up to version 7 and in the one from 8 on."""
     lines = topics and [
         {"name": topic, "topic_id": TopicId(topic), "partition_indexes": list(indexes)}
         for topic, indexes in topics.items()
@@ -262,18 +262,18 @@ def fetch_of(group: Any, topics: Mapping[str, Sequence[int]] | None, **options: 
 
 
 def deleted(topic: str, partitions: Sequence[int]) -> dict[str, Any]:
-    """A topic of an OffsetDelete."""
+    """Returns a topic of an OffsetDelete."""
     return {"name": topic, "partitions": [{"partition_index": index} for index in partitions]}
 
 
 def leave_of(group: Any, *members: tuple[Any, str | None], **options: Any) -> dict[str, Any]:
-    """The values of a LeaveGroup: from version 3 on all of the members leave, before that the first."""
+    """Returns the values of a LeaveGroup: from version 3 on for all of these members, before that for the first."""
     lines = [{"member_id": member_id, "group_instance_id": instance, **options} for member_id, instance in members]
     return {"group_id": group, "member_id": members[0][0] if members else "", "members": lines}
 
 
 def _shown(value: Any) -> str:
-    """A value of a request as a reader needs it."""
+    """Formats a value of a request for a reader."""
     match value:
         case Mapping():
             return "{" + ", ".join(f"{name}: {_shown(part)}" for name, part in value.items()) + "}"

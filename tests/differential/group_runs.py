@@ -1,4 +1,4 @@
-"""Playing a sequence: again if chance or the machine spoiled it, shorter if it makes a difference."""
+"""Plays sequences: retries them if chance or a busy machine spoiled them, and shortens those with a difference."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,15 +13,15 @@ from tests.differential.group_times import Slipped
 from tests.differential.sequences import shorten
 
 MakeGroupPair = Callable[[Sequence[Profile], float], GroupPair]
-"""Connections to both clusters for these actors, with a grid of so many seconds, and new groups."""
+"""Makes connections to both clusters for these actors, with a grid of so many seconds, and new groups."""
 
-_grids: Final = (2.0, 2.0, 4.0, 4.0, 8.0, 8.0)  # of one attempt after the other
+_grids: Final = (2.0, 2.0, 4.0, 4.0, 8.0, 8.0)  # the grids of successive attempts
 _shortening: Final = 240.0  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """How far a sequence was compared, and what differed."""
+    """How far a sequence was compared, and the difference that was found."""
 
     steps: int
     of: int
@@ -33,16 +33,17 @@ class Played:
 
 
 def play(make_pair: MakeGroupPair, scenario: Scenario) -> Played:
-    """The sequence up to its end, to a difference or, after some attempts, as far as chance and the machine let it.
+    """Plays the sequence to its end or to a difference; if chance or the machine interferes, as far as the best of some
+    attempts gets.
 
-    A difference that may have to do with time must show twice.
+    A difference that may be due to time must show twice.
     """
     played = _play(make_pair, scenario)
     return _play(make_pair, scenario) if played.difference and scenario.is_timed else played
 
 
 def explain_shortened(make_pair: MakeGroupPair, scenario: Scenario, difference: str) -> str:
-    """The difference that the least part of the sequence makes that still makes one."""
+    """Explains the difference in the shortest part of the sequence that still has one."""
     deadline = time.monotonic() + _shortening
 
     def differs(kept: Sequence[int]) -> bool:

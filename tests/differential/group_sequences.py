@@ -1,4 +1,4 @@
-"""Random lives of groups: clients that behave, and requests that no client should send."""
+"""Random sequences of group requests: clients that behave, and requests that no client should send."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -55,13 +55,13 @@ _strategies: Final = (
     *[("range", "roundrobin"), ("roundrobin", "range"), ("sticky", "range")],
     ("cooperative-sticky", "range", "roundrobin"),
 )
-# Subscriptions that cannot be read, in ways that Kafka expects: others stop its groups (see test_group_joining).
+# Malformed subscriptions that Kafka tolerates: others stop its groups (see test_group_joining).
 _bytes: Final = (b"", b"\x00", b"\x00\x01\x00\x00", b"\xff\xff\x00\x00\x00\x00", b"\x00\x01\x00\x00\x00\x00")
 _strange_ids: Final = ("nobody", "actor-0", " ", "\x1b[31mred\x1b[0m", "ü-\N{SNOWMAN}", "x" * 300)
 
 
 def make_scenario(seed: int) -> Scenario:
-    """The same actors and steps for the same seed; nobody's time runs out."""
+    """Makes the same actors and steps for the same seed; no session or rebalance expires."""
     maker = _Maker(rng=random.Random(seed))
     actors = maker.make_actors()
     steps = [maker.step() for _ in range(maker.one_of(*_lengths))]
@@ -69,7 +69,7 @@ def make_scenario(seed: int) -> Scenario:
 
 
 def make_timed_scenario(seed: int) -> Scenario:
-    """The same, with short sessions and rebalances, and waits in which they end."""
+    """Makes a scenario with short sessions and rebalances, and waits in which they expire."""
     maker = _Maker(
         rng=random.Random(f"timed {seed}"), sessions=(SHORT_SESSION, LONG), rebalances=(SHORT_REBALANCE, LONG)
     )
@@ -102,7 +102,7 @@ class _Maker:
     def profile(self, number: int, trade: str, instances: float, group: int) -> Profile:
         is_static = self.rng.random() < instances
         session = self.one_of(*self.sessions)
-        # Version 0 has one time-out for both: a session and a rebalance would end in the same moment.
+        # Version 0 has one timeout for both: a session and a rebalance would expire in the same moment.
         first_version = 5 if is_static else 1 if session != LONG else 0
         last_version = self.one_of(9, 9, 9, 3) if not is_static else 9
         return Profile(
@@ -158,13 +158,13 @@ class _Maker:
         return HangUp(actor=self.actor())
 
     def come_back(self) -> Step:
-        """As a static member that was started anew."""
+        """Joins as a static member that was restarted."""
         static = [actor for actor, profile in enumerate(self.actors) if profile.instance_id is not None]
         actor = self.one_of(*static) if static else self.actor()
         return self.make(JOIN_GROUP, actor, self.actors[actor].join())
 
     def join(self) -> Step:
-        """As the actor would, but for one thing."""
+        """Joins as the actor would, with one field changed."""
         actor = self.actor()
         profile = self.actors[actor]
         changes: list[dict[str, Any]] = [
@@ -221,7 +221,7 @@ class _Maker:
         actor = self.actor()
         changes = [{}, {}, {}, {"member_id": "", "generation": -1}, *self.wrong_members(actor)]
         topics = [committed(topic, self.offsets(), **self.remark()) for topic in self.topics()]
-        if self.is_rare():  # kcoord makes no group of a commit that has nothing but texts that are too long
+        if self.is_rare():  # kcoord creates no group for a commit in which all metadata is too long
             topics.append(committed(TOPICS[0], self.offsets(), committed_metadata=self.one_of("x" * 4097, "ü" * 3000)))
             topics.append(committed(TOPICS[1], {0: 7}))
         values = self.actors[actor].as_member(actor, topics=topics, **self.one_of(*changes))
@@ -269,11 +269,11 @@ class _Maker:
     def make(self, api_key: int, actor: int, values: dict[str, Any]) -> Ask:
         served = self.actors[actor].join_versions if api_key == JOIN_GROUP else VERSIONS[api_key]
         if api_key == OFFSET_FETCH and values["topics"] is None:
-            served = range(2, 11)  # version 1 cannot ask for all
+            served = range(2, 11)  # version 1 cannot request all topics
         return Ask(actor=actor, api_key=api_key, version=self.rng.choice(served), values=values)
 
     def wrong_members(self, actor: int) -> list[dict[str, Any]]:
-        """What a request may say wrongly of the member that sends it."""
+        """Returns wrong values of the fields that identify the sender."""
         return [
             {"generation": Generation(actor, self.one_of(-1, 1))},
             {"generation": self.one_of(-1, 0, 1)},

@@ -1,18 +1,18 @@
-"""One cluster and the actors that speak to it: each waits for its own answers only.
+"""One cluster and the actors that are connected to it: each reads only the responses to its own requests.
 
-A JoinGroup or SyncGroup may be parked. Whether it is cannot be seen by waiting; so other things are asked of the
-coordinator after it, one after the other, on a connection that is never parked:
+A JoinGroup or SyncGroup may be parked. Waiting cannot show whether it is; so other requests are sent to the coordinator
+after it, one after the other, on a probe connection that never has parked requests:
 
- 1  a heartbeat of nobody. Once it is answered, the server has read all that was sent before. (Not needed after a
-    request that is never parked, and whose answer therefore is awaited.)
- 2  a commit to a group aside. The coordinator decides one request after the other, and answers this one when its record
-    is written, hence after all records of what was sent before: their answers are on the way.
- 3  the groups' description. It leaves after those answers: who has none by now is parked.
+ 1  a heartbeat of an unknown member. Once it is answered, the server has read all that was sent before. (Not needed
+    after a request that is never parked, and whose response is therefore awaited.)
+ 2  a commit to a separate group. The coordinator decides one request after the other, and answers this one when its
+    record is written, hence after all records of earlier requests: their responses are in flight.
+ 3  DescribeGroups. Its response leaves after those responses: a request that has none by now is parked.
 
 This holds for a server of one thread, and for a broker with one thread for the network, one for requests and one for
-the coordinator (see KAFKA_SETTINGS). One thing Kafka leaves to a further thread, even if it is to be done at once: the
-end of the join phase of a group that was empty, or whose last member has just gone. So while such a group prepares its
-rebalance, the questions are repeated.
+the coordinator (see KAFKA_SETTINGS). One thing Kafka leaves to a further thread, even if it is due at once: the end of
+the join phase of a group that was empty, or whose last member has just left. So while such a group prepares its
+rebalance, the probes are repeated.
 """
 
 import select
@@ -47,7 +47,7 @@ _PREPARING: Final = "PreparingRebalance"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What was sent in a step, and the member id that stood in it."""
+    """The request of a step, and the member id that it contained."""
 
     number: int
     ask: Ask
@@ -56,7 +56,7 @@ class Request:
 
 @dataclass(slots=True, kw_only=True)
 class Settled:
-    """What came of a step, as it came."""
+    """The raw answers of a step, and the groups after it."""
 
     answers: dict[int, tuple[Request, Any]]  # in the order of the steps
     described: Any
@@ -66,7 +66,7 @@ class Settled:
 
 
 class Connection(Client):
-    """One of an actor's connections, and the request on it that has no answer yet."""
+    """One of an actor's connections, and its request without a response."""
 
     pending: Request | None = None
 
@@ -76,14 +76,14 @@ class Connection(Client):
 
 @dataclass(slots=True, kw_only=True)
 class GroupSide:
-    """`ask` sends; `settle` tells who has been answered since, and what the groups look like now."""
+    """`ask` sends a request; `drain` returns the answers that have come since, and the groups' current state."""
 
     address: tuple[str, int]
     memory: Memory
-    patience: float = 10.0  # in seconds, with a join phase that is to end at once
+    patience: float = 10.0  # seconds to wait for a join phase that should end at once
     _connections: dict[int, list[Connection]] = field(default_factory=dict)
     _states: dict[str, str] = field(default_factory=dict)
-    _is_read: bool = False  # the newest request was answered: the server knows all that was sent
+    _is_read: bool = False  # the newest request was answered: the server has read all that was sent
     _aside: Client = field(init=False)
     _groups: list[str] = field(init=False)
     _describe: bytes = field(init=False)
@@ -93,7 +93,7 @@ class GroupSide:
         self.watch(2)
 
     def watch(self, groups: int) -> None:
-        """Describe so many groups after each step: those that the actors use."""
+        """Selects the groups to describe after each step: those that the actors use."""
         self._groups = [str(self.memory.resolved(Group(number))) for number in range(groups)]
         self._describe = _encoded(DESCRIBE_GROUPS, 6, groups=self._groups)
 
@@ -107,24 +107,24 @@ class GroupSide:
             _wait_for(connection)
 
     def wait_for_all(self) -> None:
-        """Until nobody is parked any more."""
+        """Waits until no request is parked."""
         for connection in self._all_connections():
             if connection.pending:
                 _wait_for(connection)
 
     def settle(self) -> Settled:
-        """What was answered since the last time, and what the groups look like."""
+        """Returns the answers since the last call, and the groups' current state."""
         described = self._barrier()
         deadline = time.monotonic() + self.patience
         while self._is_join_phase_ending(described) and time.monotonic() < deadline:
             described = self._barrier()
         if self._first_joined(described):
-            described = self._barrier()  # for the answers that were on their way along with the last description
+            described = self._barrier()  # for responses that were in flight together with the last description
         self._states = _states(described)
         return Settled(answers=dict(sorted(self._receive(), key=_step)), described=described)
 
     def outcome(self, settled: Settled) -> Plain:
-        """The same in words, and who is parked; what the actors were told is remembered."""
+        """Translates a step's result to shared names, adds the parked requests, and updates the actors' state."""
         for request, answer in settled.answers.values():
             if answer is not hung_up:
                 self.memory.learn(request.ask, answer)
@@ -139,7 +139,7 @@ class GroupSide:
         return {request.number: request for request in waiting if request}
 
     def forget(self, number: int) -> None:
-        """Do not wait for this answer any more."""
+        """Stops waiting for this answer."""
         for connections in self._connections.values():
             for connection in [each for each in connections if each.pending and each.pending.number == number]:
                 connections.remove(connection)
@@ -153,7 +153,8 @@ class GroupSide:
             connection.close()
 
     def leave_nothing(self) -> None:
-        """Empty and delete the sequence's groups, so that a long run does not fill the clusters."""
+        """Removes the members of the sequence's groups and deletes the groups, so that a long run does not fill the
+        clusters."""
         for group in self._aside.ask(DESCRIBE_GROUPS, 5, groups=self._groups).groups:
             leaving = [{"member_id": member.member_id, "group_instance_id": None} for member in group.members]
             if leaving:
@@ -167,7 +168,7 @@ class GroupSide:
         self._aside.close()
 
     def _barrier(self) -> Any:
-        """The groups' description, after which nothing is on its way any more."""
+        """Describes the groups; when this returns, no response is in flight."""
         if not self._is_read:
             self._ask_aside(_HEARTBEAT_OF_NOBODY)
         self._ask_aside(_COMMIT_ASIDE)
@@ -184,7 +185,7 @@ class GroupSide:
         return any(not group.members or group.group_id in first for group in just_began)
 
     def _first_joined(self, described: Any) -> list[str]:
-        """The groups that have been joined since the last time, when nobody was in them."""
+        """Returns the groups that were empty at the last description and have been joined since."""
         was_used = {group for group, state in self._states.items() if state not in _UNUSED}
         return [group for group, state in _states(described).items() if group not in was_used and state not in _UNUSED]
 
@@ -212,7 +213,7 @@ class GroupSide:
             if not connection.pending:
                 return connection
         connections.append(Connection(*self.address, client_id=f"actor-{actor}"))
-        # Until something is answered on a new connection, the server may not even have accepted it.
+        # Before the first response on a new connection, the server may not even have accepted it.
         connections[-1].send_bytes(_HEARTBEAT_OF_NOBODY)
         connections[-1].receive_frame()
         return connections[-1]
@@ -230,7 +231,7 @@ def _states(described: Any) -> dict[str, str]:
 
 
 def _readable(connections: Sequence[Connection]) -> list[Connection]:
-    """Those on which something has come, or that are closed."""
+    """Returns the connections that have data or are closed."""
     poll = select.poll()
     for connection in connections:
         poll.register(connection, select.POLLIN)
@@ -245,7 +246,7 @@ def _wait_for(connection: Connection) -> None:
 
 
 def _encoded(api_key: int, version: int, **values: Any) -> bytes:
-    """A request that is sent often."""
+    """Encodes a request that is sent often."""
     header = RequestHeader(api_key=api_key, api_version=version, correlation_id=0, client_id="aside")
     return encode_request(header, build(request_type(api_key, version), values))
 

@@ -1,11 +1,10 @@
-"""Waiting, so that it is certain which deadlines have passed.
+"""Waits after which it is certain which deadlines have passed.
 
-Sequences with short time-outs go by a grid. Between two waits of one grid everything is asked in a moment; a session of
-SHORT_SESSION, or a rebalance of SHORT_REBALANCE, ends somewhere between two grid points, and so does what begins when
-it ends: 1.4, 2.43, 2.8, 3.83, 4.2, … grids after the moment in which the first began.
+Sequences with short timeouts follow a grid. Between two waits of one grid all requests are sent within a moment; a
+session of SHORT_SESSION, or a rebalance of SHORT_REBALANCE, expires somewhere between two grid points, and so does what
+begins when it expires: 1.4, 2.43, 2.8, 3.83, 4.2, … grids after the moment in which the first began.
 
-A moment must not grow. If the machine was busy elsewhere, the sequence has slipped off its grid and is played again, on
-a wider one.
+A moment must not grow. If the machine was busy, the sequence has slipped off its grid and is replayed on a wider one.
 """
 
 import time
@@ -17,16 +16,16 @@ from tests.differential.group_requests import Grids
 SHORT_SESSION: Final = Grids(1.4)
 SHORT_REBALANCE: Final = Grids(2.43)
 
-_slack: Final = 0.18  # of a grid: for the moments of the last waits together, and for oversleeping
+_slack: Final = 0.18  # share of a grid: for the moments of the last waits together, and for oversleeping
 _remembered: Final = 5
 
 
 class Slipped(Exception):
-    """The machine took too long: nothing can be said about what was seen."""
+    """The machine was too slow: the observations prove nothing."""
 
 
 class Clock:
-    """Keeps to a grid of so many seconds."""
+    """Follows a grid of so many seconds."""
 
     def __init__(self, grid: float) -> None:
         self._grid = grid
@@ -34,7 +33,7 @@ class Clock:
         self._delays: deque[float] = deque(maxlen=_remembered)
 
     def wait(self) -> None:
-        """Until the next grid point. Raises Slipped."""
+        """Sleeps until the next grid point. Raises Slipped."""
         self.check()
         time.sleep(self._grid)
         self._delays.append(time.monotonic() - self._moment_began - self._grid)
@@ -42,7 +41,7 @@ class Clock:
         self.check()
 
     def check(self) -> None:
-        """Raise Slipped if the moments, this one among them, have grown too long."""
+        """Raises Slipped if the moments, including the current one, have grown too long."""
         late = sum(self._delays) + time.monotonic() - self._moment_began
         if late > _slack * self._grid:
             raise Slipped(f"{late:.3f} s late on a grid of {self._grid} s")

@@ -1,4 +1,4 @@
-"""A real Kafka and kcoord, asked the same."""
+"""Sends the same requests to a real Kafka and to kcoord, and compares their answers."""
 
 import secrets
 import time
@@ -48,14 +48,14 @@ names: Final = {
 
 _timeout: Final = timedelta(seconds=20)
 hung_up: Final = "<the server hung up>"
-# The requests that change the cluster, and where their answers say how that went.
+# The requests that change the cluster, and the part of their answers that has the errors.
 _changing: Final = {
     CREATE_TOPICS: "topics",
     DELETE_TOPICS: "responses",
     CREATE_PARTITIONS: "results",
     INCREMENTAL_ALTER_CONFIGS: "responses",
 }
-# Kafka gathers these in hash maps and sets.
+# Kafka collects these in hash maps and sets.
 _unordered: Final = {
     METADATA: ("topics", "partitions"),
     CREATE_TOPICS: ("topics", "configs"),
@@ -73,10 +73,11 @@ _unordered: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """Stands in a request for an id that each side has its own value of: the one that its answers gave this name."""
+    """An id in a request that differs between the sides: each side sends the one to which its answers gave this
+    name."""
 
     name: str
-    otherwise: object  # what is sent where there was no such answer
+    otherwise: object  # sent if there was no such answer
 
 
 unknown_id: Final = UUID(int=0x0123456789)
@@ -87,7 +88,7 @@ def topic_id(topic: str) -> Named:
 
 
 def session_id() -> Named:
-    """The id of the session that was opened last."""
+    """Names the fetch session that was opened last."""
     return Named(name="session", otherwise=99)
 
 
@@ -106,12 +107,12 @@ class Side:
         answer = self.raw(api_key, version, values)
         if answer is hung_up:
             return answer
-        if not values.get("validate_only"):  # Kafka makes up ids for topics that it does not create
+        if not values.get("validate_only"):  # Kafka generates ids for topics that it does not create
             learn_topics(answer, self.naming)
         return plain(answer, self.naming)
 
     def raw(self, api_key: int, version: int, values: Mapping[str, Any]) -> Any:
-        """The answer as it came, or `hung_up`."""
+        """Returns the decoded answer, or `hung_up`."""
         try:
             return self.client.ask(api_key, version, **{"timeout": _timeout, **self.resolved(values)})
         except (Disconnected, ConnectionError):
@@ -119,7 +120,7 @@ class Side:
             return hung_up
 
     def resolved(self, value: Any) -> Any:
-        """The request's values with this side's ids in place of their names."""
+        """Replaces names in the request by this side's ids."""
         if isinstance(value, Named):
             return self.naming.value(value.name) if self.naming.knows(value.name) else value.otherwise
         if callable(value):
@@ -134,7 +135,8 @@ class Side:
 
 
 class Pair:
-    """Asks both and compares: `pair.ask(METADATA, 12, topics=[…])` raises Differs, or returns the common answer."""
+    """Sends requests to both and compares: `pair.ask(METADATA, 12, topics=[…])` raises Differs, or returns the common
+    answer."""
 
     def __init__(self, kafka: Side, kcoord: Side, marker: "Marker") -> None:
         self.kafka, self.kcoord = kafka, kcoord
@@ -142,7 +144,7 @@ class Pair:
         self._prefix = f"diff-{secrets.token_hex(4)}"
 
     def topic(self, name: str = "t") -> str:
-        """A name that no other test uses."""
+        """Returns a name that no other test uses."""
         return f"{self._prefix}-{name}"
 
     def ask(self, api_key: int, version: int, /, **values: Any) -> Plain:
@@ -163,7 +165,7 @@ class Pair:
         return theirs
 
     def create(self, *topics: str, partitions: int = 1, configs: Mapping[str, str | None] | None = None) -> None:
-        """Make topics that are ready to be used, their ids known."""
+        """Creates topics and waits until they are ready; their ids are then known."""
         lines = [{"name": name, "value": value} for name, value in (configs or {}).items()]
         new = [
             {"name": topic, "num_partitions": partitions, "replication_factor": 1, "configs": lines} for topic in topics
@@ -173,13 +175,13 @@ class Pair:
         assert errors == {"none"}, answer
 
     def wait_for_topic(self, topic: str) -> None:
-        """Until Kafka has made a topic that it makes when it gets to it."""
+        """Waits until Kafka has created a topic that it creates asynchronously."""
         wait_until(lambda: not self._metadata_error(topic))
         self._marker.wait()
         self.ask(METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
 
     def delete(self, *topics: str) -> None:
-        """Make room, without looking at the answers."""
+        """Deletes topics to free space; the answers are not compared."""
         for side in (self.kafka, self.kcoord):
             doomed = [{"name": topic, "topic_id": None} for topic in topics]
             side.client.ask(DELETE_TOPICS, 6, topics=doomed, timeout=_timeout)
@@ -194,18 +196,18 @@ class Pair:
 
 
 def _forget_ids(answers: list[Plain]) -> None:
-    """Of topics that are not created: kcoord makes up none."""
+    """Removes the ids of topics that are not created: kcoord generates none."""
     for answer in answers:
         for line in answer["topics"]:
             line.pop("topic_id", None)
 
 
 class Marker:
-    """Waits until a real broker goes by all that its controller has decided so far.
+    """Waits until a real broker has applied all that its controller has decided so far.
 
     A broker learns of the controller's decisions a moment after the client does, in their order, one after the other.
-    So a setting of a topic of our own is changed: once the broker shows it, it has begun with all that was decided
-    before; once it shows a second change, asked for only then, it is done with that.
+    So the marker changes a setting of its own topic: once the broker shows it, it has begun with all earlier decisions;
+    once it shows a second change, which is requested only then, it has finished them.
     """
 
     def __init__(self, address: tuple[str, int]) -> None:
@@ -228,7 +230,8 @@ class Marker:
         self._ask(DELETE_TOPICS, 6, topics=[{"name": self.topic, "topic_id": None}])
 
     def _ask(self, api_key: int, version: int, **fields: Any) -> Any:
-        """Over a connection of its own: a broker closes those that were idle for ten minutes, and tests take longer."""
+        """Sends a request over a new connection: a broker closes those that were idle for ten minutes, and tests take
+        longer."""
         with Client(*self._address) as client:
             return client.ask(api_key, version, **fields)
 
@@ -246,14 +249,14 @@ def wait_until(is_so: Callable[[], bool], timeout: float = 20.0) -> None:
 
 
 def wait_for_coordinators(address: tuple[str, int]) -> None:
-    """Until a fresh Kafka has the topic of the groups and can give out producer ids."""
+    """Waits until a fresh Kafka has the offsets topic and can allocate producer ids."""
     with Client(*address) as client:
         wait_until(lambda: not client.ask(FIND_COORDINATOR, 3, key="g", key_type=0).error_code)
         wait_until(lambda: not client.ask(INIT_PRODUCER_ID, 0, transactional_id=None).error_code)
 
 
 def server_settings(address: tuple[str, int]) -> frozenset[str]:
-    """The topic settings for which this server has a value of its own, as a topic that is never made would get them."""
+    """Returns the topic settings that this server overrides, as the validation of a new topic shows them."""
     with Client(*address) as client:
         return settings_told(client)
 

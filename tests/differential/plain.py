@@ -1,4 +1,4 @@
-"""Answers as plain values that can be compared: what must differ between two clusters gets a name instead.
+"""Converts answers to plain values that can be compared: values that must differ between two clusters become names.
 
 | what                                  | becomes                                                        |
 |---------------------------------------|----------------------------------------------------------------|
@@ -22,7 +22,7 @@ from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import HEADER_SIZE, Batch, has_valid_crc, split
 
 Plain = Any
-"""None, bool, int, str, bytes, or dicts and lists of them."""
+"""A comparable value: None, bool, int, str, bytes, or dicts and lists of them."""
 
 _texts: Final = frozenset({"error_message", "batch_index_error_message", "documentation"})
 _times: Final = frozenset({"timestamp", "log_append_time", "log_append_time_ms"})
@@ -31,11 +31,11 @@ _from_topic, _from_default = 1, 5  # config sources that do not depend on how th
 
 @dataclass(slots=True, kw_only=True)
 class Naming:
-    """What one side calls things, and what the comparison calls them."""
+    """Maps one side's ids to the names that the comparison uses."""
 
     port: int
     cluster_id: str
-    server_settings: frozenset[str] = frozenset()  # topic settings that one of the servers does not leave at default
+    server_settings: frozenset[str] = frozenset()  # topic settings that one of the servers overrides
     started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000 - 1000)
     _names: dict[tuple[str, object], str] = field(default_factory=dict)
     _values: dict[str, Any] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Naming:
 
 
 def learn_topics(value: Any, naming: Naming) -> None:
-    """Give names to the ids of the topics that an answer speaks of."""
+    """Names the ids of the topics that an answer contains."""
     if isinstance(value, tuple):
         for element in value:
             learn_topics(element, naming)
@@ -77,7 +77,7 @@ def learn_topics(value: Any, naming: Naming) -> None:
 
 
 def plain(value: Any, naming: Naming) -> Plain:
-    """An answer, or a part of it, in comparable form."""
+    """Converts an answer, or a part of it, to comparable values."""
     if isinstance(value, tuple):
         return [plain(element, naming) for element in value]
     if isinstance(value, ErrorCode):
@@ -91,7 +91,7 @@ def plain(value: Any, naming: Naming) -> Plain:
 
 
 def _masked(parts: dict[str, Any], naming: Naming) -> dict[str, Any]:
-    """Without what the way in which the server was started says of a topic's setting."""
+    """Masks the parts of a topic's setting that depend on how the server was started."""
     if "synonyms" in parts:
         kept = (_from_topic, _from_default)
         parts = {**parts, "synonyms": tuple(line for line in parts["synonyms"] if line.source in kept)}

@@ -1,4 +1,4 @@
-"""Batches, and the parts of requests that carry or ask for them."""
+"""Sample batches, and the parts of requests that contain or request them."""
 
 import struct
 import time
@@ -15,13 +15,13 @@ from tests.differential.pair import topic_id
 from tests.differential.plain import Naming
 
 an_hour_ago: Final = time.time_ns() // 1_000_000 - 3_600_000
-"""Where the samples' timestamps begin, so that nobody takes them for the time of append."""
+"""The first timestamp of the samples, which is not mistaken for the time of append."""
 
 Records = bytes | None | Callable[[Naming], bytes]
 
 
 def records(count: int, *, first: int = 0, value_size: int = 20, timestamp: int = an_hour_ago) -> list[Record]:
-    """Records that differ from each other, one second apart."""
+    """Returns records that differ from each other, one second apart."""
     return [
         Record(
             timestamp=timestamp + 1000 * number,
@@ -38,13 +38,13 @@ def batch(count: int = 3, *, codec: Codec = Codec.NONE, **options: Any) -> bytes
 
 
 def batch_at(*timestamps: int, codec: Codec = Codec.NONE) -> bytes:
-    """One record for each timestamp."""
+    """Encodes a batch with one record for each timestamp."""
     return write_batch([Record(timestamp=at, key=b"k", value=b"v") for at in timestamps], codec=codec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idempotent:
-    """A batch of a producer that a side knows by this name, else of this id."""
+    """A batch of a producer: by the name of its id on each side, or else by a fixed id."""
 
     sequence: int
     count: int
@@ -61,30 +61,30 @@ class Idempotent:
 def idempotent(
     sequence: int, *, count: int = 1, epoch: int = 0, producer: str = "producer", otherwise: int = 123456789
 ) -> Idempotent:
-    """By default of the producer that was given an id last."""
+    """Builds such a batch; by default for the producer that was given an id last."""
     return Idempotent(sequence=sequence, count=count, epoch=epoch, producer=producer, otherwise=otherwise)
 
 
 def changed(content: bytes, at: int, form: str, value: int) -> bytes:
-    """The batch with one field of its header overwritten."""
+    """Overwrites one field in the header of a batch."""
     copy = bytearray(content)
     struct.pack_into(form, copy, at, value)
     return bytes(copy)
 
 
 def with_checksum(content: bytes) -> bytes:
-    """The batch with the checksum that its bytes ask for."""
+    """Sets the checksum of a batch to that of its bytes."""
     return changed(content, 17, ">I", crc32c(content[21:]))
 
 
 def produced(topic: str, partitions: dict[int, Records]) -> dict[str, Any]:
-    """A topic of a Produce request, by name and by id: a version takes what it knows."""
+    """Returns a topic of a Produce request, by name and by id: each version uses the one that it has."""
     lines = [{"index": index, "records": content} for index, content in partitions.items()]
     return {"name": topic, "topic_id": topic_id(topic), "partition_data": lines}
 
 
 def fetched(topic: str, offsets: dict[int, int], **options: Any) -> dict[str, Any]:
-    """A topic of a Fetch request, with the offset of each partition."""
+    """Returns a topic of a Fetch request, with the offset of each partition."""
     lines = [
         {
             "partition": index,
@@ -99,7 +99,7 @@ def fetched(topic: str, offsets: dict[int, int], **options: Any) -> dict[str, An
 
 
 def fetch(*topics: dict[str, Any], wait: float = 0.0, **options: Any) -> dict[str, Any]:
-    """The values of a Fetch request."""
+    """Returns the values of a Fetch request."""
     return {
         "replica_id": -1,
         "max_wait": timedelta(seconds=wait),
@@ -118,7 +118,7 @@ def forgotten(topic: str, partitions: Sequence[int]) -> dict[str, Any]:
 
 
 def offsets_asked(topic: str, timestamps: Sequence[int], *, epoch: int = -1) -> dict[str, Any]:
-    """A topic of a ListOffsets request: a timestamp for each partition from 0 on."""
+    """Returns a topic of a ListOffsets request: a timestamp for each partition from 0 on."""
     lines = [
         {"partition_index": index, "current_leader_epoch": epoch, "timestamp": timestamp}
         for index, timestamp in enumerate(timestamps)

@@ -1,4 +1,4 @@
-"""Random sequences of requests, right and wrong ones, and how a sequence that makes a difference is made short."""
+"""Random sequences of requests, valid and invalid ones, and the shortening of a sequence that shows a difference."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -53,13 +53,13 @@ class Step:
 
 
 def make_sequence(seed: int, topics: Sequence[str], length: int) -> list[Step]:
-    """The same steps for the same seed, but for the names of the topics."""
+    """Makes the same steps for the same seed, except for the names of the topics."""
     maker = _Maker(rng=random.Random(seed), topics=topics)
     return [maker.create(), *(maker.step() for _ in range(length))]
 
 
 def shorten(steps: Sequence[int], differs: Callable[[Sequence[int]], bool]) -> list[int]:
-    """Fewer steps that still differ: leave out ever smaller parts, as long as that makes no difference to it."""
+    """Removes ever smaller parts of a sequence, as long as the rest still shows a difference."""
     kept, size = list(steps), max(1, len(steps) // 2)
     while size:
         start = 0
@@ -197,7 +197,7 @@ class _Maker:
         return self.make(api.LIST_OFFSETS, 1, 11, replica_id=-1, topics=asked)
 
     def delete_records(self) -> Step:
-        self.has_deleted_records = True  # after which Kafka's largest timestamp may be that of a deleted record
+        self.has_deleted_records = True  # afterwards Kafka's largest timestamp may be that of a deleted record
         lines = [
             {"partition_index": index, "offset": self.one_of(-1, 0, 1, 2, 4, 7, 100)}
             for index in self.some_partitions()
@@ -225,7 +225,7 @@ class _Maker:
 
     def change(self) -> dict[str, Any]:
         operation = self.one_of(*OPERATIONS)
-        if operation in (APPEND, SUBTRACT) and not self.is_rare():  # most settings are no lists, which is soon seen
+        if operation in (APPEND, SUBTRACT) and not self.is_rare():  # most settings are not lists, and are refused early
             return {"name": "cleanup.policy", "value": self.one_of(*POLICIES), "config_operation": operation}
         return {**self.config(), "config_operation": operation}
 

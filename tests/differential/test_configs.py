@@ -161,7 +161,7 @@ def test_changes_that_cannot_be_are_refused(pair: Pair, validate_only: bool) -> 
 
 
 def test_an_operation_that_there_is_not_is_an_error_of_the_server(pair: Pair) -> None:
-    """Once only: it makes Kafka's controller step down and come back."""
+    """The test sends it only once: it makes Kafka's controller step down and come back."""
     topic = pair.topic()
     pair.create(topic)
     pair.ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=[_altered(topic, _change("no.such.setting", "1", 4))])
@@ -198,7 +198,7 @@ def test_altered_settings_show_in_a_created_topic(pair: Pair) -> None:
 
 
 def _writable(answer: Any) -> Any:
-    """Which settings can be altered is not compared: kcoord's brokers cannot be, docs/deviations.md says so."""
+    """Masks whether settings can be altered: kcoord's brokers cannot be, see docs/deviations.md."""
     for config in answer["results"][0]["configs"]:
         config["read_only"] = False
     return answer

@@ -1,4 +1,4 @@
-"""What a cluster says of itself: ApiVersions, Metadata, DescribeCluster, FindCoordinator."""
+"""ApiVersions, Metadata, DescribeCluster, FindCoordinator."""
 
 from typing import Any
 from uuid import UUID
@@ -202,7 +202,7 @@ def _ends(client: Client) -> bool:
 
 
 def _frame(api_key: int, version: int) -> bytes:
-    """A request that has a header and nothing else."""
+    """Encodes a request that consists of a header."""
     header = api_key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True)
     body = header + (7).to_bytes(4, "big") + (4).to_bytes(2, "big") + b"test" + b"\0"
     return len(body).to_bytes(4, "big") + body
@@ -213,6 +213,6 @@ def _named(*topics: str) -> list[dict[str, Any]]:
 
 
 def _only(answer: Any, topic: str) -> Any:
-    """The answer without what other tests have made, and whether there was more."""
+    """Restricts an answer to the topic of the test."""
     kept = [line for line in answer["topics"] if line["name"] == topic]
     return in_any_order({**answer, "topics": kept}, "topics")

@@ -1,4 +1,4 @@
-"""Fetch: what is read, sessions, long polls."""
+"""Fetch: records, sessions, long polls."""
 
 import threading
 import time
@@ -296,7 +296,7 @@ class _Session:
 
 
 def _woken(side: Side, version: int, values: dict[str, Any], topic: str, content: bytes) -> Any:
-    """The answer to a Fetch for which another connection produces, twice."""
+    """Returns the answer to a Fetch for which another connection produces, twice."""
     answers: list[Any] = []
     waiting = threading.Thread(target=lambda: answers.append(side.ask(FETCH, version, values)))
     waiting.start()
@@ -322,7 +322,7 @@ def _by_name(topic: str, offset: int) -> dict[str, Any]:
 
 
 def _filled(pair: Pair, partitions: int) -> str:
-    """A topic with four batches, ten records in all, in each of its partitions."""
+    """Creates a topic with four batches, ten records in all, in each of its partitions."""
     topic = pair.topic()
     pair.create(topic, partitions=partitions)
     for count in (3, 1, 4, 2):

@@ -37,7 +37,7 @@ ACTORS = [
 
 @pytest.fixture
 def groups(new_groups: NewGroupPair) -> GroupPair:
-    """One group in each state."""
+    """Groups in each state, one of each."""
     pair = new_groups(*ACTORS)
     pair.make_stable(0, 1)
     topics = [committed(TOPICS[0], {0: 7})]

@@ -1,4 +1,4 @@
-"""The ground itself: equal coordinators do not differ, and one with a fault is found out."""
+"""Tests of the comparison itself: equal coordinators do not differ, and one with a fault is detected."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ def test_a_broker_does_not_differ_from_itself(kafka_for_groups: GroupCluster, se
 
 
 class _Blind(GroupSide):
-    """Like a coordinator that looks at no heartbeat's generation."""
+    """A coordinator that ignores the generation of heartbeats."""
 
     def ask(self, number: int, ask: Ask) -> None:
         if ask.api_key == HEARTBEAT:
@@ -34,7 +34,7 @@ class _Blind(GroupSide):
 
 
 class _Lingering(GroupSide):
-    """Like a coordinator that lets nobody go."""
+    """A coordinator that removes no member on LeaveGroup."""
 
     def ask(self, number: int, ask: Ask) -> None:
         if ask.api_key == LEAVE_GROUP:

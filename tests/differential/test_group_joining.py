@@ -1,4 +1,4 @@
-"""JoinGroup in every version: what is refused, who leads, and when nobody has to wait."""
+"""JoinGroup in every version: what is refused, who leads, and which requests are answered at once."""
 
 import re
 from datetime import timedelta
@@ -132,7 +132,7 @@ def test_a_known_member_waits_only_if_something_is_new(new_groups: NewGroupPair,
     assert pair.join(1, version, MemberId(1), protocols=[("range", subscription("c"))]) is parked
     assert pair.heartbeat(0, 4)["error_code"] == "rebalance_in_progress"
     assert pair.join(0, version, MemberId(0))["generation_id"] == 3
-    # Nobody has synced: the answers may have been lost, and are given again.
+    # Nobody has synced: the responses may have been lost, and are repeated.
     assert pair.join(0, version, MemberId(0))["generation_id"] == 3
     changed = [("range", subscription("c"))]
     assert pair.join(1, version, MemberId(1), protocols=changed)["generation_id"] == 3
@@ -203,7 +203,7 @@ def test_a_group_takes_no_more_members_than_it_may_have(new_groups: NewGroupPair
     for version in VERSIONS_OF_JOIN:
         assert pair.join(MAX_SIZE, version)["error_code"] == "group_max_size_reached"
         assert pair.join(MAX_SIZE, version, "somebody")["error_code"] == "group_max_size_reached"
-    # While it rebalances those who wait are counted: whoever comes back last finds no room.
+    # During a rebalance parked members are counted: the last one to rejoin is refused.
     assert pair.join(0, 9, MemberId(0)) is parked
     assert pair.join(MAX_SIZE, 3) is parked
     assert pair.join(MAX_SIZE + 1, 5, group_instance_id="static") is parked
@@ -249,7 +249,8 @@ def test_a_subscription_that_is_cut_off_is_no_error(new_groups: NewGroupPair, co
 
 @pytest.mark.parametrize("content", MALFORMED)
 def test_a_malformed_subscription_stops_groups_in_kafka_only(new_groups: NewGroupPair, content: bytes) -> None:
-    """Here kcoord is meant to differ (docs/deviations.md): Kafka's join phase fails, and nobody is ever answered."""
+    """kcoord differs here on purpose (docs/deviations.md): Kafka's join phase fails, and no member ever gets a
+    response."""
     pair = new_groups(Profile(protocols=[("range", content)]))
     pair.kafka.patience = 0.5
     join = Ask(actor=0, api_key=JOIN_GROUP, version=3, values=pair.actors[0].join())

@@ -38,7 +38,7 @@ OURS = Group()
 _timeout = timedelta(seconds=20)
 
 ALONE: dict[str, Any] = {"member_id": "", "generation": -1, "group_instance_id": None}
-"""As a consumer without group commits, or an admin client."""
+"""The fields of a consumer that is not in a group, or of an admin client."""
 
 
 def commit(pair: GroupPair, version: int, *topics: dict[str, Any], actor: int = 0, **changed: Any) -> Plain:
@@ -51,7 +51,7 @@ def fetch(pair: GroupPair, version: int, topics: dict[str, list[int]] | None, gr
 
 
 def verdicts(answer: Plain) -> list[str]:
-    """The errors of all partitions of an answer."""
+    """Returns the errors of all partitions of an answer."""
     groups = answer.get("groups", [answer])
     topics = [topic for group in groups for topic in group["topics"]]
     return [partition["error_code"] for topic in topics for partition in topic["partitions"]]
@@ -176,7 +176,7 @@ def test_many_groups_are_asked_for_at_once(new_groups: NewGroupPair, version: in
 
 @pytest.mark.parametrize("version", range(9, 11))
 def test_who_asks_for_offsets_may_say_who_it_is(new_groups: NewGroupPair, version: int) -> None:
-    """Classic groups do not look at it."""
+    """Classic groups ignore it."""
     pair = new_groups()
     pair.make_stable(0)
     commit(pair, 9)
@@ -209,7 +209,7 @@ CUT_OFF = [b"", b"\x00", b"\xff\xff\x00\x00\x00\x00", subscription(ORDERS)[:-3]]
 
 @pytest.mark.parametrize("content", [subscription(ORDERS), subscription(ORDERS, version=0) + b"more", *CUT_OFF])
 def test_offsets_of_topics_in_use_are_not_deleted(new_groups: NewGroupPair, content: bytes) -> None:
-    """Of a subscription that cannot be read it is not known what it uses."""
+    """The topics of a malformed subscription are unknown."""
     pair = new_groups(Profile(protocols=[("range", content)]), Profile(protocols=[("range", subscription())]))
     doomed = [deleted(ORDERS, [0, 1]), deleted(PAYMENTS, [0]), deleted(ABSENT, [0])]
     pair.make_stable(0, 1)

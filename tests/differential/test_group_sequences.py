@@ -1,6 +1,6 @@
-"""Random lives of groups, in a real Kafka and in kcoord.
+"""Random sequences of group requests, to a real Kafka and to kcoord.
 
-KCOORD_TEST_GROUP_SEQUENCES says how many, KCOORD_TEST_SEED with which seed they begin; a long run is
+KCOORD_TEST_GROUP_SEQUENCES sets how many, KCOORD_TEST_SEED the first seed; a long run is
 `KCOORD_TEST_GROUP_SEQUENCES=3000 pytest tests/differential/test_group_sequences.py`.
 """
 
@@ -37,7 +37,7 @@ def test_random_lives_in_which_time_runs_out_are_answered_the_same(
     make_group_pair: MakeGroupPair, seeds: Sequence[int]
 ) -> None:
     def play_in_turn(scenario: Scenario) -> Played:
-        time.sleep(random.random())  # so that not all of them are busy in the same moment
+        time.sleep(random.random())  # spreads their work over time
         return play(make_group_pair, scenario)
 
     scenarios = [make_timed_scenario(seed) for seed in seeds]

@@ -1,4 +1,4 @@
-"""Groups under other settings: with an initial delay, and with a retention that is looked after every second."""
+"""Groups with other settings: an initial delay, and a retention that is checked every second."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -30,7 +30,7 @@ from tests.differential.pair import wait_until
 
 ORDERS, PAYMENTS = TOPICS
 OURS = Group()
-A_MOMENT = timedelta(seconds=5)  # longer than the steps take in which nothing must have gone yet
+A_MOMENT = timedelta(seconds=5)  # longer than the steps take during which nothing may be removed yet
 
 OTHER_SETTINGS = {
     **SETTINGS,
@@ -57,7 +57,7 @@ def new_groups(clusters: tuple[GroupCluster, GroupCluster]) -> Iterator[NewGroup
     def new(*actors: Profile) -> GroupPair:
         sides = [cluster.side() for cluster in clusters]
         for side in sides:
-            side.patience = 0.0  # a join phase is not to end at once here
+            side.patience = 0.0  # a join phase does not end at once here
         made.append(GroupPair(sides[0], sides[1], actors))
         return made[-1]
 
@@ -93,7 +93,7 @@ def test_a_group_that_is_emptied_while_it_waits(new_groups: NewGroupPair) -> Non
 
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_offsets_may_be_committed_for_a_while(new_groups: NewGroupPair, version: int) -> None:
-    """And their group goes with the last of them."""
+    """Their group is removed with the last of them."""
     pair = new_groups(Profile())
     for topic, retention in ((ORDERS, A_MOMENT), (PAYMENTS, timedelta(hours=1))):
         topics = [committed(topic, {0: 7})]

@@ -1,4 +1,5 @@
-"""SyncGroup and Heartbeat in every version: who is fenced, who waits, who gets what."""
+"""SyncGroup and Heartbeat in every version: which members are fenced, which requests are parked, who gets which
+assignment."""
 
 import pytest
 
@@ -23,7 +24,7 @@ STATIC = [Profile(instance_id=f"instance {number}") for number in range(3)]
 
 
 def joined(pair: GroupPair, version: int = 9) -> GroupPair:
-    """Two members that have joined generation 3 and not yet synced; actor 0 leads."""
+    """Lets two members join generation 3 without a sync; actor 0 leads."""
     pair.make_stable(0, 1)
     assert pair.join(0, version, MemberId(0)) is parked
     assert pair.join(1, version, MemberId(1))["generation_id"] == 3
@@ -52,7 +53,7 @@ def test_a_follower_waits_for_the_plan_of_the_leader(new_groups: NewGroupPair, v
     waiting = len(pair.taken)
     assert pair.sync(0, version)["assignment"] == b"for actor 0's id #1 in generation 3"
     assert pair.came[waiting]["assignment"] == b"for actor 1's id #1 in generation 3"
-    # From now on everybody gets what is planned, whatever the leader sends.
+    # From now on every member gets its planned assignment, whatever the leader sends.
     assert pair.sync(0, version, assignments=[])["assignment"] == b"for actor 0's id #1 in generation 3"
     assert pair.sync(1, version, assignments=Plan(0))["assignment"] == b"for actor 1's id #1 in generation 3"
 

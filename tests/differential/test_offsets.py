@@ -58,7 +58,7 @@ def test_the_largest_timestamp_is_found_wherever_it_is(pair: Pair, codec: Codec)
         pair.ask(LIST_OFFSETS, 11, replica_id=-1, topics=[offsets_asked(topic, [-3])])
     for before in (1, 2, 3, 5, 7, 9, 10, 11, 12, 13):
         _delete(pair, topic, {0: before})
-        specials = [-3] if before < 10 else []  # Kafka names a deleted record, docs/deviations.md
+        specials = [-3] if before < 10 else []  # Kafka returns a deleted record, see docs/deviations.md
         for moment in (*specials, an_hour_ago, an_hour_ago + 9000, an_hour_ago + 2000, an_hour_ago - 200_000, 0):
             pair.ask(LIST_OFFSETS, 11, replica_id=-1, topics=[offsets_asked(topic, [moment])])
 

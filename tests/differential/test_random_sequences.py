@@ -1,6 +1,6 @@
 """Random sequences of requests to both clusters.
 
-KCOORD_TEST_SEQUENCES says how many, KCOORD_TEST_SEED with which seed they begin; a long run is
+KCOORD_TEST_SEQUENCES sets how many, KCOORD_TEST_SEED the first seed; a long run is
 `KCOORD_TEST_SEQUENCES=2000 pytest tests/differential/test_random_sequences.py`.
 """
 
@@ -30,7 +30,7 @@ def test_a_random_sequence_is_answered_the_same(make_pair: Callable[[], Pair], s
 
 
 def _difference(make_pair: Callable[[], Pair], seed: int, kept: Sequence[int]) -> str | None:
-    """What differs when these steps of the seed's sequence are taken, on new topics; None if nothing does."""
+    """Returns the difference that these steps of the seed's sequence show on new topics; None if there is none."""
     pair = make_pair()
     topics = [pair.topic(f"{number}") for number in range(TOPICS)]
     sequence = make_sequence(seed, topics, LENGTH)

@@ -35,7 +35,7 @@ def all_published_ports() -> set[int]:
 
 
 def words_of(service: str) -> list[str]:
-    """What runs in the container, where the file says so."""
+    """Returns the entrypoint and command that the file sets for a service."""
     return [*SERVICES[service].get("entrypoint", ()), *SERVICES[service].get("command", ())]
 
 
@@ -53,7 +53,7 @@ def mounts(service: str) -> Iterator[Mount]:
 
 
 def parsed(words: Sequence[str]) -> dict[str, Any]:
-    """The parameters of a command, as kcoord itself reads these words; nothing is run. Raises click's errors."""
+    """Parses a kcoord command line and returns its parameters; nothing is run. Raises click's errors."""
     command, ctx, rest = _cli, click.Context(_cli, info_name="kcoord"), list(words)
     while True:
         assert rest, f"{words} names no command"
@@ -67,6 +67,6 @@ def parsed(words: Sequence[str]) -> dict[str, Any]:
 
 
 def web_port(words: Sequence[str]) -> int:
-    """Of the address that a healthcheck asks."""
+    """Returns the port of the URL that a healthcheck requests."""
     (port,) = {int(port) for word in words for port in re.findall(r"http://127\.0\.0\.1:(\d+)/", word)}
     return port

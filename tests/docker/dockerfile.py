@@ -17,7 +17,7 @@ class Instruction(NamedTuple):
     rest: str
 
     def as_list(self) -> list[str]:
-        """Of the form that no shell reads: ["a", "b"]."""
+        """Parses the exec form: ["a", "b"]."""
         words: list[str] = json.loads(self.rest)
         return words
 
@@ -26,7 +26,7 @@ class Instruction(NamedTuple):
 class Stage:
     name: str
     image: str
-    """Or the stage that it goes on from."""
+    """The base image, or the stage that it continues."""
     instructions: list[Instruction]
 
     def last(self, word: str) -> Instruction | None:
@@ -54,13 +54,13 @@ def _instructions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def copied(stage: Stage) -> list[str]:
-    """Sources of the folder that is built from, in the order of the file."""
+    """Returns the sources that are copied from the build context, in order."""
     words = [each.rest.split() for each in stage.instructions if each.word == "COPY"]
     return [source for *sources, _ in words for source in sources if not sources[0].startswith("--from")]
 
 
 def is_let_through(path: PurePosixPath, patterns: list[str]) -> bool:
-    """By Docker's rule: of the patterns that match the path or a folder above it, the last one decides."""
+    """Applies Docker's rule: of the patterns that match the path or a folder above it, the last one decides."""
     is_ignored = False
     for pattern in patterns:
         if any(_matches(each, pattern.removeprefix("!")) for each in (path, *path.parents)):
@@ -76,7 +76,7 @@ def _matches(path: PurePosixPath, pattern: str) -> bool:
 
 
 def copy_context(stage: Stage, patterns: list[str], folder: Path) -> None:
-    """What the stage copies, as it copies it."""
+    """Copies to a folder what the stage copies."""
     for source in copied(stage):
         files = [ROOT / source] if (ROOT / source).is_file() else (ROOT / source).rglob("*")
         for file in files:

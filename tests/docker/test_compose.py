@@ -1,4 +1,4 @@
-"""docker-compose.yml, by the specification, by kcoord's own command line, and by what its parts say of each other."""
+"""Checks docker-compose.yml against the specification, kcoord's command line, and for consistency of its parts."""
 
 import copy
 import json
@@ -63,7 +63,7 @@ def test_docker_compose_itself_reads_the_file() -> None:
     command = ["docker", "compose", "--file", str(FILE), "config", "--format", "json"]
     said = subprocess.run(command, capture_output=True, text=True)
     assert said.returncode == 0, said.stderr
-    assert not said.stderr  # nor does it warn
+    assert not said.stderr  # no warnings
     read = json.loads(said.stdout)["services"]
     assert {name: service["image"] for name, service in read.items()} == {
         name: service["image"] for name, service in SERVICES.items()

@@ -1,4 +1,4 @@
-"""The Dockerfile, as far as it can be tried where no engine is: what it copies, what it runs, whom it runs as."""
+"""Tests the Dockerfile as far as possible without Docker: what it copies, what it runs, and as which user."""
 
 import re
 import subprocess
@@ -37,7 +37,7 @@ def test_nothing_else_is_let_through(path: str) -> None:
 
 def test_the_wheel_is_built_from_what_is_copied(tmp_path: Path) -> None:
     copy_context(STAGES["wheel"], IGNORED, tmp_path / "src")
-    # As pip asks for it, but with what is installed here: nothing has to be fetched.
+    # Builds as pip does, but with the build dependencies installed here, so that nothing is downloaded.
     build = f"from setuptools.build_meta import build_wheel; build_wheel({str(tmp_path)!r})"
     built = subprocess.run([sys.executable, "-c", build], cwd=tmp_path / "src", capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
@@ -103,7 +103,7 @@ def test_a_healthcheck_passes_if_and_only_if_it_is_answered_well(name: str, stat
 
 @contextmanager
 def answering(status: int) -> Iterator[int]:
-    """The port of a web server on this machine that says the same to everyone."""
+    """Starts a web server with a fixed response; yields its port."""
 
     class Always(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

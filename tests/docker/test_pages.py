@@ -1,4 +1,4 @@
-"""What README.md, docs/docker.md and the head of docker-compose.yml tell of Docker is so."""
+"""Checks what README.md, docs/docker.md and the head of docker-compose.yml state about Docker."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ HEAD = FILE.read_text().split("\nname:")[0]
 
 
 def commands(text: str) -> list[list[str]]:
-    """Indented lines, and what is said of docker build in passing; without what stands beside them."""
+    """Returns indented command lines and inline `docker build` commands, without the comments next to them."""
     lines = re.findall(r"^(?: {4}|# {3})((?:docker|kcoord|curl) .*)$", text, re.MULTILINE)
     lines += re.findall(r"`(docker (?:build|run|compose) [^`]* [^`]*)`", text)
     return [shlex.split(line, comments=True) for line in lines]
@@ -81,7 +81,8 @@ def dockerfile() -> str:
 @pytest.mark.parametrize("name", ["PAGE", "HEAD"])
 def test_every_published_port_is_told_and_every_port_that_is_told_is_published(name: str) -> None:
     told = {int(port) for port in re.findall(r"localhost:(\d+)", globals()[name])}
-    brokers = {published("proxy")[1].port} if name == "HEAD" else set()  # clients find it by themselves
+    brokers = {published("proxy")[1].port} if name == "HEAD" else set()  # clients learn it from the bootstrap
+
     assert told | brokers == all_published_ports()
 
 

@@ -1,4 +1,4 @@
-"""Asks a server for everything that is in the ledger, and tells what is missing, older, or asked for by nobody."""
+"""Reads everything in the ledger from a server, and reports what is missing, older, or was never requested."""
 
 import time
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _FETCH_BYTES: Final = 1 << 24
 
 
 def audit(client: Client, ledger: Ledger) -> list[str]:
-    """What is not as it must be, one line for each. The ledger knows from then on what was found."""
+    """Returns what is wrong, one line for each. From then on the ledger has what was found."""
     return [*_audit_topics(client, ledger), *_audit_logs(client, ledger), *_audit_groups(client, ledger)]
 
 
@@ -58,11 +58,11 @@ def _audit_logs(client: Client, ledger: Ledger) -> Iterator[str]:
 
 
 class _Unread(Exception):
-    """A log that is not to be had."""
+    """A log that cannot be read."""
 
 
 def _batches(client: Client, topic: str, partition: int) -> list[tuple[int, bytes]]:
-    """The offset and the bytes of each, from the log's beginning to its end."""
+    """Returns the offset and the bytes of each batch, from the log's beginning to its end."""
     found: list[tuple[int, bytes]] = []
     offset = 0
     while True:
@@ -117,7 +117,7 @@ def _audit_offsets(page: GroupPage, offsets: dict[tuple[str, int], Committed]) -
 
 
 def _audit_members(client: Client, page: GroupPage, described: Any) -> Iterator[str]:
-    """A generation is the one that was acknowledged if a member's heartbeat in it is taken."""
+    """Audits the members. A generation is the acknowledged one if it accepts a member's heartbeat."""
     state = described.group_state
     if state != "Dead" and page.is_deleted.possible == [True]:
         yield f"is {state}, although it was deleted"

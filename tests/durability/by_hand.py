@@ -48,7 +48,7 @@ class Member:
         )
 
     def joined(self) -> str:
-        """The leader of the generation that it is in now."""
+        """Receives the answer to a join, and returns the leader of the new generation."""
         answer = self._client.receive(JOIN_GROUP, 3)
         assert answer.error_code is ErrorCode.none
         self.member_id, self.generation = answer.member_id, answer.generation_id
@@ -65,7 +65,7 @@ class Member:
         self._client.send(SYNC_GROUP, 3, **self._as_member(), assignments=assignments)
 
     def assignment(self) -> bytes | None:
-        """What it is told; None if it is refused, or hung up on."""
+        """Receives the assignment; None if the sync is refused, or the server hung up."""
         try:
             answer = self._client.receive(SYNC_GROUP, 3)
         except Disconnected:
@@ -77,7 +77,7 @@ class Member:
 
 
 class Asking:
-    """`with Asking(served) as asking:`"""
+    """A client for single requests: `with ManualClient(served) as manual:`"""
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -91,7 +91,7 @@ class Asking:
         self._clients.close()
 
     def joined(self, count: int) -> list[Member]:
-        """So many members that joined the same generation, the leader first."""
+        """Lets so many members join one generation, and returns them, the leader first."""
         members: list[Member] = []
         leader_id = ""
         for _ in range(count):
@@ -121,7 +121,7 @@ class Asking:
         return error
 
     def committed(self, group_id: str) -> list[int]:
-        """Once the group was read."""
+        """Returns the committed offsets, once the group is loaded."""
         client = self._new_client()
         while True:
             answer = client.ask(OFFSET_FETCH, 7, group_id=group_id, topics=None)
@@ -139,7 +139,7 @@ class Asking:
         return [topic.name for topic in metadata.topics]
 
     def produce(self, value: bytes) -> ErrorCode:
-        """To partition 0."""
+        """Produces one record to partition 0."""
         batch = write_batch([Record(timestamp=int(time.time() * 1000), value=value)])
         content = [{"index": 0, "records": batch}]
         topic = {"name": record_writers.TOPIC, "partition_data": content}

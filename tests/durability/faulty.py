@@ -1,18 +1,18 @@
-"""`kcoord serve` with a disk that fails, or with a fault of ours: python -P faulty.py PLAN serve …
+"""`kcoord serve` with a disk that fails, or with a deliberate fault in kcoord: python -P faulty.py PLAN serve …
 
-A plan says which calls of kcoord.storage.filesystem go wrong, counted from the start of the process, and how:
+A plan names the calls of kcoord.storage.filesystem that go wrong, counted from the start of the process, and how:
 
 | how     | the call                                                                                              |
 |---------|-------------------------------------------------------------------------------------------------------|
 | refuse  | does nothing, and fails                                                                               |
 | tear    | does half of it, and fails                                                                            |
-| scar    | the same, and what was done stays, as truncating fails too, as often as that                          |
+| scar    | does half of it, and fails; the half stays, as truncating fails too, as often as that                 |
 | die     | does half of it, and there the process ends                                                           |
-| drop    | does nothing, and nobody is told: a fault of ours, which an auditor must notice                       |
-| delay   | is done with the next one on the same file: likewise                                                  |
+| drop    | does nothing, and returns as if it had: a fault in kcoord, which an auditor must notice               |
+| delay   | is done with the next one on the same file: likewise a fault in kcoord                                |
 
-`kept` makes the disk a forgetful one, and `answers_first` lets answers leave before what they rest on is written: a
-fault of ours.
+`synced_copy` makes the disk a forgetful one, and `answers_first` sends responses before the journal is flushed: a fault
+in kcoord.
 """
 
 import errno
@@ -135,7 +135,7 @@ class FaultySystem(System):
 
 
 def _round_that_answers_first(self: Turns) -> None:
-    """Turns._round, with what is to come before the sends behind them."""
+    """Runs a round of the event loop, but flushes after the responses are sent."""
     keep, self._keep = self._keep, lambda: None
     try:
         _round(self)

@@ -1,10 +1,10 @@
-"""A disk that keeps only what it was asked to sync, as after a power cut; by the letter of POSIX, names too.
+"""A disk that has only what was synced to it, as after a power cut; by the letter of POSIX, names too.
 
-Files are written as usual, so that the server reads what it wrote. Beside the folder another one is filled, with what
-would be there after a power cut, by numbers that stand for files and folders:
+Files are written normally, so that the server reads what it wrote. A second folder is filled with what would be left
+after a power cut, with a number for each file and folder:
 
     files/<number>   the content that was synced
-    names/<number>   of a folder: the names in it when it was last synced, and the numbers that they stand for
+    names/<number>   of a folder: the names in it when it was last synced, and their numbers
 """
 
 import json
@@ -20,12 +20,12 @@ _ROOT: Final = 0
 
 class ForgetfulSystem(System):
     def __init__(self, folder: Path, kept: Path) -> None:
-        """What is in the folder now is kept."""
+        """The present contents of the folder count as synced."""
         self._folder = folder
         self._kept = kept
         self._fresh = count(_ROOT + 1)
-        self._numbers: dict[int, int] = {}  # by inode
-        self._unsynced: dict[int, int] = {}  # where the first change begins, by number
+        self._numbers: dict[int, int] = {}  # By inode.
+        self._unsynced: dict[int, int] = {}  # Where the first change begins, by number.
         for part in ("files", "names"):
             (kept / part).mkdir(parents=True)
         folder.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ class ForgetfulSystem(System):
 
     def _number_of(self, path: Path) -> int:
         inode = path.stat().st_ino
-        if inode not in self._numbers:  # made by somebody else: the lock
+        if inode not in self._numbers:  # Another process made it: the lock.
             self._numbers[inode] = next(self._fresh)
         return self._numbers[inode]
 
@@ -92,7 +92,9 @@ class ForgetfulSystem(System):
 
 
 def after_power_cut(kept: Path, folder: Path, number: int = _ROOT) -> None:
-    """Make the folder as it would be found. What was not synced of a file that has a name is not there."""
+    """Makes the folder as a power cut would leave it. Content that was not synced is missing, also if the name is
+    there.
+    """
     folder.mkdir()
     names = kept / "names" / str(number)
     found = json.loads(names.read_text()) if names.exists() else {}

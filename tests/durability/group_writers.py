@@ -1,4 +1,6 @@
-"""Those who commit offsets: as nobody, and as members of groups that rebalance, lose members, empty and are deleted."""
+"""Writers that commit offsets: without a group, and as members of groups that rebalance, lose members, empty and are
+deleted.
+"""
 
 import time
 from datetime import timedelta
@@ -27,7 +29,7 @@ TOPIC: Final = "committed"
 PARTITIONS: Final = 12
 _AHEAD: Final = 6
 _SESSION: Final = timedelta(minutes=20)
-_LARGE: Final = 12_000  # larger than what the server puts aside until the others have had their turn
+_LARGE: Final = 12_000  # Larger than what the server defers until the end of its round.
 _REFUSED_BY_THEN: Final = 2.0
 _GONE: Final = (ErrorCode.none, ErrorCode.group_id_not_found)
 _NOBODY: Final = {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
@@ -36,7 +38,7 @@ Request = tuple[int, int, dict[str, Any], Read]
 
 
 class Committer(Writer):
-    """Commits to some groups as whoever is given, and deletes what was committed."""
+    """Commits to some groups as the given member, and deletes what was committed."""
 
     group_ids: tuple[str, ...]
 
@@ -68,7 +70,7 @@ class Committer(Writer):
         asked = [{"partition_index": partition} for partition in partitions]
 
         def read(answer: Any) -> None:
-            if answer.error_code is not ErrorCode.group_id_not_found:  # there is nothing to delete then
+            if answer.error_code is not ErrorCode.group_id_not_found:  # There is nothing to delete then.
                 self.check(answer.error_code, f"delete offsets of {group_id}")
                 for line in answer.topics[0].partitions:
                     self.check(line.error_code, f"delete offsets of {group_id}")
@@ -126,13 +128,13 @@ class Team:
         return {"group_id": self.group_id, "member_id": self.member_ids[place], "group_instance_id": None}
 
     def read_page(self) -> None:
-        """Be as the ledger says."""
+        """Takes the state from the ledger."""
         known = self.page.generation.acknowledged
         self.generation = known.number if known else 0
         found = known.member_ids if known else []
         self.member_ids = [each for each in self.member_ids if each in found]
         if set(self.member_ids) != set(found):
-            self.member_ids = found  # their places are not known
+            self.member_ids = found  # It is not known which connection each member has.
 
 
 class Members(Committer):
@@ -148,7 +150,7 @@ class Members(Committer):
             team.read_page()
 
     def recover(self) -> None:
-        """Who is a member of what cannot be told: all have to go."""
+        """Makes all members leave, because it is unknown who is a member."""
         for team in self._teams:
             described = self.ask(DESCRIBE_GROUPS, 5, groups=[team.group_id]).groups[0]
             self.check(described.error_code, f"describe {team.group_id}")
@@ -186,7 +188,9 @@ class Members(Committer):
         self.ask_all(requests)
 
     def _rebalance(self, team: Team, newcomers: int = 0) -> None:
-        """One joins, which begins it; the others hear of it and join too; the leader hands out assignments."""
+        """One member joins, which begins a rebalance; the others notice and join too; the leader sends the
+        assignments.
+        """
         team.member_ids += [""] * newcomers
         places = list(range(len(team.member_ids)))
         first = places[-1]
@@ -226,8 +230,11 @@ class Members(Committer):
             raise refusal
 
     def _leave(self, team: Team, places: list[int]) -> None:
-        """If nobody is left, that is a generation too. What is left otherwise becomes one when the others have joined:
-        a coordinator that dies before, Kafka's too, has the member back."""
+        """Lets members leave. If nobody is left, that is a new generation too.
+
+        Otherwise a new generation comes when the others have joined: if a coordinator dies before that, Kafka's too,
+        the member is back after its restart.
+        """
         leaving = [{"member_id": team.member_ids[place], "group_instance_id": None} for place in places]
         is_all = len(places) == len(team.member_ids)
         promise = team.page.move_to(Generation(_least(team))) if is_all else Promise()
@@ -251,7 +258,9 @@ class Members(Committer):
         )
 
     def _wait_for_rebalance(self, team: Team, place: int) -> None:
-        """As clients hear of it: by their heartbeats. If the one who joined was refused, there is none."""
+        """Waits until a heartbeat announces the rebalance, as clients do. If the first join was refused,
+        there is none.
+        """
         until = time.monotonic() + (_REFUSED_BY_THEN if self.is_patient else PATIENCE)
         while True:
             member = {**team.as_member(place), "generation_id": team.generation}
@@ -269,7 +278,7 @@ class Members(Committer):
 
 
 def _least(team: Team) -> int:
-    """The generation that was acknowledged."""
+    """Returns the acknowledged generation."""
     known = team.page.generation.acknowledged
     return known.number if known else 0
 

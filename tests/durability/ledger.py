@@ -1,16 +1,16 @@
-"""What writers were told, and what may have happened besides.
+"""What was acknowledged to the writers, and what else may have happened.
 
-Everything that can be asked for again is a register: a committed offset, the members of a group, a topic. Each belongs
-to one writer, who asks for one change after the other, in order:
+Everything that can be read again is a register: a committed offset, the members of a group, a topic. Each belongs to
+one writer, which requests one change after the other, in order:
 
-    acknowledged ─ asked ─ asked ─ asked
-         │            └───────┴───────┴─ not answered: the process died, or the disk failed. May have happened or not
+    acknowledged ─ requested ─ requested ─ requested
+         │            └────────────┴───────────┴─ not answered: the process died, or the disk failed. May have happened
          └─ must have happened
 
-So a register may be found as what was acknowledged last, or as any of what was asked for since; never as anything
-before. What is found is all that is possible from then on.
+So a register may be found as what was acknowledged last, or as any of what was requested since; never as anything
+before. From then on only what was found is possible.
 
-Logs are shared by writers. A batch is known by its bytes: each is unlike all others.
+Logs are shared by writers. A batch is recognized by its bytes: each is unlike all others.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -20,11 +20,11 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T", bound=Hashable)
 
 STAMPED = 16
-"""The first bytes of a batch that the server writes itself: the offset, and behind the length the leader's epoch."""
+"""The first bytes of a batch, which the server sets: the offset, and behind the length the leader's epoch."""
 
 
 class Register(Generic[T]):
-    """What one thing may be."""
+    """The possible values of one thing."""
 
     __slots__ = ("_asked", "_possible")
 
@@ -33,17 +33,17 @@ class Register(Generic[T]):
         self._asked = 0
 
     def ask(self, value: T) -> int:
-        """This is asked for; what to call it when it is acknowledged."""
+        """Notes a requested value, and returns a number by which it is acknowledged."""
         self._asked += 1
         self._possible.append((self._asked, value))
         return self._asked
 
     def acknowledge(self, asked: int) -> None:
-        """It has happened, and with it the end of all that was possible before."""
+        """Notes that a request has happened, which rules out all values before it."""
         self._possible = [each for each in self._possible if each[0] >= asked]
 
     def settle(self, found: T) -> None:
-        """It is so."""
+        """Notes the value that was found."""
         self._possible = [(self._asked, found)]
 
     @property
@@ -60,7 +60,7 @@ class Register(Generic[T]):
 
     @property
     def last(self) -> T:
-        """What it is, if all that was asked for has happened."""
+        """The value if all requests have happened."""
         return self._possible[-1][1]
 
 
@@ -76,7 +76,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The members of a group that was told to be Stable, or left by all; what each was assigned."""
+    """The members of a group that was acknowledged as Stable, or as left by all; and the assignment of each."""
 
     number: int
     assignments: frozenset[tuple[str, bytes]] = frozenset()
@@ -94,21 +94,21 @@ class TopicShape:
 
 @dataclass(slots=True)
 class Promise:
-    """A change of some registers at once."""
+    """One change of some registers."""
 
     parts: list[tuple[Register[Any], int]] = field(default_factory=list)
 
     def kept(self) -> None:
-        """It was acknowledged."""
+        """Notes that the change was acknowledged."""
         for register, asked in self.parts:
             register.acknowledge(asked)
 
 
 class GroupPage:
-    """What is known of one group."""
+    """The possible states of one group."""
 
     def __init__(self) -> None:
-        self.is_deleted = Register(True)  # if it was; one without offsets and members may be there or not
+        self.is_deleted = Register(True)  # Starts as deleted; a group without offsets and members may exist or not.
         self.generation: Register[Generation | None] = Register(None)
         self.offsets: dict[tuple[str, int], Register[Committed | None]] = {}
 
@@ -120,7 +120,7 @@ class GroupPage:
         return Promise([self._asked(topic, partition, None) for partition in partitions])
 
     def join(self) -> None:
-        """A group that is joined is there, and known by its members once it has a plan for them."""
+        """Notes a join: the group exists, and its members are known once it has a plan for them."""
         self._with_life(Promise())
 
     def move_to(self, generation: Generation) -> Promise:
@@ -141,29 +141,29 @@ class GroupPage:
 
 
 class LogPage:
-    """What is known of one partition's records."""
+    """The batches of one partition, acknowledged or requested."""
 
     def __init__(self) -> None:
-        self._offsets: dict[bytes, int] = {}  # of batches that must be there
-        self._asked: dict[bytes, None] = {}  # those that may be
+        self._offsets: dict[bytes, int] = {}  # Batches that must be in the log.
+        self._asked: dict[bytes, None] = {}  # Batches that may be in it.
 
     def ask(self, batch: bytes) -> None:
         if batch[STAMPED:] not in self._offsets:
             self._asked[batch[STAMPED:]] = None
 
     def acknowledge(self, batch: bytes, offset: int) -> str | None:
-        """It is there, they say; what is wrong if that cannot be."""
+        """Notes that the server has acknowledged a batch. Returns what is wrong if that is impossible."""
         body = batch[STAMPED:]
         self._asked.pop(body, None)
         known = self._offsets.setdefault(body, offset)
         return None if known == offset else f"is at {known}, and was acknowledged once more at {offset}"
 
     def has(self, batch: bytes) -> bool:
-        """Whether it must be there."""
+        """Returns whether the batch must be in the log."""
         return batch[STAMPED:] in self._offsets
 
     def settle(self, found: Iterable[tuple[int, bytes]]) -> Iterator[str]:
-        """What is wrong with a log of these batches; what was asked for is settled by it."""
+        """Compares a log's batches with the ledger and yields what is wrong. Requested batches are resolved by it."""
         seen: dict[bytes, int] = {}
         for offset, batch in found:
             body = bytes(batch[STAMPED:])
@@ -198,6 +198,6 @@ class Ledger:
         return self.logs.setdefault((topic, partition), LogPage())
 
     def forget_logs(self, topic: str) -> None:
-        """They are gone."""
+        """Forgets the logs of a topic that was deleted."""
         for place in [place for place in self.logs if place[0] == topic]:
             del self.logs[place]

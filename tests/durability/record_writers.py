@@ -1,4 +1,6 @@
-"""Those who produce records: some numbered, so that a server takes what is sent again for what it is, and some not."""
+"""Writers that produce records: some with sequence numbers, so that a server recognizes duplicates, and
+some without.
+"""
 
 import time
 from random import Random
@@ -11,7 +13,7 @@ from tests.durability.writers import INIT_PRODUCER_ID, PRODUCE, Read, Refusal, S
 
 TOPIC: Final = "produced"
 PARTITIONS: Final = 4
-_AHEAD: Final = 4  # a server remembers five batches of a producer: these, and the one before
+_AHEAD: Final = 4  # A server caches five batches of a producer: these, and the one before.
 _CODECS: Final = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.GZIP, Codec.ZSTD)
 
 Request = tuple[int, int, dict[str, Any], Read]
@@ -35,10 +37,10 @@ class Producing(Writer):
         return PRODUCE, self.random.choice((7, 9)), values, read
 
     def produced(self, partition: int, batch: bytes, offset: int) -> None:
-        """It was acknowledged."""
+        """Called when a batch was acknowledged."""
 
     def batch(self, producer: ProducerStamp = NO_PRODUCER) -> tuple[bytes, int]:
-        """One that is unlike all others, and how many records it has."""
+        """Makes a batch that is unlike all others, and returns it with its number of records."""
         now_ms = int(time.time() * 1000)
         records = [
             Record(timestamp=now_ms, key=f"{self.name} {self.fresh()}".encode(), value=_bytes(self.random))
@@ -48,7 +50,7 @@ class Producing(Writer):
 
 
 class PlainProducer(Producing):
-    """What it was not told about, it does not send again."""
+    """A producer that does not retry unanswered batches."""
 
     def step(self) -> None:
         places = [self.random.randrange(PARTITIONS) for _ in range(self.random.randint(1, _AHEAD))]
@@ -56,7 +58,7 @@ class PlainProducer(Producing):
 
 
 class NumberedProducer(Producing):
-    """Sends again what it was not told about, and first of all the last batch that it was told about."""
+    """A producer that retries unanswered batches, and before them the last acknowledged batch."""
 
     def __init__(self, name: str, ledger: Ledger, seed: int, **options: Any) -> None:
         super().__init__(name, ledger, seed, **options)
@@ -67,7 +69,7 @@ class NumberedProducer(Producing):
         self._unsure: dict[bytes, None] = {}
 
     def resume(self) -> None:
-        """Of a producer whose batches are in a segment that is closed, a server that starts knows the last only."""
+        """Retries after a restart, of which a server knows only the last batch of a producer in closed segments."""
         page = self.ledger.log(TOPIC, self._partition)
         *older, newest = [batch for batch in (self._last, *self._unsure) if batch and page.has(batch)] or [b""]
         for batch in older:

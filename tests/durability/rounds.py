@@ -15,7 +15,7 @@ from tests.durability.topic_writers import TopicMaker
 from tests.durability.writers import Writer
 
 LEAST: Final = 100
-"""So many acknowledged operations make a round that counts."""
+"""The fewest acknowledged operations of a round that counts."""
 _MOST: Final = 1500
 _LONGEST: Final = 60.0
 _WASTED: Final = 3
@@ -24,7 +24,7 @@ _NEVER: Final = 1 << 60
 
 
 def make_writers(ledger: Ledger, seed: int, *, is_patient: bool = False) -> list[Writer]:
-    """The eight."""
+    """Makes the eight writers."""
     return [
         *(Nobody(f"nobody-{number}", ledger, seed, is_patient=is_patient) for number in range(2)),
         *(Members(f"members-{number}", ledger, seed, is_patient=is_patient) for number in range(2)),
@@ -36,7 +36,7 @@ def make_writers(ledger: Ledger, seed: int, *, is_patient: bool = False) -> list
 
 
 class Life:
-    """Of a folder: who writes to it through its servers, and what they know."""
+    """The life of a folder: the writers that use its servers, and their ledger."""
 
     def __init__(self, folder: Path, seed: int, kind: Kind | None = None, *, is_patient: bool = False) -> None:
         self.folder = folder
@@ -49,7 +49,7 @@ class Life:
         self.compactions = 0
 
     def run(self, kills: int) -> list[str]:
-        """Kill the server so often, each time when it was busy; what was found wrong."""
+        """Kills the server so often, each time when it was busy. Returns what was found wrong."""
         wasted = 0
         while self.rounds < kills:
             with self.serve() as served:
@@ -71,7 +71,7 @@ class Life:
             return audit(client, self.ledger)
 
     def be_busy(self, served: Served) -> bool:
-        """Until the server is killed; whether that was a round that counts."""
+        """Runs the writers until the server is killed. Returns whether that was a round that counts."""
         enough = self.random.randint(LEAST, _MOST)
         self.begin(served)
         self.wait_for(enough, served)
@@ -84,7 +84,7 @@ class Life:
         return self.end() >= LEAST and are_busy
 
     def be_busy_until_it_dies(self, served: Served) -> int:
-        """Until the server ends itself; how much was acknowledged."""
+        """Runs the writers until the server ends itself. Returns how much was acknowledged."""
         self.begin(served)
         for writer in self.writers:
             writer.expect_kill()
@@ -97,7 +97,7 @@ class Life:
             writer.begin(served.address)
 
     def wait_for_line(self, text: str, served: Served) -> None:
-        """In its log."""
+        """Waits for a line of the server's log."""
         until = time.monotonic() + _LONGEST
         while text not in served.log():
             self._check_faults(served)
@@ -105,7 +105,7 @@ class Life:
             time.sleep(0.01)
 
     def be_well_again(self, served: Served) -> None:
-        """Wait until every writer has had operations acknowledged from now on, without a restart."""
+        """Waits until every writer has had operations acknowledged from now on, without a restart."""
         before = [writer.acknowledged for writer in self.writers]
         until = time.monotonic() + _LONGEST
 
@@ -119,14 +119,14 @@ class Life:
             time.sleep(0.01)
 
     def wait_for(self, enough: int, served: Served) -> None:
-        """So many acknowledged operations, or the end of the server, or of time."""
+        """Waits for so many acknowledged operations, the end of the server, or the timeout."""
         until = time.monotonic() + _LONGEST
         while self._so_far() < enough and time.monotonic() < until and served.is_running:
             self._check_faults(served)
             time.sleep(0.001)
 
     def end(self) -> int:
-        """Wait for all; how much was acknowledged in this round."""
+        """Waits for all writers. Returns how much was acknowledged in this round."""
         for writer in self.writers:
             writer.wait()
         faults = list(self._faults())
@@ -135,7 +135,7 @@ class Life:
         return self._so_far()
 
     def rest(self) -> None:
-        """Every writer ends after the step at hand: all that was asked for is answered, nothing is under way."""
+        """Ends every writer after its current step: all requests are answered, none is pending."""
         for writer in self.writers:
             writer.end()
         self.end()

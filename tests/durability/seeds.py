@@ -1,4 +1,4 @@
-"""Which seed a run has. One that failed says how it is run again."""
+"""The seed of a run. A failure names the command that repeats it."""
 
 import os
 from typing import Final
@@ -8,6 +8,6 @@ KILLS: Final = int(os.environ.get("KCOORD_TEST_KILLS") or 20)
 
 
 def told(wrong: list[str], test: str) -> str:
-    """What was found wrong, and the command to look for it again: threads and kills come as they come."""
+    """Formats what was found wrong, and the command to repeat the run: threads and kills differ in their timing."""
     again = f"KCOORD_TEST_SEED={SEED} KCOORD_TEST_KILLS={KILLS} pytest {test}"
     return "\n".join([f"{len(wrong)} promises were broken; the same choices are made by", again, *wrong[:50]])

@@ -27,16 +27,16 @@ _FAULTY: Final = Path(__file__).with_name("faulty.py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """How a server is started."""
+    """The settings and the faults of a server."""
 
     settings: dict[str, str] = field(default_factory=dict)
     offsets_segment_bytes: int | None = None
     is_synced: bool = False
-    plan: Plan | None = None  # of what goes wrong
+    plan: Plan | None = None  # The plan of its faults.
 
 
 class Served:
-    """One process. It is gone when this is left."""
+    """One process, which ends with the `with` block."""
 
     def __init__(self, folder: Path, kind: Kind) -> None:
         settings = {"group.initial.rebalance.delay.ms": "0", **kind.settings}
@@ -67,12 +67,12 @@ class Served:
         return Client(*self.address, timeout=60.0)
 
     def kill(self) -> None:
-        """At once."""
+        """Kills the process at once."""
         os.kill(self.pid, signal.SIGKILL)
         self._process.kill()
 
     def let_files_grow_to(self, size: int) -> None:
-        """What a write would put behind this size is not taken: the system does less than was asked, then refuses."""
+        """Limits the size of files: a write beyond it is cut short, and the next one is refused."""
         _, most = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (size, most))
 
@@ -83,7 +83,7 @@ class Served:
         return self._process.stderr()
 
     def _set_segment_bytes(self, size: int) -> None:
-        """Of `__consumer_offsets`, which is there once a group was asked for."""
+        """Sets the segment size of `__consumer_offsets`, which exists once a group was used."""
         config = {"name": "segment.bytes", "config_operation": 0, "value": str(size)}
         resource = {"resource_type": TOPIC_RESOURCE, "resource_name": OFFSETS_TOPIC, "configs": [config]}
         with self.client() as client:

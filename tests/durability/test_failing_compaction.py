@@ -1,4 +1,4 @@
-"""A disk that fails while a log is compacted, or a process that ends there: the log is as before, or as it is to be."""
+"""A disk that fails during a compaction, or a process that ends in it: the log is unchanged, or compacted."""
 
 import errno
 from dataclasses import replace
@@ -21,7 +21,7 @@ _COMPACTING: Final = {
 _LOG: Final = "__consumer_offsets-0"
 
 
-# The first compaction renames twice and syncs three times: a file, and a folder after each renaming. It replaces one
+# The first compaction renames twice and syncs three times: a file, and a folder after each rename. It replaces one
 # segment, and those after it two, of which one is deleted in between.
 @pytest.mark.parametrize(("call", "first"), [("rename", 1), ("rename", 4), ("sync", 1), ("sync", 3), ("delete", 6)])
 def test_a_compaction_that_fails_leaves_all_that_was_acknowledged(tmp_path: Path, call: str, first: int) -> None:

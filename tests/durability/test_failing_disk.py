@@ -1,7 +1,7 @@
-"""A disk that is full, fails, or tears a write: nothing is acknowledged that is not found again, and the rest goes on.
+"""A disk that is full, fails, or tears a write: nothing acknowledged is lost, and the rest is served.
 
-Most disks here are those of tests/durability/faulty.py. One is the system's own: no file may grow beyond a size, so
-that the write which would do so is torn there, and what follows is refused.
+Most disks here are those of tests/durability/faulty.py. One is the system's own: no file may grow beyond a size, so a
+write beyond it is torn there, and what follows is refused.
 """
 
 import errno
@@ -32,7 +32,7 @@ def _audit_after_restart(life: Life) -> None:
 
 @pytest.mark.parametrize("number", range(max(1, KILLS // 6)))
 def test_a_server_that_dies_within_a_write_has_lost_nothing_acknowledged(tmp_path: Path, number: int) -> None:
-    """Twice: on a folder that is new, and on what that has left."""
+    """It dies twice: on a new folder, and on what that run has left."""
     random = Random(f"{SEED} {number}")
     life = Life(tmp_path / "data", SEED + number)
     for _ in range(2):
@@ -108,7 +108,7 @@ def test_a_file_that_cannot_be_synced_takes_nothing_more_and_nothing_acknowledge
     with life.serve() as served:
         life.begin(served)
         life.wait_for_line(IS_OVER, served)
-        time.sleep(1.5)  # groups are read again, and asked for
+        time.sleep(1.5)  # Groups are loaded again, and requested.
         life.kill(served)
     assert sum(writer.refused for writer in life.writers) > 0
     _audit_after_restart(life)

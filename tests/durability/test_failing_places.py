@@ -33,7 +33,7 @@ def test_groups_of_other_partitions_are_served_while_one_cannot_be_written(tmp_p
 
 
 def test_groups_that_could_not_be_written_and_then_not_be_read_are_served_once_the_disk_is_well(tmp_path: Path) -> None:
-    """The second write fails, so that they are read again; the first time they cannot be."""
+    """The second write fails, so the groups are loaded again; the first load fails too."""
     sick = f"__consumer_offsets-{offsets_partition('sick', 50)}/0"
     plan = Plan(how="refuse", calls=("write", "read"), first=2, count=2, only=sick, error=errno.EIO)
     with Served(tmp_path / "data", Kind(plan=plan)) as served, Asking(served) as asking:
@@ -49,7 +49,7 @@ def test_groups_that_could_not_be_written_and_then_not_be_read_are_served_once_t
 
 
 def test_no_member_hears_of_an_assignment_that_could_not_be_written(tmp_path: Path) -> None:
-    """Also when the one before it gets so much that it is sent at once."""
+    """Holds also if the first member's response is so large that it is sent at once."""
     with Served(tmp_path / "data", Kind()) as served, Asking(served) as asking:
         leader, *followers = members = asking.joined(3)
         for follower in followers:
@@ -86,7 +86,7 @@ def test_a_topic_that_could_not_be_made_is_not_there_later(tmp_path: Path) -> No
 
 
 def test_a_topic_of_which_one_partition_could_be_made_and_not_be_taken_away_is_not_there_later(tmp_path: Path) -> None:
-    """The second folder cannot be made, then the first, in which the topic's id is, not be moved out of the way."""
+    """The second folder cannot be created. Then the first, which has the topic's id, cannot be renamed away."""
     plan = Plan(how="refuse", calls=("make_folder", "rename"), first=2, count=2, only="made-", error=errno.EIO)
     with Served(tmp_path / "data", Kind(plan=plan)) as served, Asking(served) as asking:
         assert asking.create("made", partitions=2) is not ErrorCode.none
@@ -98,7 +98,7 @@ def test_a_topic_of_which_one_partition_could_be_made_and_not_be_taken_away_is_n
 
 
 def _not_made() -> Kind:
-    """The folder is there, but neither can its id be written, nor can it be moved out of the way."""
+    """The folder exists, but its id cannot be written, and it cannot be renamed away."""
     return Kind(plan=Plan(how="refuse", calls=("write", "rename"), first=1, count=2, only="made-0"))
 
 

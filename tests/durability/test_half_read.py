@@ -1,4 +1,4 @@
-"""What is done by the clock while groups are being read does not touch what was acknowledged."""
+"""The clock does not touch acknowledged state while groups are being loaded."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -50,10 +50,10 @@ def _offsets(runtime: GroupRuntime, group_id: str) -> list[int]:
 
 
 def _half_read(cluster: Cluster) -> tuple[GroupRuntime, Iterator[None]]:
-    """A runtime that has read the first of two commits of "g", and the steps by which it reads the rest."""
+    """Returns a runtime that has loaded the first of two commits of "g", and the steps that load the rest."""
     runtime = GroupRuntime(cluster, lambda: "id")
     _commit(runtime, "g", Line(0, 7), _LONG_AGO)
-    for _ in range(300):  # more than is read at once
+    for _ in range(300):  # More than is read at once.
         _commit(runtime, "other", Line(0, 1, "x" * 3000), _NOW)
     _commit(runtime, "g", Line(0, 8), _NOW)
     runtime = GroupRuntime(cluster, lambda: "id")

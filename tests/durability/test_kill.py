@@ -1,6 +1,6 @@
 """`kill -9` while eight writers are busy: nothing acknowledged is missing or older, however often that happens.
 
-KCOORD_TEST_KILLS says how often; a folder has few kills, then a new one is begun. KCOORD_TEST_SEED repeats the
+KCOORD_TEST_KILLS is the number of kills; after a few of them a new folder is begun. KCOORD_TEST_SEED repeats the
 choices of a run.
 """
 
@@ -32,7 +32,7 @@ _AT_ONCE: Final = sum(_SHARES.values())
 
 
 def _lives() -> Iterator[tuple[str, int, int]]:
-    """The kind of each life, its seed, and its kills."""
+    """Yields the kind of each life, its seed, and its kills."""
     for number, before in enumerate(range(0, KILLS, _AT_ONCE)):
         if KILLS - before >= _AT_ONCE:
             yield from ((kind, SEED + number, kills) for kind, kills in _SHARES.items())

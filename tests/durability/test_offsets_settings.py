@@ -1,4 +1,4 @@
-"""Committed offsets survive `kill -9` and a start, whatever was asked of `__consumer_offsets` before."""
+"""Committed offsets survive `kill -9` and a restart, whatever was done to `__consumer_offsets` before."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 SOON: Final = timedelta(seconds=10)
 LOADING: Final = (ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available)
 EAGER: Final = {"log.retention.check.interval.ms": "50", "log.retention.ms": "1", "log.cleanup.policy": "delete"}
-"""Records go as soon as they may."""
+"""Settings that let records expire as soon as possible."""
 
 Act = Callable[[Client], ErrorCode]
 
@@ -55,7 +55,7 @@ def create(**configs: str) -> Act:
 
 
 def ask_for_metadata(client: Client) -> ErrorCode:
-    for _ in range(2):  # it is made with the first, and told of by the second
+    for _ in range(2):  # The first request creates it, and the second describes it.
         answer = client.ask(METADATA, 9, topics=[{"name": NAME}], allow_auto_topic_creation=True)
     error: ErrorCode = answer.topics[0].error_code
     return error
@@ -108,7 +108,7 @@ def commit(client: Client, offset: int, group_id: str = "g") -> None:
 
 
 def committed(client: Client, group_id: str = "g") -> list[int]:
-    """What the group has, once it is read."""
+    """Returns what the group has committed, once it is loaded."""
     answers: list[Any] = []
 
     def is_answered() -> bool:
@@ -120,7 +120,7 @@ def committed(client: Client, group_id: str = "g") -> list[int]:
 
 
 def let_retention_pass(client: Client) -> None:
-    """Wait until a record of another topic is gone by age, which was written after all that was asked so far."""
+    """Waits until a record of another topic has expired that was produced after all earlier requests."""
     lines = [{"name": CANARY, "partition_data": [{"index": 0, "records": good_batch()}]}]
     [answer] = client.ask(PRODUCE, 9, acks=-1, timeout=SOON, topic_data=lines).responses
     offset: int = answer.partition_responses[0].base_offset
@@ -135,7 +135,7 @@ def let_retention_pass(client: Client) -> None:
 
 
 def assert_offsets_survive(folder: Path, offset: int) -> None:
-    """Two starts, with all that retention takes between them."""
+    """Starts the server twice, and lets retention run between the starts."""
     for _ in range(2):
         with Served(folder, Kind(settings=EAGER)) as served, served.client() as client:
             assert committed(client) == [offset]
@@ -204,7 +204,7 @@ def test_offsets_survive_fewer_partitions_in_the_data_folders_file_than_there_ar
 
 
 def test_offsets_survive_settings_that_a_broker_had_for_their_topic(tmp_path: Path) -> None:
-    """Its folder is a broker's from now on: what kcoord wrote of topics is gone, and the controllers' log is there."""
+    """The folder becomes a broker's: kcoord's file of topics is gone, and the controllers' log is there."""
     folder = tmp_path / "data"
     with Served(folder, Kind(settings=EAGER)) as served, served.client() as client:
         commit(client, 44)

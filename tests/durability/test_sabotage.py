@@ -1,4 +1,4 @@
-"""The auditor can tell: servers with a fault of ours, and folders that have lost something, are noticed."""
+"""The auditor works: it notices servers with a deliberate fault, and folders that have lost something."""
 
 import shutil
 from pathlib import Path
@@ -14,14 +14,14 @@ SEED = 1
 
 
 def _found_wrong(life: Life) -> list[str]:
-    """By a server without a fault."""
+    """Audits the folder with a server that has no fault."""
     life.kind = Kind()
     with life.serve() as served:
         return life.audit(served)
 
 
 def test_answers_that_leave_before_they_are_written_are_noticed(tmp_path: Path) -> None:
-    """Soon: the write that a server dies in may be one that nobody was promised anything about."""
+    """Tries several seeds: the write in which a server dies may be one that had no response."""
     assert any(_dies_with_answers_first(tmp_path / f"data-{seed}", seed) for seed in range(SEED, SEED + 5))
 
 
@@ -54,7 +54,7 @@ def test_writes_that_are_done_later_are_noticed(tmp_path: Path, log: str) -> Non
     with life.serve() as served:
         life.begin(served)
         life.wait_for_line(BEGINS, served)
-        life.rest()  # or the last write, the one that is missing, may be one that nobody has an answer for
+        life.rest()  # Otherwise the last write, which is missing, may be one without a response.
         served.kill()
     assert _found_wrong(life)
 

@@ -1,4 +1,4 @@
-"""One who makes topics, lets them grow, produces to them, deletes them and makes them again."""
+"""A writer that creates topics, adds partitions, produces to them, deletes them and creates them again."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -17,7 +17,7 @@ class TopicMaker(Producing):
         name, chance = f"{self.name}-{self.random.randrange(_NAMES)}", self.random.random()
         register = self.ledger.topic(name)
         shape = register.last
-        if not register.is_sure:  # it was refused, and may have happened
+        if not register.is_sure:  # It was refused, and may have happened.
             self._delete(name, register)
         elif shape is None:
             self._create(name, register)

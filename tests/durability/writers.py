@@ -1,8 +1,8 @@
 """What all writers have in common: connections, and a thread that works until the server is gone.
 
-A writer asks for changes of what belongs to it alone, and notes in the ledger what it asks for before it asks, and what
-it was told. A writer who is `patient` goes on when it is refused or hung up on, as those do who have a failing disk in
-front of them; any other takes that for a fault.
+A writer changes only what belongs to it, and notes in the ledger what it requests before it sends it, and what was
+acknowledged. A `patient` writer continues when it is refused or hung up on, as clients do whose server has a failing
+disk; for any other that is a fault.
 """
 
 import threading
@@ -29,11 +29,11 @@ Read = Callable[[Any], None]
 
 
 class Refusal(Exception):
-    """An answer that is an error. What was asked for may have happened or not."""
+    """An answer that is an error. The requested change may have happened or not."""
 
 
 class Surprise(AssertionError):
-    """An answer that cannot be."""
+    """An impossible answer."""
 
 
 class Writer:
@@ -53,7 +53,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._count = 0
 
-    # For those who start and stop it.
+    # Called by the code that starts and stops writers.
 
     def begin(self, address: tuple[str, int]) -> None:
         self.acknowledged = 0
@@ -67,11 +67,11 @@ class Writer:
         return self._thread is not None and self._thread.is_alive()
 
     def expect_kill(self) -> None:
-        """From now on, a server that is gone is no fault."""
+        """From now on, it is no fault if the server is gone."""
         self._is_server_doomed = True
 
     def end(self) -> None:
-        """After the step at hand."""
+        """Ends the thread after its current step."""
         self._end.set()
 
     def wait(self) -> None:
@@ -79,19 +79,19 @@ class Writer:
         self._thread.join(PATIENCE * 2)
         assert not self._thread.is_alive(), f"{self.name} does not end"
 
-    # For those who say what it does.
+    # Overridden by the kinds of writers.
 
     def resume(self) -> None:
-        """The server was started again and the ledger settled, or the writer begins."""
+        """Called when the server was restarted and the ledger resolved, and when the writer begins."""
 
     def recover(self) -> None:
-        """The writer was refused or hung up on, and has new connections."""
+        """Called when the writer was refused or hung up on, and has new connections."""
 
     def step(self) -> None:
         raise NotImplementedError
 
     def fresh(self) -> int:
-        """A number that this writer has not used before."""
+        """Returns a number that this writer has not used before."""
         self._count += 1
         return self._count
 
@@ -99,7 +99,7 @@ class Writer:
         return self.clients[0].ask(api_key, version, **values)
 
     def ask_all(self, requests: list[tuple[int, int, dict[str, Any], Read]]) -> None:
-        """Send all, then read all answers, also behind one that was refused: nothing is left under way."""
+        """Sends all requests, then reads all answers, also behind a refused one: no request stays pending."""
         client = self.clients[0]
         for api_key, version, values, _ in requests:
             client.send(api_key, version, **values)
@@ -116,7 +116,7 @@ class Writer:
         if error_code is not ErrorCode.none:
             raise Refusal(f"{what}: {error_code.name}")
 
-    # Its thread.
+    # The thread
 
     def _run(self, address: tuple[str, int]) -> None:
         try:

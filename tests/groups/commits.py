@@ -1,4 +1,4 @@
-"""Commits as tests think of them, partition by partition."""
+"""Builders of commits, partition by partition."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from kcoord.groups.records import OffsetsStored
 
 
 class Line(NamedTuple):
-    """What is committed to one partition."""
+    """The commit of one partition."""
 
     partition: int
     offset: int

@@ -1,4 +1,4 @@
-"""What is true of a coordinator after every step, whatever was asked of it (DESIGN.md, section 5)."""
+"""The invariants of a coordinator, which hold after every step (DESIGN.md, section 5)."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ IN_USE = (State.COMPLETING_REBALANCE, State.STABLE)
 
 
 def check_group(group: Group) -> None:
-    """Counters equal a recount, and everything that waits is waited for by somebody."""
+    """Counters equal a recount, and everything that is awaited belongs to a member."""
     members = group.members.values()
     assert group.state is not State.DEAD, "a dead group is forgotten"
     parked = [member for member in members if member.join_ticket is not None]
@@ -81,7 +81,7 @@ def deadlines_of(group: Group) -> Iterator[Deadline]:
 
 
 def check_deadlines(coordinator: Coordinator, groups: Iterable[Group]) -> None:
-    """Nobody oversleeps: each deadline has an alarm that rings no later."""
+    """Each deadline has an alarm that rings no later."""
     first = coordinator.deadline()
     for group in groups:
         for deadline in deadlines_of(group):
@@ -91,7 +91,7 @@ def check_deadlines(coordinator: Coordinator, groups: Iterable[Group]) -> None:
 
 
 def check_memory(coordinator: Coordinator) -> None:
-    """Members are counted as they are, and no more is remembered of deadlines than that there are some."""
+    """The count of members equals a recount, and the number of alarms is bounded by the number of deadlines."""
     members = sum(len(group.members) + len(group.pending) for group in coordinator.groups.values())
     assert coordinator._census.members.total == members, "members are miscounted"
     _check_shares(coordinator)
@@ -100,7 +100,7 @@ def check_memory(coordinator: Coordinator) -> None:
 
 
 def _check_shares(coordinator: Coordinator) -> None:
-    """What is held equals a recount, in all and of each holder."""
+    """Usage equals a recount, in total and for each holder."""
     counted = Census()
     for group in coordinator.groups.values():
         assert group.plan_bytes == sum(len(each.assignment) for each in group.members.values()), "a plan is miscounted"
@@ -140,13 +140,13 @@ def parked_tickets(coordinator: Coordinator) -> list[Ticket]:
 
 
 def check_replayed(live: Mapping[str, Group], replayed: Mapping[str, Group]) -> None:
-    """What the log gives is what the live path holds: all offsets, and groups that are between no two generations."""
+    """Replaying the log gives the live state: all offsets, and all groups that are not in a rebalance."""
     for group_id in live.keys() | replayed.keys():
         _check_replayed(live.get(group_id), replayed.get(group_id))
 
 
 def check_same(one: Mapping[str, Group], other: Mapping[str, Group]) -> None:
-    """Two readings of what is kept give the same groups, but for such as have left nothing that is worth keeping."""
+    """Two replays of the same log give the same groups, except for groups without any durable state."""
     groups = {group_id: group for group_id, group in one.items() if not _is_blank(group)}
     assert groups.keys() == {group_id for group_id, group in other.items() if not _is_blank(group)}, (
         "the log gives other groups"
@@ -168,7 +168,7 @@ def _check_replayed(live: Group | None, replayed: Group | None) -> None:
 
 
 def _is_blank(group: Group) -> bool:
-    """Somebody asked for it and left no trace that is worth keeping."""
+    """Whether the group has no durable state: it was only asked for."""
     return group.protocol_type is None and not group.generation and not group.offsets
 
 
@@ -179,7 +179,7 @@ def _durable(group: Group) -> tuple[object, ...]:
         group.protocol_type,
         group.protocol,
         group.leader_id,
-        group.since_ms if group.is_empty and group.protocol_type is not None else None,  # nobody asks of others
+        group.since_ms if group.is_empty and group.protocol_type is not None else None,  # not used in other states
         [_durable_member(member, group.protocol) for member in group.members.values()],
     )
 

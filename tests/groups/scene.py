@@ -1,4 +1,4 @@
-"""A coordinator on a stage: time passes when told to, and every ticket's answer is kept.
+"""A coordinator with a manual clock, which stores the reply to every ticket.
 
 def test_a_follower_that_syncs_first_waits_for_the_leader(scene):
     leader, follower = scene.stable_group(2)
@@ -56,14 +56,14 @@ T = TypeVar("T", bound=Reply)
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer brings that subscribes to these topics, version 0."""
+    """Returns the version 0 subscription of a consumer to these topics."""
     names = [name.encode() for name in topics]
     listed = b"".join(len(name).to_bytes(2) + name for name in names)
     return bytes(2) + len(names).to_bytes(4) + listed + (-1).to_bytes(4, signed=True)
 
 
 class SomeTopics:
-    """The topics that there are, by name and number of partitions."""
+    """The existing topics, by name and number of partitions."""
 
     def __init__(self, **partitions: int) -> None:
         self.partitions = dict(partitions)
@@ -88,7 +88,7 @@ class SomeTopics:
 
 @dataclass(frozen=True, slots=True)
 class Asking(Generic[T]):
-    """A request that was sent, answered or not."""
+    """A request that was sent, and its reply once there is one."""
 
     ticket: Ticket
     _answers: dict[Ticket, Reply]
@@ -113,7 +113,7 @@ class Joined:
 
 
 class Scene:
-    """Settings are given by their field names: Scene(group_max_size=2)."""
+    """A coordinator with a manual clock. Settings are given by field names: Scene(group_max_size=2)."""
 
     def __init__(self, *, owns: Callable[[str], bool] = lambda group_id: True, **settings: Any) -> None:
         self.settings = Settings(**{"group_initial_rebalance_delay_ms": 0, **settings})
@@ -132,7 +132,7 @@ class Scene:
         return Instant(self.now, WALL_START_MS + round((self.now - START) * 1000))
 
     def pass_time(self, seconds: float) -> None:
-        """Every deadline on the way is kept on the instant."""
+        """Advances the clock, and ticks at the instant of each deadline before that."""
         until = self.now + seconds
         while (deadline := self.coordinator.deadline()) is not None and deadline <= until:
             self.now = max(self.now, deadline)
@@ -150,7 +150,7 @@ class Scene:
             self.answers[ticket] = reply
 
     def restart(self) -> None:
-        """A new coordinator that knows only the records."""
+        """Replaces the coordinator by a new one that replays the records."""
         self.coordinator = self._coordinator()
         for record in self.records:
             self.coordinator.replay(record)
@@ -255,7 +255,7 @@ class Scene:
         return asking.reply
 
     def commit_topics(self, *topics: CommittedTopic, generation: int = -1, group_id: str = "g") -> CommitReply:
-        """A commit of nobody, topic by topic as given."""
+        """Commits without a member, topic by topic as given."""
         request = commit_of(topics, group_id=group_id, generation=generation)
         asking: Asking[CommitReply] = self._ask(self.coordinator.commit, request)
         return asking.reply
@@ -286,7 +286,7 @@ class Scene:
         return asking.reply
 
     def offset(self, topic: str = "t", partition: int = 0, *, group_id: str = "g") -> OffsetLine:
-        """What the group has committed to one partition."""
+        """Returns the group's committed offset of one partition."""
         return self.fetch({topic: [partition]}, group_id=group_id).groups[0].topics[0].partitions[0]
 
     def delete_offsets(self, topics: dict[str, list[int]], *, group_id: str = "g") -> DeleteOffsetsReply:
@@ -325,7 +325,7 @@ class Scene:
         self.take(self.coordinator.topic_deleted(name, topic_id))
 
     def kill_group(self, group_id: str = "g") -> None:
-        """Let the group die, and ask for it all the same: as one does who found it a moment before."""
+        """Makes the group Dead but leaves it registered, as for a caller that found it a moment before."""
         group = self.coordinator.groups[group_id]
         self.take(self.coordinator.unload(self.at()))
         self.coordinator.groups[group_id] = group
@@ -336,7 +336,7 @@ class Scene:
         return self.describe(group_id).group_state
 
     def completing_group(self, members: int, *, group_id: str = "g", static: bool = False) -> list[Joined]:
-        """So many members that have joined and not synced, the leader first. Static ones are called i0, i1, …"""
+        """Makes a group whose members have joined and not synced, the leader first. Static ones are called i0, i1, …"""
         instances = [f"i{number}" if static else None for number in range(members)]
         askings = [self.join("", instance, group_id=group_id) for instance in instances]
         if members > 1:
@@ -349,7 +349,7 @@ class Scene:
         ]
 
     def stable_group(self, members: int, *, group_id: str = "g", static: bool = False, **joining: Any) -> list[Joined]:
-        """So many members in a Stable group, the leader first. Static ones are called i0, i1, …"""
+        """Makes a Stable group and returns its members, the leader first. Static ones are called i0, i1, …"""
         instances = [f"i{number}" if static else None for number in range(members)]
         first = self.join("", instances[0], group_id=group_id, **joining)
         ids = [first.reply.member_id]
@@ -370,7 +370,7 @@ class Scene:
         ]
 
     def ask(self, decide: Callable[[Coordinator, Any, Ticket, Instant], Effects | Reply], request: Any) -> Asking[Any]:
-        """Whatever request, and the coordinator's function that decides of it."""
+        """Sends any request to the coordinator's function that decides it."""
         return self._ask(lambda *asked: decide(self.coordinator, *asked), request)
 
     def _ask(self, decide: Callable[[Any, Ticket, Instant], Effects | Reply], request: Any) -> Asking[Any]:

@@ -1,4 +1,4 @@
-"""Who is woken when, and what that costs: nothing for groups in which nothing is due."""
+"""Alarms of deadlines and their cost, which is nothing for groups in which nothing is due."""
 
 import heapq
 from collections import Counter
@@ -18,7 +18,7 @@ SESSION = 45.0
 
 
 class CountingHeap:
-    """heapq, which tells how often it is used."""
+    """A heapq that counts its calls."""
 
     def __init__(self) -> None:
         self.used: Counter[str] = Counter()
@@ -157,12 +157,12 @@ def test_of_100_000_members_those_that_are_not_due_cost_nothing(heap: CountingHe
         assert coordinator.tick(scene.at()) == NOTHING
     assert heap.used == {}, "four heartbeats of each of 100,000 members, four ticks"
     assert len(alarms) == 100_000
-    # An alarm rings once in a session, however often the member was heard of meanwhile, and is set again.
+    # An alarm rings once per session timeout, however many heartbeats arrive meanwhile, and is set again.
     scene.now += 5
     assert coordinator.tick(scene.at()) == NOTHING
     assert heap.used == {"heappop": 100_000, "heappush": 100_000}
     assert len(alarms) == 100_000
-    # One of them is due: nobody else is looked at.
+    # One of them is due: no other is visited.
     heap.used.clear()
     alarms.set(coordinator.groups["g77"].members["g77-3"].session, scene.now + 1)
     assert coordinator.deadline() == scene.now + 1
@@ -174,7 +174,7 @@ def test_of_100_000_members_those_that_are_not_due_cost_nothing(heap: CountingHe
 
 
 def _crowd(*, groups: int, members: int) -> Scene:
-    """So many stable groups, as they are after a restart."""
+    """Makes many stable groups, as after a restart."""
     scene = Scene()
     for number in range(groups):
         scene.coordinator.replay(_stable(f"g{number}", members))

@@ -1,4 +1,4 @@
-"""Why a rebalance began, as one of few causes: what metrics count by. The words beside it are for people."""
+"""The causes of rebalances, which metrics count by. The text next to a cause is for people."""
 
 import pytest
 
@@ -9,7 +9,7 @@ NEWS = (("range", b"another subscription"),)
 
 
 def causes(scene: Scene) -> list[Cause | None]:
-    """Of the rebalances that began since the group was made."""
+    """Returns the causes of all rebalances since the group was made."""
     return [event.cause for event in scene.events if event.what is Happening.REBALANCING]
 
 

@@ -1,4 +1,4 @@
-"""A member commits to the same partitions again and again: it gets the very same reply, but only while it is true."""
+"""Repeated commits to the same partitions get the identical reply object, but only while it is correct."""
 
 import pytest
 

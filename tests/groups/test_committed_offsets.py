@@ -1,4 +1,4 @@
-"""The offsets of a group, whether they were put aside for a while or not."""
+"""The committed offsets of a group, staged for a while or not."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -21,7 +21,7 @@ def stored(topic: str, partitions: Sequence[int], at_ms: int = 0, offset: int = 
 
 
 def again(places: UsualPlaces, at_ms: int) -> StoredAgain:
-    """Each commit has offsets of its own, so that none can be taken for another's."""
+    """Returns a repeated commit with offsets that no other commit has."""
     return StoredAgain("g", places, tuple(range(at_ms * 100, at_ms * 100 + places.count)), at_ms)
 
 

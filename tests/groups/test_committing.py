@@ -1,4 +1,4 @@
-"""OffsetCommit: who may commit, and what is kept of it."""
+"""OffsetCommit: who may commit, and which partitions are accepted."""
 
 from uuid import UUID
 
@@ -16,7 +16,7 @@ UNKNOWN_ID = UUID(int=99)
 
 
 def lines(reply: CommitReply) -> list[tuple[str | UUID | None, list[tuple[int, ErrorCode]]]]:
-    """The answer, in its order."""
+    """Returns the results of the answer, in order."""
     return [
         (topic.name or topic.topic_id, [(line.partition_index, line.error_code) for line in topic.partitions])
         for topic in reply.topics
@@ -36,7 +36,7 @@ def commit_as(
     instance_id: str | None = None,
     generation: int | None = None,
 ) -> ErrorCode:
-    """A member commits to t-0, with something else in place of what is its own."""
+    """Commits to t-0 as a member, with some of its fields replaced."""
     return error(
         scene.commit(
             {("t", 0): 7},
@@ -202,7 +202,7 @@ def test_a_group_of_another_node_is_not_committed_to_here() -> None:
     assert group_ids(scene) == []
 
 
-# What is wrong with a partition, and what with the member.
+# Errors of partitions and errors of the member.
 
 
 @pytest.mark.fact("O-017")
@@ -261,7 +261,7 @@ def test_of_topics_without_partitions_only_the_unknown_are_answered(scene: Scene
     assert lines(scene.commit_topics(topic("t"), topic("nope"), topic("u", 0))) == [("nope", []), ("u", [(0, NONE)])]
 
 
-# What is kept.
+# Stored offsets.
 
 
 @pytest.mark.fact("O-014")

@@ -1,4 +1,4 @@
-"""What happens in a group because time passes: sessions expire, those who do not sync are dropped."""
+"""Deadlines of a group: sessions expire, and members that do not sync are dropped."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.groups.scene import Joined, Scene
 
 
 def keep_alive(scene: Scene, seconds: float, *members: Joined) -> None:
-    """Let the time pass with a heartbeat of these every five seconds."""
+    """Advances the clock, with a heartbeat of these members every five seconds."""
     for _ in range(round(seconds / 5)):
         scene.pass_time(5)
         for member in members:
@@ -215,7 +215,7 @@ def test_a_new_rebalance_gives_everyone_the_whole_time_again(scene: Scene) -> No
     assert scene.state() == "Empty"
 
 
-# Deadlines of what is no more.
+# Deadlines of removed members and groups.
 
 
 @pytest.mark.fact("T-011")
@@ -246,7 +246,7 @@ def test_a_group_that_is_let_go_of_waits_for_nothing(scene: Scene) -> None:
 
 
 def test_a_member_whose_session_begins_anew_in_a_late_tick_does_not_expire_in_it(scene: Scene) -> None:
-    """The join phase ends after 60 seconds. That begins the session of the static member that is kept: it was over."""
+    """The join phase ends after 60 seconds, which begins a new session of the remaining static member."""
     leader, kept = scene.stable_group(2, static=True, session_timeout=60.5)
     asking = scene.join(leader.member_id, "i0")
     scene.now += 61
@@ -256,7 +256,7 @@ def test_a_member_whose_session_begins_anew_in_a_late_tick_does_not_expire_in_it
 
 
 def test_a_join_phase_that_ends_in_a_late_tick_ends_once(scene: Scene) -> None:
-    """The last that it waits for expires after 59 seconds, so that its own end after 60 is of no effect."""
+    """The last member that it waits for expires after 59 seconds, so its deadline after 60 has no effect."""
     leader, _ = scene.stable_group(2, static=True, session_timeout=59)
     asking = scene.join(leader.member_id, "i0")
     scene.now += 61

@@ -1,4 +1,4 @@
-"""DeleteGroups: a group goes with all its offsets, if nobody is in it."""
+"""DeleteGroups: a group without members is deleted with all its offsets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""OffsetDelete: offsets of topics that nobody uses are taken away."""
+"""OffsetDelete: offsets of topics that no member uses are deleted."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def lines(reply: DeleteOffsetsReply) -> list[tuple[str | None, list[tuple[int, E
 
 
 def commit_everywhere(scene: Scene) -> None:
-    """Before anybody joins."""
+    """Commits to all partitions before any member joins."""
     scene.commit({("t", 0): 1, ("t", 1): 2, ("u", 0): 3})
 
 

@@ -1,4 +1,4 @@
-"""ListGroups and DescribeGroups: groups as operators see them."""
+"""ListGroups and DescribeGroups."""
 
 import pytest
 
@@ -11,7 +11,7 @@ READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11
 
 
 def every_state(scene: Scene) -> dict[str, str]:
-    """A group in each state, and its name by the state."""
+    """Makes a group in each state and returns the group ids by state."""
     scene.commit({("t", 0): 1}, group_id="simple")
     scene.stable_group(1, group_id="stable")
     scene.completing_group(1, group_id="completing")
@@ -118,7 +118,7 @@ def test_a_deleted_group_is_not_listed(scene: Scene) -> None:
 @pytest.mark.fact("A-101", "A-102")
 @pytest.mark.parametrize("group_id", ["x", ""])
 def test_a_group_that_is_not_there_is_dead(scene: Scene, group_id: str) -> None:
-    """Up to version 5 without the error: see the API."""
+    """Up to version 5 the response has no error: see tests/api."""
     group = scene.describe(group_id)
     assert (group.group_id, group.group_state, group.members) == (group_id, "Dead", ())
     assert (group.protocol_type, group.protocol_data) == ("", "")

@@ -1,4 +1,4 @@
-"""OffsetFetch: what a group has committed."""
+"""OffsetFetch: reading committed offsets."""
 
 from uuid import UUID
 
@@ -15,7 +15,7 @@ UNKNOWN_ID = UUID(int=99)
 
 
 def nothing(partition: int) -> OffsetLine:
-    """What is answered where nothing was committed."""
+    """Returns the result for partitions without a committed offset."""
     return OffsetLine(
         partition_index=partition,
         committed_offset=-1,
@@ -26,7 +26,7 @@ def nothing(partition: int) -> OffsetLine:
 
 
 def lines(group: OffsetGroup) -> list[tuple[str | UUID | None, list[tuple[int, int]]]]:
-    """Partitions and offsets, in the order of the answer."""
+    """Returns partitions and offsets in the order of the answer."""
     return [
         (topic.name or topic.topic_id, [(line.partition_index, line.committed_offset) for line in topic.partitions])
         for topic in group.topics
@@ -162,10 +162,10 @@ def test_no_topic_id_is_the_id_of_no_topic(scene: Scene) -> None:
 @pytest.mark.fact("O-112")
 def test_an_offset_of_an_earlier_topic_of_the_same_name_is_not_one_of_this(scene: Scene) -> None:
     scene.commit({("t", 0): 7})
-    scene.topics.made += 1  # the topics are made anew, and the coordinator has not heard of it yet
+    scene.topics.made += 1  # the topics are recreated, and the coordinator does not know it yet
     [group] = scene.fetch({topic_id(scene, "t"): [0]}, is_by_id=True).groups
     assert group.topics[0].partitions == (nothing(0),)
-    assert scene.offset().committed_offset == 7  # who asks by name cannot mean one or the other
+    assert scene.offset().committed_offset == 7  # a request by name does not distinguish the two
     scene.commit({("t", 0): 1})
     [group] = scene.fetch({topic_id(scene, "t"): [0]}, is_by_id=True).groups
     assert group.topics[0].partitions[0].committed_offset == 1
@@ -180,7 +180,7 @@ def test_an_offset_of_old_that_came_without_a_topic_id_is_one_of_this_topic(scen
 @pytest.mark.fact("O-113")
 def test_all_offsets_by_topic_id_leave_out_topics_that_have_none(scene: Scene) -> None:
     scene.commit({("t", 0): 1, ("u", 0): 2})
-    del scene.topics.partitions["u"]  # gone, and the coordinator has not heard of it yet
+    del scene.topics.partitions["u"]  # deleted, and the coordinator does not know it yet
     [group] = scene.fetch(None, is_by_id=True).groups
     assert [topic.topic_id for topic in group.topics] == [topic_id(scene, "t")]
     assert lines(scene.fetch(None).groups[0]) == [("t", [(0, 1)]), ("u", [(0, 2)])]

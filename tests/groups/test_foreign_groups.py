@@ -1,5 +1,4 @@
-"""Groups of kinds that are not coordinated here: they are shown, kept from harm, and can be deleted once nobody is in
-them."""
+"""Foreign groups: they are listed and protected, and can be deleted once they have no members."""
 
 import pytest
 
@@ -37,7 +36,7 @@ def _key(part: Part, member_id: str) -> bytes:
 
 
 def with_member(epoch: int = 2, *, kind: Kind = Kind.CONSUMER) -> list[Record]:
-    """As its coordinator wrote it when the first member came and settled."""
+    """Returns the records of a group whose first member is reconciled."""
     return [
         stored(Part.MEMBER, "m", kind=kind),
         stored(Part.GROUP, epoch=epoch, kind=kind),
@@ -48,7 +47,7 @@ def with_member(epoch: int = 2, *, kind: Kind = Kind.CONSUMER) -> list[Record]:
 
 
 def without_member(*, kind: Kind = Kind.CONSUMER) -> list[Record]:
-    """And when it went again."""
+    """Returns the records of a group whose only member has left."""
     went = [deleted(part, "m", kind=kind) for part in (Part.CURRENT, Part.ELSE, Part.MEMBER)]
     return [*with_member(kind=kind), *went, stored(Part.GROUP, epoch=3, kind=kind)]
 
@@ -111,7 +110,7 @@ def test_its_offsets_can_be_read() -> None:
     assert scene.offset(partition=1).committed_offset == 8
 
 
-# Kept from harm.
+# Protection.
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -160,7 +159,7 @@ def test_once_it_is_empty_it_can_be_deleted_and_every_key_of_it_is(kind: Kind) -
 
 
 def test_its_records_are_deleted_in_the_reverse_of_the_order_in_which_they_came() -> None:
-    """The group itself last, as its own coordinator does."""
+    """The record of the group itself comes last, as from its coordinator."""
     other = OtherGroup("g", Kind.CONSUMER)
     records = [stored(Part.GROUP, epoch=1), stored(Part.TARGET, epoch=1)]
     for record in records:

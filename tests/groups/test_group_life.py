@@ -1,7 +1,7 @@
-"""Random lives of two groups: whatever is asked, in whatever order, the invariants hold after every step.
+"""Random lives of two groups: the invariants hold after every step, for all requests in any order.
 
-The rules know nothing of what is right. They ask as members, as strangers with ids and generations that are wrong, and
-as operators; a witness says what may come of it.
+The rules do not know which requests are valid. They send them as members, as strangers with wrong ids and generations,
+and as operators; a witness checks the results.
 """
 
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ rebalance_timeouts = st.sampled_from([-1.0, 0.0, 6.0, 10.0, 60.0])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """One that asked to join, and the id that it was answered with."""
+    """A client that has sent a join, and the member id in its answer."""
 
     group_id: str
     member_id: str = ""
@@ -106,7 +106,7 @@ class GroupLife(RuleBasedStateMachine):
 
     @rule(group_id=groups, instance_ids=st.lists(st.sampled_from([None, "i", "j"]), min_size=1, max_size=3))
     def some_join(self, group_id: str, instance_ids: list[str | None]) -> None:
-        """Such as have nothing odd about them; static ones may come back."""
+        """Joins new members with ordinary fields; static members may return."""
         for instance_id in instance_ids:
             self.join(Known(group_id=group_id, instance_id=instance_id))
 
@@ -155,7 +155,7 @@ class GroupLife(RuleBasedStateMachine):
 
     @rule(pick=picks)
     def heartbeat_again(self, pick: int) -> None:
-        """What stands is what would be decided."""
+        """A prevalidated heartbeat has the effect of a decided one."""
         if not self.heartbeats:
             return
         standing, request = self.heartbeats[-1 - pick % len(self.heartbeats)]
@@ -223,7 +223,7 @@ class GroupLife(RuleBasedStateMachine):
 
     @rule(pick=picks, offset=st.integers(0, 1000))
     def commit_again(self, pick: int, offset: int) -> None:
-        """What stands is what would be decided, and is kept as that would be."""
+        """A prevalidated commit has the effect of a decided one."""
         if not self.commits:
             return
         standing, request = self.commits[-1 - pick % len(self.commits)]
@@ -299,7 +299,7 @@ class GroupLife(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 5.9, 10.0, 61.0, 130.0]), is_late=st.booleans())
     def pass_time(self, seconds: float, is_late: bool) -> None:
-        """In a busy process several deadlines have passed when the tick comes."""
+        """Advances the clock. In a busy process several deadlines may have passed when the tick comes."""
         if not is_late:
             self.scene.pass_time(seconds)
             return
@@ -363,14 +363,14 @@ class GroupLife(RuleBasedStateMachine):
             assert [asking.reply.assignment for asking in askings] == [plan[member.member_id] for member in members]
 
     def pick(self, pick: int) -> Known:
-        """A member, or one of those that joined last, under the id that it was given; or somebody who never did."""
+        """Picks a member, a client that joined recently under the id that it got, or a stranger."""
         answered = [(asking.reply, joining) for asking, joining in self.joins if not asking.is_parked][-8:]
         joined = [replace(joining, member_id=reply.member_id) for reply, joining in answered]
         known = [STRANGER, *self.members("g"), *joined, *self.members("h")]
         return known[pick % len(known)]
 
     def members(self, group_id: str) -> list[Known]:
-        """The leader comes first."""
+        """Returns the members of a group, the leader first."""
         group = self.scene.coordinator.groups.get(group_id)
         if group is None:
             return []
@@ -395,13 +395,13 @@ class GroupLife(RuleBasedStateMachine):
         return group.state if group else State.DEAD
 
     def is_member(self, known: Known, drift: int) -> bool:
-        """Whether the group knows it, under its instance id if it has one, and in which generation it thinks it is."""
+        """Whether the client is a member with its instance id, if any, in the generation that it names."""
         ids = {member.member_id: member.instance_id for member in self.members(known.group_id)}
         is_itself = known.instance_id is None or ids.get(known.member_id) == known.instance_id
         return known.member_id in ids and is_itself and not drift
 
     def stored(self, group_id: str, topic: str, partition: int) -> Stamp | None:
-        """The commit that the offset came with."""
+        """Returns the commit info of a stored offset."""
         group = self.scene.coordinator.groups.get(group_id)
         kept = group.offsets.get(topic, {}).get(partition) if group else None
         return kept[-1] if kept else None

@@ -1,4 +1,4 @@
-"""Heartbeat: how members learn of a rebalance, and how long silence is borne."""
+"""Heartbeat: members learn of a rebalance, and expire without heartbeats."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.effects import Happening
 from tests.groups.scene import Joined, Scene
 
-SESSION = 10.0  # what members of the scene ask for
+SESSION = 10.0  # default session timeout of the scene's members
 
 
 def beat(scene: Scene, member: Joined) -> ErrorCode:

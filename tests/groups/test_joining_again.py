@@ -1,4 +1,4 @@
-"""JoinGroup of a member: what it starts, what it is told at once, and what becomes of its earlier request."""
+"""JoinGroup of a known member: it begins a rebalance or is answered at once, and supersedes its earlier join."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""JoinGroup, what is refused: the request by itself, then for want of room, then its protocols, then who asks."""
+"""JoinGroup, refusals: of invalid requests, then for limits, then for protocols, then by fencing."""
 
 import pytest
 
@@ -189,7 +189,7 @@ def test_an_empty_group_takes_any_type_whatever_it_was_before(scene: Scene) -> N
     assert scene.describe().protocol_type == "connect"
 
 
-# Who asks.
+# Fencing.
 
 
 @pytest.mark.fact("J-009")

@@ -9,7 +9,7 @@ from tests.groups.scene import START, Asking, Scene
 
 @pytest.fixture
 def scene() -> Scene:
-    """A coordinator with Kafka's own delay of three seconds."""
+    """A coordinator with Kafka's default delay of three seconds."""
     return Scene(group_initial_rebalance_delay_ms=3_000)
 
 
@@ -59,7 +59,7 @@ def test_each_period_with_newcomers_is_followed_by_another(scene: Scene) -> None
     for _ in range(5):
         scene.pass_time(2.5)
         waiting.append(scene.join())
-    # Each came in a period of its own, the last after 12.5 seconds: in the fifth, so that there is a sixth.
+    # Each joined in a different period, the last one after 12.5 seconds: in the fifth, so that there is a sixth.
     scene.pass_time(5.25)
     assert _parked(waiting) == 6
     scene.pass_time(0.25)
@@ -127,7 +127,7 @@ def test_a_group_that_all_leave_during_the_delay_is_empty_after_it(scene: Scene)
 
 @pytest.mark.fact("T-006")
 def test_an_id_that_is_forgotten_ends_the_delay() -> None:
-    """As in Kafka: whoever is gone may have been the last that the others waited for."""
+    """The removed member may have been the last that the others waited for, which ends the delay in Kafka, too."""
     scene = Scene(group_initial_rebalance_delay_ms=30_000)
     scene.join(needs_known_id=True, session_timeout=7)
     asking = scene.join()

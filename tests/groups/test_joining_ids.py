@@ -1,4 +1,4 @@
-"""JoinGroup, how a member comes by its id: given at once, or given out first and used in the next request (KIP-394)."""
+"""JoinGroup, member ids: assigned at once, or issued first and used in the next request (KIP-394)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The join phase: who leads, what is chosen, whom it waits for and for how long."""
+"""The join phase: election of the leader, selection of the protocol, and how long it waits for which members."""
 
 import pytest
 
@@ -166,7 +166,7 @@ def test_the_protocol_is_chosen_anew_in_every_generation(scene: Scene) -> None:
 @pytest.mark.fact("J-057")
 @pytest.mark.parametrize("members", [1, 2])
 def test_a_session_begins_with_the_answer_to_the_join(scene: Scene, members: int) -> None:
-    """A member that waited longer for the others than its session has all of it before it."""
+    """A member that waited longer than its session timeout for the others has its full session from then on."""
     leader, *others = scene.stable_group(members, session_timeout=10, rebalance_timeout=60)
     waiting = scene.join(session_timeout=10)
     for _ in range(5):

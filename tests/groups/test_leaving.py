@@ -1,4 +1,4 @@
-"""LeaveGroup: members go because they ask to, or because an operator removes them by instance id."""
+"""LeaveGroup: members leave by themselves, or an operator removes them by instance id."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def member_ids(scene: Scene) -> list[str]:
 
 
 def by_instance(instance_id: str) -> Leaving:
-    """What an operator asks for, who does not know the member id."""
+    """Returns the request of an operator, who does not know the member id."""
     return Leaving(member_id="", instance_id=instance_id)
 
 
@@ -27,7 +27,7 @@ def beat(scene: Scene, member: Joined) -> ErrorCode:
     return scene.heartbeat(member.member_id, member.generation, instance_id=member.instance_id).error_code
 
 
-# Who is let go.
+# Removed members.
 
 
 @pytest.mark.fact("L-001")
@@ -151,7 +151,7 @@ def test_a_join_phase_ends_when_the_id_that_was_waited_for_is_given_back(scene: 
 
 
 def test_an_id_that_is_given_back_has_the_members_of_a_stable_group_join_again(scene: Scene) -> None:
-    """Kafka does so; that nobody came or went makes no difference."""
+    """Kafka rebalances in this case, too, although no member joined or left."""
     [member] = scene.stable_group(1)
     given = scene.join(needs_known_id=True).reply.member_id
     scene.leave(given)
@@ -228,7 +228,7 @@ def test_nothing_is_waited_for_once_all_have_left(scene: Scene) -> None:
     assert all(session.at is not None for session in sessions)
     scene.leave(*(member.member_id for member in members))
     assert all(session.at is None for session in sessions)
-    scene.pass_time(300)  # alarms that stand for nothing any more may still ring
+    scene.pass_time(300)  # alarms of cleared deadlines may still ring
     assert scene.coordinator.deadline() is None
 
 

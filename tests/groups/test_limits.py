@@ -71,7 +71,7 @@ def test_the_members_of_a_restarted_coordinator_count() -> None:
 
 
 def test_members_of_groups_that_are_half_read_and_let_go_count_no_longer_however_often_that_happens() -> None:
-    """As of a partition of which a disk gives a part, again and again."""
+    """A disk that fails in the middle of a partition causes this over and over."""
     earlier = Scene()
     earlier.stable_group(2)
     scene = Scene(kcoord_max_members=3)
@@ -271,7 +271,7 @@ def test_ten_thousand_honest_members_of_one_address_fit(client_id: str) -> None:
         assert asking.is_parked or not asking.reply.error_code
 
 
-# Whoever holds most of a limit is refused first.
+# The largest holder is refused first.
 
 Fill = Callable[[Scene, int, str, str], ErrorCode]
 

@@ -1,7 +1,7 @@
-"""Subscriptions and assignments are the clients' own: bytes that cannot be read never stop a group.
+"""Subscriptions and assignments are opaque: bytes that cannot be parsed never stop a group.
 
-Kafka 4.3.1 reads the subscriptions when a join phase ends. Of those below that hold a count or a length that cannot be,
-it never answers the join, and the group is of no use from then on.
+Kafka 4.3.1 parses the subscriptions when a join phase ends. With those below that hold an impossible count or length,
+it never answers the join, and the group is unusable from then on.
 """
 
 from datetime import timedelta

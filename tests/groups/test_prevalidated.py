@@ -1,4 +1,4 @@
-"""What stands is answered as what is decided: a life with it is the same life as without."""
+"""Prevalidated requests have the effect of decided ones: a life with them equals the same life without."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ SUBSCRIPTIONS: Final = [b"a", b"b", b"long"]
 
 @dataclass(slots=True)
 class Life:
-    """Members that ask, each over a connection of its own."""
+    """Members of a group, each with its separate connection."""
 
     uses_standing: bool
     scene: Scene = field(default_factory=lambda: Scene(group_max_size=3))
@@ -40,7 +40,7 @@ class Life:
     # What befalls them.
 
     def join(self, number: int, said: bytes, protocols: int, instance: bool) -> None:
-        """With the id that it has, once it has one."""
+        """Joins with the member's id, once it has one."""
         self.learn(number)
         offered = tuple((name, said) for name in ("range", "sticky")[:protocols])
         request = self.a_join(number, offered, instance=instance)
@@ -63,7 +63,7 @@ class Life:
         )
 
     def learn(self, number: int) -> None:
-        """The id that a join was answered with."""
+        """Learns the member id from the answer to the last join."""
         reply: Any = self.scene.answers.get(self.joins.get(number, Ticket(-1)))
         if reply is not None and reply.member_id:
             self.ids[number] = reply.member_id
@@ -104,7 +104,7 @@ class Life:
         self.scene.topics.made += 1
 
     def lose_the_journal(self) -> None:
-        """All is let go of and read again; connections stay, with all that stands."""
+        """Unloads and replays everything; the connections stay, with their prevalidated requests."""
         self.scene.take(self.scene.coordinator.unload(self.scene.at()))
         for record in self.scene.records:
             self.scene.coordinator.replay(record)
@@ -144,7 +144,7 @@ class Life:
         return ticket
 
     def told(self) -> dict[str, Any]:
-        """All that can be seen of it, and when it would go on by itself."""
+        """Returns everything observable, and all deadlines."""
         group = self.scene.coordinator.groups.get("g")
         members = [] if group is None else group.members.values()
         return {
@@ -243,7 +243,7 @@ def test_members_that_do_as_always_stand(life: Life) -> None:
 
 
 def test_what_another_connection_said_in_between_counts(life: Life) -> None:
-    """The same member joins with other protocols: what stood for its old words does not any more."""
+    """If the member joins with other protocols elsewhere, its earlier prevalidated join is not valid any more."""
     other = Life(uses_standing=False, scene=life.scene, ids=dict(life.ids))
     do(life, "all_join", b"a")
     do(life, "all_sync", "range")

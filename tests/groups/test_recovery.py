@@ -1,4 +1,4 @@
-"""Records are all that is left of a coordinator: what one that reads them makes of a group, and who is told to go."""
+"""Recovery: the state that a coordinator rebuilds from records, and the members that must join again."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from tests.groups.scene import Scene, subscription
 
 
 def told(group: Group) -> dict[str, Any]:
-    """All of a group that must survive: nothing of what only waits or counts."""
+    """Returns the durable state of a group, without tickets and counters."""
     return {
         "state": group.state,
         "since": group.since_ms if group.is_empty else None,
@@ -88,9 +88,9 @@ def test_what_is_read_is_what_was_there(scene: Scene, live: Callable[[Scene], No
         group.renew_session(member, scene.now)
     before = told(group)
     if live is _simple:
-        before["since"] = None  # no record says when it was made
+        before["since"] = None  # no record has the time when it was made
     if live is _static_came_back:
-        # As in Kafka: what is subscribed to is noted when a generation begins, and when a group is read.
+        # As in Kafka, subscriptions are stored when a generation begins, and when a group is loaded.
         assert before["subscribed topics"] == {"t"}
         before["subscribed topics"] = {"t", "u"}
     scene.restart()
@@ -127,7 +127,7 @@ def test_after_a_restart_a_leader_still_begins_rebalances_and_a_follower_does_no
 
 
 def test_a_rebalance_that_was_under_way_is_forgotten(scene: Scene) -> None:
-    """The last that was recorded was stable, so the members of then go on; those that came since ask again."""
+    """The last record has a stable group, so its members go on; members that joined since must join again."""
     leader, follower = scene.stable_group(2)
     newcomer = scene.join()
     scene.join(leader.member_id)
@@ -153,7 +153,7 @@ def test_a_group_that_is_larger_than_allowed_meanwhile_shrinks_to_those_first_to
 
 
 def test_a_record_that_names_a_leader_that_is_no_member_stops_nothing(scene: Scene) -> None:
-    """It cannot have been written; it can have been damaged."""
+    """Such a record is never written, but it may be corrupt."""
     member = StoredMember(
         member_id="m",
         instance_id=None,
@@ -214,7 +214,7 @@ def test_letting_go_writes_nothing(scene: Scene) -> None:
 
 
 def test_a_coordinator_that_let_go_can_read_its_groups_again(scene: Scene) -> None:
-    """As after an append that failed: what was kept is read, what was not is as if it had never been."""
+    """This happens after a failed append: durable records are replayed, and the others have no effect."""
     leader, follower = scene.stable_group(2)
     records = list(scene.records)
     scene.join(leader.member_id)

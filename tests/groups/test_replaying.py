@@ -1,4 +1,4 @@
-"""What a coordinator makes of the records that any coordinator may have left."""
+"""Replay of records that other coordinators may have written."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def stored_group(*members: StoredMember, generation: int = 5, protocol_type: str
 
 
 def stored_offsets(**offsets: int) -> OffsetsStored:
-    """By partition: p0=7."""
+    """Returns a record of offsets given by partition: p0=7."""
     partitions = tuple(int(name[1:]) for name in offsets)
     nothing = tuple("" for _ in offsets)
     return OffsetsStored("g", "t", partitions, tuple(offsets.values()), (-1,) * len(offsets), nothing, WALL_START_MS)
@@ -79,7 +79,7 @@ def test_the_leader_of_old_begins_a_rebalance_and_a_follower_is_answered_at_once
 
 
 def test_a_follower_that_offers_more_than_was_chosen_begins_a_rebalance_too() -> None:
-    """Of all that it once offered, records keep only what was chosen: it seems to be new."""
+    """Records have the selected protocol only, so the others that the member offers look new."""
     scene = recovered(stored_group(stored_member("m"), stored_member("n")))
     assert scene.join("n", protocols=(*RANGE, ("roundrobin", b"x"))).is_parked
 

@@ -1,4 +1,4 @@
-"""Old offsets: how long they are kept, and what becomes of a group without any."""
+"""Retention: offsets expire, and a group without offsets is deleted."""
 
 import pytest
 
@@ -13,7 +13,7 @@ NO_OFFSET = -1
 
 @pytest.fixture
 def scene() -> Scene:
-    """A coordinator that keeps offsets for ten minutes."""
+    """A coordinator that retains offsets for ten minutes."""
     return Scene(offsets_retention_minutes=MINUTES)
 
 
@@ -44,7 +44,7 @@ def test_offsets_are_kept_for_seven_days_unless_it_is_set() -> None:
     assert offsets(scene, "t") == [NO_OFFSET]
 
 
-# A group that nobody ever joined.
+# Simple groups, without any join.
 
 
 @pytest.mark.fact("T-016", "T-018")
@@ -121,7 +121,7 @@ def test_a_restart_does_not_prolong_what_an_empty_group_has(scene: Scene) -> Non
 
 
 def test_of_an_empty_group_that_does_not_know_since_when_the_commit_counts(scene: Scene) -> None:
-    """Records of old, of which Kafka has versions 0 and 1, do not say."""
+    """Old records, of Kafka's versions 0 and 1, have no such time."""
     (member,) = scene.stable_group(1)
     scene.leave(member.member_id)
     scene.coordinator.groups["g"].since_ms = None
@@ -152,7 +152,7 @@ def test_nothing_expires_during_a_rebalance(scene: Scene, state: str) -> None:
     scene.join(protocols=protocols)
     if state == "CompletingRebalance":
         scene.join(member.member_id, protocols=protocols)
-    scene.now += RETENTION  # without a tick, so that nobody expires
+    scene.now += RETENTION  # without a tick, so that no member expires
     expire(scene)
     assert scene.state() == state
     assert offsets(scene, "t") == [1]
@@ -191,7 +191,7 @@ def test_nothing_expires_in_a_group_whose_subscriptions_cannot_be_read(scene: Sc
     assert offsets(scene, "t") == [1]
 
 
-# A time of its own.
+# Retention times in commits.
 
 
 @pytest.mark.fact("T-017")
@@ -235,7 +235,7 @@ def test_the_offsets_of_a_deleted_topic_go_with_it_in_all_groups(scene: Scene) -
 @pytest.mark.fact("T-028")
 @pytest.mark.parametrize(("is_known", "left"), [(True, 1), (False, NO_OFFSET)])
 def test_offsets_of_a_namesake_stay_if_they_say_whose_they_are(scene: Scene, is_known: bool, left: int) -> None:
-    """A topic is deleted of which the group has no offsets: they are of the one that was made since."""
+    """The deleted topic has no offsets in the group: they belong to the topic that was recreated since."""
     scene.commit({("t", 0): 1})
     (stored,) = scene.records
     assert isinstance(stored, OffsetsStored)

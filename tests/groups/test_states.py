@@ -1,4 +1,4 @@
-"""The five states: what may follow each, and what holds in it."""
+"""The five states: the transitions, and the behaviour in each."""
 
 from collections.abc import Callable
 
@@ -74,7 +74,7 @@ def test_a_group_comes_through_its_states_in_order(scene: Scene) -> None:
 @pytest.mark.parametrize("way", ["leave", "expire"])
 @pytest.mark.parametrize("state", [State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE, State.STABLE])
 def test_a_group_that_loses_its_last_member_is_empty_and_is_not_deleted(scene: Scene, way: str, state: State) -> None:
-    """In the join phase the last member is one that has not come back, while an id that is given out is waited for."""
+    """In the join phase the last member has not joined again, while the group waits for an issued member id."""
     (member,) = scene.completing_group(1) if state is State.COMPLETING_REBALANCE else scene.stable_group(1)
     if state is State.PREPARING_REBALANCE:
         second = scene.join()

@@ -1,4 +1,4 @@
-"""Static members: one that comes back under its instance id is the same member under a new member id (KIP-345)."""
+"""Static members: one that returns under its instance id is the same member with a new member id (KIP-345)."""
 
 import pytest
 
@@ -226,7 +226,7 @@ def test_the_session_of_the_old_id_ends_nothing(scene: Scene) -> None:
     scene.stable_group(1, static=True)
     scene.pass_time(6)
     new = scene.join("", "i0").reply.member_id
-    scene.pass_time(9)  # ten seconds after the old id was last heard of are long over
+    scene.pass_time(9)  # more than ten seconds have passed since the old id's last heartbeat
     assert ids(scene) == {"i0": new}
     assert scene.state() == "Stable"
     scene.pass_time(1)

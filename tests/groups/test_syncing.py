@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the plan, every member takes its assignment."""
+"""SyncGroup: the leader sends the plan, every member gets its assignment."""
 
 import pytest
 
@@ -132,7 +132,7 @@ def test_the_plan_is_recorded_before_anyone_is_told_of_it(scene: Scene) -> None:
     assert isinstance(stored, GroupStored)
     assert {member.member_id: member.assignment for member in stored.members} == plan
     assert (stored.generation, stored.protocol, stored.leader_id) == (2, "range", leader.member_id)
-    # Without that record the group is not stable: whoever reads the journal then finds nobody in it.
+    # Without that record the group is not stable: a replay of the journal finds it without members.
     scene.records = records
     scene.restart()
     assert scene.state() == "Empty"

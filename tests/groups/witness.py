@@ -1,4 +1,4 @@
-"""Sees everything that a coordinator on a stage does, remembers it, and holds the next step against it."""
+"""A witness: it records everything that the coordinator of a scene does, and checks each step against it."""
 
 from typing import Final
 
@@ -32,14 +32,14 @@ class Witness:
         self.offsets: dict[tuple[str, str, int], int] = {}  # as acknowledged, by group, topic and partition
         self.replayed = Coordinator(settings=scene.settings, topics=scene.topics, fresh_id=str)
 
-    # What the witness is told.
+    # Input.
 
     def asked(self, asking: Asking[T]) -> Asking[T]:
         self._waiting.add(asking.ticket)
         return asking
 
     def committed(self, group_id: str, reply: CommitReply, offset: int) -> bool:
-        """Whether anything was acknowledged."""
+        """Records a commit; returns whether any of its partitions was acknowledged."""
         good = [
             (group_id, topic.name or "", line.partition_index)
             for topic in reply.topics
@@ -53,18 +53,18 @@ class Witness:
         self.offsets = {key: offset for key, offset in self.offsets.items() if key[0] != group_id}
 
     def crashed(self) -> None:
-        """Whoever waits has lost its connection, and hears nothing."""
+        """Drops all parked requests: their connections are lost."""
         self._waiting.clear()
 
     def started_again(self) -> None:
-        """What was between two generations is as it was before."""
+        """Resets to the replayed state: rebalances that were under way are gone."""
         groups = self._scene.coordinator.groups
         self._states = {group_id: State.STABLE if group.members else State.EMPTY for group_id, group in groups.items()}
         self._generations = {group_id: group.generation for group_id, group in groups.items()}
         self._members = {group_id: set(group.members) for group_id, group in groups.items()}
         self._gone -= {(group_id, member_id) for group_id, members in self._members.items() for member_id in members}
 
-    # What is always so.
+    # Invariants.
 
     def check(self) -> None:
         coordinator = self._scene.coordinator
@@ -79,12 +79,12 @@ class Witness:
         self._check_log()
 
     def check_tickets(self) -> None:
-        """Every request is answered once, which the scene sees to, or it waits with a member."""
+        """Every request is answered once, which the scene checks, or is parked on a member."""
         self._waiting -= self._scene.answers.keys()
         assert sorted(invariants.parked_tickets(self._scene.coordinator)) == sorted(self._waiting)
 
     def _check_path(self) -> None:
-        """States follow each other as they may, each with its event, and generations only grow."""
+        """Transitions are allowed ones, each with its event, and generations only grow."""
         events, self._events = self._scene.events[self._events :], len(self._scene.events)
         for event in events:
             self._follow(event)
@@ -106,7 +106,7 @@ class Witness:
             self._generations[event.group_id] = event.generation
 
     def _check_who_is_gone(self) -> None:
-        """An id that was taken from the group is never again that of a member."""
+        """A member id that was removed from the group never becomes a member again."""
         groups = self._scene.coordinator.groups
         for group_id in groups.keys() | self._members.keys():
             members = set(groups[group_id].members) if group_id in groups else set()

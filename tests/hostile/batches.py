@@ -1,4 +1,4 @@
-"""Produce requests with batches that are right, or nearly."""
+"""Produce requests with batches that are valid, or nearly."""
 
 import time
 from datetime import timedelta
@@ -20,13 +20,13 @@ def good_batch(*, size: int = 100, codec: Codec = Codec.NONE) -> bytes:
 
 
 def batch_of(packed: bytes, *, codec: Codec, records: int) -> bytes:
-    """A batch whose checksum is right, whatever its records are."""
+    """Makes a batch whose checksum is right, whatever its records are."""
     header: BatchHeader = read_header(good_batch(codec=codec))
     return assemble(header._replace(record_count=records, last_offset_delta=records - 1), packed)
 
 
 def produce(scene: Scene, batch: bytes | None, *, topic: str = "here", version: int = 9, timeout: float = 60.0) -> Any:
-    """The partition's line of the answer."""
+    """Produces one batch and returns the partition's result."""
     with scene.client(timeout=timeout) as client:
         lines = [{"index": 0, "records": batch}]
         answer = client.ask(
@@ -42,7 +42,7 @@ def produce(scene: Scene, batch: bytes | None, *, topic: str = "here", version: 
 def fetch_frame(
     *, topic: str = "here", offset: int = 0, max_wait: float = 0.0, min_bytes: int = 1, correlation_id: int = 1
 ) -> bytes:
-    """A Fetch of all there is, up to a gigabyte."""
+    """Makes a Fetch of all records, up to a gigabyte."""
     partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 30, "current_leader_epoch": -1}
     values = {
         "max_wait": timedelta(seconds=max_wait),

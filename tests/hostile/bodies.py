@@ -1,4 +1,4 @@
-"""A valid body for every API and version that is served, and what can be made of it."""
+"""A valid body for every API and version that is served, and mutations of it."""
 
 import random
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ APIS = list(SERVED.values())
 
 @cache
 def sample(api_key: int, api_version: int) -> Any:
-    """A request that says something in as many places as possible: the one with most lengths of many random ones."""
+    """Returns the one of many random requests with the most lengths in it."""
     entities = [random_entity(request_type(api_key, api_version), random.Random(seed)) for seed in range(40)]
     return max(entities, key=lambda entity: len(lay_out(entity).lengths))
 
 
 def with_lying_lengths(layout: Layout) -> Iterator[bytes]:
-    """The body again and again, each time with one length that more bytes would be needed for."""
+    """Yields the body again and again, each time with one length that more bytes would be needed for."""
     for length in layout.lengths:
         left = len(layout.body) - length.position - length.size
         for lie in _lies(length.kind, left):
@@ -30,7 +30,7 @@ def with_lying_lengths(layout: Layout) -> Iterator[bytes]:
 
 
 def with_nulls(layout: Layout) -> Iterator[bytes]:
-    """The body again and again, each time with a null or less where there was something; what follows is shifted."""
+    """Yields the body again and again, each time with a null or a lower length in it; the bytes behind are shifted."""
     for length in layout.lengths:
         lowest = {"uvarint": -1, "int16": -(2**15), "int32": -(2**31)}[length.kind]
         for negative in {-1, max(-2, lowest), lowest}:

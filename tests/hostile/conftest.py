@@ -1,4 +1,4 @@
-"""Servers for hostile clients; each is asked afterwards whether it is well."""
+"""Servers for hostile clients; each is checked for faults afterwards."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,21 +13,21 @@ Serve = Callable[..., Scene]
 
 @pytest.fixture(scope="module")
 def shared(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[Scene]:
-    # Without topics that come into being by being named, the same request gets the same answer each time.
+    # Topics must not be created automatically, so that the same request gets the same answer each time.
     with kcoord_cluster_factory(topics={"here": 1}, settings={"auto.create.topics.enable": "false"}) as cluster:
         yield Scene(cluster)
 
 
 @pytest.fixture
 def scene(shared: Scene) -> Iterator[Scene]:
-    """A server with the topic `here`, shared by a file's tests, and well after each of them."""
+    """A server with the topic `here`, shared by a file's tests, and checked for faults after each of them."""
     yield shared
     shared.assert_well()
 
 
 @pytest.fixture
 def serve(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[Serve]:
-    """Servers of the test's own: serve(topics={"t": 1}, settings={…})."""
+    """Starts servers for one test: serve(topics={"t": 1}, settings={…})."""
     served: list[Scene] = []
 
     def start(**options: Any) -> Scene:

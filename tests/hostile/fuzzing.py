@@ -1,8 +1,8 @@
 """Throws malformed frames at a server: python -m tests.hostile.fuzzing HOST:PORT SEED FRAMES
 
-Frames are sent a few at a time over many connections. Each bears its place as correlation id, so that the answers tell
-how far the server got; where it hangs up, the next connection goes on behind the frame that it did not like. A frame
-that waits (a Fetch that parks) is hung up on. Says on one line of JSON what became of the frames.
+Frames are sent a few at a time over many connections. The correlation id of each is its index, so that the answers show
+how far the server got; if it hangs up, the next connection continues behind the frame that it refused. The connection
+of a frame that waits (a Fetch that parks) is closed. The outcome is printed as one line of JSON.
 """
 
 import json
@@ -27,7 +27,7 @@ BAD_LENGTHS = (-1, -(2**31), 2**31 - 1, 200_000_000)
 
 @dataclass(slots=True)
 class Outcome:
-    """How many frames were answered, closed their connection, or were hung up on as they waited."""
+    """How many frames were answered, closed their connection, or were parked when their connection was closed."""
 
     answered: int = 0
     closed: int = 0
@@ -42,7 +42,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Volley:
-    """A connection, the frames on it, and how many of them are known to be done with."""
+    """A connection, its frames, and how many of them are answered."""
 
     raw: socket.socket
     splitter: FrameSplitter
@@ -131,7 +131,7 @@ class Fuzzer:
             self._end(volley)
 
     def _end(self, volley: Volley) -> None:
-        """Close it; the frames behind the one that it ended with are still to be sent."""
+        """Closes the connection; the frames behind the one that ended it are sent again."""
         self._again += volley.frames[volley.done + 1 :]
         self._selector.unregister(volley.raw)
         del self._volleys[volley.raw.fileno()]

@@ -1,7 +1,7 @@
-"""A second writer of kio's entities, slow and plain, that notes where it put lengths and tagged fields.
+"""A second writer of kio's entities, slow and plain, that notes the positions of lengths and tagged fields.
 
-The tests put false lengths and tags at the positions it notes. As it shares no code with `kcoord.protocol.encode`, it
-checks that writer too.
+The tests put wrong lengths and tags at these positions. It shares no code with `kcoord.protocol.encode`, so it checks
+that writer too.
 """
 
 import struct
@@ -26,7 +26,7 @@ _formats = {
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """A length that stands in a body: where, how it is written, and how many bytes that takes."""
+    """A length in a body: its position, its encoding, and how many bytes it takes."""
 
     position: int
     kind: Kind
@@ -35,7 +35,7 @@ class Length:
 
 @dataclass(slots=True)
 class Layout:
-    """The bytes of an entity; `tag_sections` is how many places it has for tagged fields."""
+    """The bytes of an entity; `tag_sections` is how many sections for tagged fields it has."""
 
     body: bytearray = field(default_factory=bytearray)
     lengths: list[Length] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Layout:
 
 
 def lay_out(entity: Any, *, unknown_tag_at: range = range(0)) -> Layout:
-    """The entity's bytes, with an unknown tagged field in the sections of these numbers."""
+    """Writes the entity, with an unknown tagged field in the sections of these numbers."""
     layout = Layout()
     _entity(layout, entity, unknown_tag_at)
     return layout
@@ -106,7 +106,7 @@ def _length(layout: Layout, kind: Kind, length: int | None, is_flexible: bool) -
 
 
 def length_bytes(kind: Kind, length: int) -> bytes:
-    """A length as the wire has it; -1 is null."""
+    """Encodes a length; -1 is null."""
     if kind == "uvarint":
         return uvarint(length + 1)
     return struct.pack(">h" if kind == "int16" else ">i", length)

@@ -1,4 +1,4 @@
-"""Frames that were good and are so no longer. Everything comes from the generator that is given: a seed is a run."""
+"""Frames that were valid before they were mutated. The given generator decides everything: a seed repeats a run."""
 
 import json
 import struct
@@ -25,7 +25,7 @@ Mutation = Callable[[bytearray, Random], bytes | bytearray]
 
 
 def malformed_frame(random: Random) -> bytes:
-    """A frame without its length: noise, noise behind a header, or a good one with up to four things wrong."""
+    """Makes a frame without its length: noise, noise behind a header, or a valid one with up to four mutations."""
     choice = random.random()
     if choice < 0.1:
         return random.randbytes(random.randrange(200))
@@ -41,7 +41,9 @@ def malformed_frame(random: Random) -> bytes:
 
 @cache
 def corpus() -> list[bytes]:
-    """Good frames: what real clients sent, and random requests of every version, half of them for a topic there is."""
+    """Returns valid frames: those of real clients, and random requests of every version, half of them for an existing
+    topic.
+    """
     random = Random(1)
     generated = [
         _encoded(api.key, version, correlation_id, random)
@@ -69,7 +71,7 @@ def _encoded(api_key: int, api_version: int, correlation_id: int, random: Random
 
 
 def _aimed(entity: Any, random: Random) -> Any:
-    """The entity with names, numbers and batches that mean something to the server, so that it gets further."""
+    """Returns the entity with names, numbers and batches that mean something to the server, so that it gets further."""
     shape = shape_of(type(entity))
     described = (*shape.plain, *shape.tagged)
     return replace(entity, **{each.name: _aimed_value(each, getattr(entity, each.name), random) for each in described})
@@ -101,7 +103,7 @@ def _cut_off(frame: bytearray, random: Random) -> bytearray:
 
 
 def _write_lie(frame: bytearray, random: Random) -> bytearray:
-    """A length, in one of its three forms, over what stands there or in between."""
+    """Writes a wrong length, in one of its three encodings, over other bytes or between them."""
     lie = random.choice(LIES)
     written = random.choice(
         (struct.pack(">i", lie), struct.pack(">h", max(-(2**15), min(lie, 2**15 - 1))), uvarint(lie & 0xFFFF_FFFF))
@@ -122,7 +124,7 @@ def _leave_out_a_part(frame: bytearray, random: Random) -> bytearray:
 
 
 def _graft(frame: bytearray, random: Random) -> bytearray:
-    """This frame's head on another's tail."""
+    """Joins this frame's head and another's tail."""
     other = random.choice(corpus())
     return frame[: random.randrange(len(frame) + 1)] + other[random.randrange(len(other)) :]
 

@@ -1,4 +1,4 @@
-"""What Linux tells about a process: its memory and its open files."""
+"""The memory and the open files of a process, as Linux shows them."""
 
 import contextlib
 from pathlib import Path
@@ -11,7 +11,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def peak_resident_bytes(pid: int) -> int:
-    """The most that was resident since the process began, or since `forget_peak`."""
+    """The most resident memory since the process began, or since `forget_peak`."""
     return _status(pid, "VmHWM")
 
 
@@ -20,7 +20,7 @@ def forget_peak(pid: int) -> None:
 
 
 def open_files(pid: int) -> int:
-    """How many descriptors are open, without those of /dev/null: libuv opens one of its own with its first stream."""
+    """Counts open descriptors, without those of /dev/null: libuv opens one with its first stream."""
     return sum(1 for target in opened(pid) if target != "/dev/null")
 
 
@@ -29,7 +29,7 @@ def open_sockets(pid: int) -> int:
 
 
 def opened(pid: int) -> list[str]:
-    """What each file descriptor stands for; those that are closed meanwhile are left out."""
+    """Returns the target of each file descriptor; those that are closed meanwhile are left out."""
     targets = []
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Requests that are right in form and ask for far too much of everything."""
+"""Requests that are well-formed and ask for far too much of everything."""
 
 import struct
 import time
@@ -42,7 +42,7 @@ def test_fetch_sessions_full_of_partitions_that_are_not_there_take_bounded_memor
     scene.tell(frame)
     before = scene.resident_bytes
     open_sessions()
-    deadline = time.monotonic() + PATIENCE  # what is free is given back once the server rests
+    deadline = time.monotonic() + PATIENCE  # Free memory is returned once the server is idle.
     while (growth := scene.resident_bytes - before) >= 16 * MIB:
         assert time.monotonic() < deadline, f"{growth / MIB:.0f} MiB are kept for 6 sessions"
         time.sleep(0.1)

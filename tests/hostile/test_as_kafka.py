@@ -1,4 +1,4 @@
-"""What a real broker does with the same bytes: hangs up, or answers; kcoord does likewise."""
+"""What a real broker does with the same bytes: it hangs up, or answers; kcoord does the same."""
 
 import contextlib
 import socket
@@ -17,7 +17,7 @@ from tests.hostile.test_names import metadata_of, string
 LAST = 0x4C415354
 NO_TOPICS = b"\x01\x01\x00\x00"
 HEARTBEAT = 12
-HEARTBEAT_REST = bytes(4) + b"\x02m\x00\x00"  # a generation, a member id, no instance id, no tags
+HEARTBEAT_REST = bytes(4) + b"\x02m\x00\x00"  # A generation, a member id, no instance id, no tags.
 
 
 def start(api_key: int, version: int) -> bytes:
@@ -64,7 +64,7 @@ HOSTILE: dict[str, bytes] = {
     "a good request, then an unknown API": good() + framed([start(999, 0), b"\xff\xff"]),
 }
 STRICTER = ("a topic name that is no UTF-8", "an array of a negative length")
-"""Where Kafka makes something of the bytes and kcoord hangs up; docs/deviations.md says why."""
+"""Bytes that Kafka accepts and on which kcoord hangs up; docs/deviations.md explains why."""
 
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if name not in STRICTER])
@@ -87,7 +87,7 @@ def _both(scene: Scene, kafka_cluster: Cluster, content: bytes) -> tuple[list[by
 
 
 def _answers(connect: Callable[[], socket.socket], content: bytes) -> list[bytes]:
-    """What comes back until the connection is closed, or until a good request that is sent last is answered."""
+    """Returns the answers until the connection is closed, or until a valid request that is sent last is answered."""
     answers: list[bytes] = []
     with connect() as raw, contextlib.suppress(BrokenPipeError, ConnectionResetError):
         raw.sendall(content + good(LAST))
@@ -99,7 +99,9 @@ def _answers(connect: Callable[[], socket.socket], content: bytes) -> list[bytes
 
 
 def _essence(answer: bytes) -> object:
-    """What two servers must agree on: the correlation id, and the errors of the few APIs that are asked here."""
+    """Returns what two servers must agree on: the correlation id, and the errors of the few APIs that are
+    tested here.
+    """
     if answer == b"closed":
         return answer
     for api_key, version in ((API_VERSIONS, 3), (API_VERSIONS, 0), (METADATA, 12), (METADATA, 8)):

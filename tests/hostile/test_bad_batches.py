@@ -1,4 +1,4 @@
-"""Produce requests whose batches are wrong, or mean harm."""
+"""Produce requests whose batches are malformed or malicious."""
 
 import struct
 import time
@@ -19,7 +19,7 @@ from tests.hostile.procs import MIB
 from tests.hostile.scene import Scene, request_frame
 
 TINY_RECORD = bytes([12, 0, 0, 0, 1, 1, 0])
-# A batch is decompressed to be looked at, up to 64 MiB (DECOMPRESSED_LIMIT), into buffers that grow to that.
+# A batch is decompressed to be validated, up to 64 MiB (DECOMPRESSED_LIMIT), into buffers that grow to that.
 BOMB_ROOM = 192 * MIB
 
 
@@ -79,7 +79,8 @@ def test_record_lengths_that_lie_are_refused(scene: Scene) -> None:
         for lie in (b"\x7f", b"\xff\xff\xff\xff\x0f", b"\xfe\xff\xff\xff\x0f", b"\xff" * 11):
             record = TINY_RECORD[:position] + lie + TINY_RECORD[position + 1 :]
             answer = produce(scene, batch_of(record, codec=Codec.NONE, records=1))
-            # Of one byte, attributes and deltas may be any number, and a negative size is a null: so it is in Kafka.
+            # One byte of attributes or deltas may be any number, and a negative size is a null: Kafka accepts these
+            # too.
             is_harmless = 1 <= position <= 5 and lie == b"\x7f"
             assert answer.error_code or is_harmless, (position, lie)
 
@@ -91,7 +92,7 @@ def zstd_bomb() -> bytes:
 
 @cache
 def gzip_bomb() -> bytes:
-    """A gigabyte: after a full flush the same bytes stand for the same zeros again."""
+    """A gigabyte: after a full flush the same bytes decompress to the same zeros again."""
     stream = zlib.compressobj(wbits=31)
     first, again = (stream.compress(bytes(10 << 20)) + stream.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
     return first + again * 95
@@ -125,7 +126,7 @@ def test_a_few_kilobytes_that_hold_millions_of_records_do_not_stop_the_server(se
 
 
 def test_reading_a_highly_compressed_batch_by_time_again_and_again_takes_no_more_memory(scene: Scene) -> None:
-    one = good_batch(size=64 * MIB // 64)  # 1 MiB of zeros in one record, of which zstd leaves a few bytes
+    one = good_batch(size=64 * MIB // 64)  # 1 MiB of zeros in one record, which zstd compresses to a few bytes.
     body = one[HEADER_SIZE:]
     batch = batch_of(bytes(cramjam.zstd.compress(body)), codec=Codec.ZSTD, records=1)
     assert produce(scene, batch).error_code is ErrorCode.none

@@ -1,4 +1,4 @@
-"""Bodies that are not what their API version says, for every API and version that is served."""
+"""Bodies that do not match their API version, for every API and version that is served."""
 
 import pytest
 
@@ -78,5 +78,5 @@ def test_unknown_tagged_fields_are_skipped_at_every_level(scene: Scene, api: Api
 
 
 def _without_ids(api: Api, answer: bytes | None) -> bytes | None:
-    """Answers to the same question are the same, but that each InitProducerId gets another id."""
+    """Drops the producer id: every InitProducerId gets another one, and all other answers are equal."""
     return answer[:5] if api.key == INIT_PRODUCER_ID and answer else answer

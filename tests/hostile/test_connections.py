@@ -1,4 +1,4 @@
-"""Many connections, idle ones, slow ones, ones that go away: the others do not notice."""
+"""Many connections, idle ones, slow ones, ones that are closed: the others are served as before."""
 
 import resource
 import select
@@ -53,7 +53,7 @@ def test_ten_thousand_connections_are_served_at_once(serve: Serve, capsys: pytes
 
 
 def _allowed_connections() -> int:
-    """As many as the test is about, or as the hard limit of files leaves room for, here and in the server."""
+    """Returns as many as the test wants, or as the hard limit of files allows, here and in the server."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return min(MANY, most - 500)
@@ -122,7 +122,7 @@ def test_queued_max_request_bytes_closes_the_greediest(serve: Serve) -> None:
         assert is_closed(greedy)
         assert growth < 40 * MIB, f"{growth / MIB:.1f} MiB for 8 that may be held"
         wait_until(lambda: bool(scene.log_lines("queued.max.request.bytes")), what="a line of the log")
-        modest.sendall(bytes(49 * MIB // 16))  # it may go on
+        modest.sendall(bytes(49 * MIB // 16))  # It may continue.
         scene.answer_time()
     assert len(scene.log_lines(f"queued.max.request.bytes={8 * MIB} are held")) == 1
 
@@ -173,7 +173,7 @@ def test_clients_that_hang_up_while_their_fetch_is_parked_leave_nothing_behind(s
         parked = [scene.connect() for _ in range(200)]
         for raw in parked:
             raw.sendall(fetch_frame(offset=end, max_wait=600))
-        scene.answer_time()  # who comes later is answered later: by now they are parked
+        scene.answer_time()  # Later requests are answered later: by now the fetches are parked.
         for raw in parked:
             raw.close()
         produce(scene, good_batch())

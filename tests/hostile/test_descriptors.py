@@ -1,4 +1,4 @@
-"""More clients than there are file descriptors: those who are there are served, also with what nobody asked for yet."""
+"""More clients than file descriptors: the connected ones are served, also with APIs that nobody has used yet."""
 
 import json
 import resource
@@ -30,7 +30,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 class Limited:
-    """A process that has few descriptors, and says where it listens."""
+    """A process with few descriptors, which prints its address."""
 
     def __init__(self, command: list[str]) -> None:
         self.process = CapturedProcess([sys.executable, "-c", _LIMITED_TO, str(LIMIT), *command], name=command[3])
@@ -49,7 +49,7 @@ class Limited:
         return socket.create_connection(self.address, timeout=PATIENCE)
 
     def is_served(self, raw: socket.socket) -> bool:
-        """Whether the server answers on this connection; it has hung up otherwise."""
+        """Returns whether the server answers on this connection; otherwise it has hung up."""
         try:
             raw.sendall(HELLO)
             return raw.recv(1) != b""
@@ -86,13 +86,13 @@ def proxied(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[
 
 
 def fill(server: Limited, stack: ExitStack) -> int:
-    """Connect more often than there are descriptors; how many of those are served."""
+    """Connects more often than there are descriptors. Returns how many connections are served."""
     crowd = [stack.enter_context(server.connect()) for _ in range(LIMIT + 100)]
     return sum(server.is_served(raw) for raw in crowd)
 
 
 def ask_everything(client: Client, keys: Mapping[int, Any] = SERVED) -> None:
-    """Every API for the first time, in its newest version and in its oldest."""
+    """Calls every API for the first time, in its newest version and in its oldest."""
     for key in keys:
         for version in (SERVED[key].versions[-1], SERVED[key].versions[0]):
             client.ask(key, version, **VALUES.get(key, {}))
@@ -159,7 +159,7 @@ def test_there_is_room_for_one_however_few_descriptors_there_are() -> None:
 
 
 def test_ten_thousand_find_room_on_this_machine() -> None:
-    """As the tests with so many connections need it, where the limit allows them at all."""
+    """The tests with so many connections need it, where the limit allows them at all."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert most_connections(max(most, 16_384), opened=100) > 10_000
 

@@ -35,7 +35,7 @@ def test_a_frame_too_short_for_a_header_closes_the_connection(scene: Scene, size
 def test_socket_request_max_bytes_sets_the_longest_frame(serve: Serve) -> None:
     scene = serve(settings={"socket.request.max.bytes": "1000"})
     body = b"\x01\x01\x00\x00"
-    padding = bytes(1000 - (len(request_frame(METADATA, 12, body)) - 4))  # the broker too ignores what follows a body
+    padding = bytes(1000 - (len(request_frame(METADATA, 12, body)) - 4))  # The broker too ignores what follows a body.
     assert scene.tell(request_frame(METADATA, 12, body + padding)) is not None
     assert scene.tell(request_frame(METADATA, 12, body + padding + b"\x00")) is None
     assert scene.log_lines("a frame length of 1001, where 0 to 1000 is allowed")

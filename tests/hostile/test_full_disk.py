@@ -1,4 +1,4 @@
-"""A server whose disk is full: Produce is refused, what was acknowledged stays, and room makes it go on."""
+"""A server whose disk is full: Produce is refused, acknowledged records stay, and it continues once there is space."""
 
 import resource
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ BATCH_SIZE = 100_000
 
 @contextmanager
 def full_disk(scene: Scene, size: int) -> Iterator[None]:
-    """No file of the server grows beyond so many bytes: a write that would is cut short, and the next one fails."""
+    """Limits the size of the server's files: a write beyond it is cut short, and the next one fails."""
     before = resource.prlimit(scene.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(scene.pid, resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -36,7 +36,7 @@ def numbered_batch(number: int) -> bytes:
 
 
 def read_all(scene: Scene) -> bytes:
-    """Everything in the topic; the offsets and the epoch at the head of each batch are the server's."""
+    """Reads everything in the topic; the offsets and the epoch at the head of each batch are the server's."""
     answer = scene.tell(fetch_frame())
     assert answer
     partition = decode_response(answer, FETCH, 12)[1].responses[0].partitions[0]

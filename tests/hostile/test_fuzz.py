@@ -20,8 +20,8 @@ from tests.hostile.scene import METADATA, Scene, wait_until
 FRAMES = int(os.environ.get("KCOORD_TEST_FRAMES", "20000"))
 SEED = int(os.environ.get("KCOORD_TEST_SEED") or SystemRandom().randrange(2**31))
 GENERATORS = 2
-# After the warm-up every code path has been compiled and the allocator has its arenas. What may still come: topics that
-# mutated requests make until they are swept, and the allocator's holes between them.
+# After the warm-up every code path has been compiled and the allocator has its arenas. Growth may still come from
+# topics that mutated requests create until they are swept, and from fragmentation of the heap.
 GROWTH_ALLOWED = 16 * MIB
 SETTINGS = {"kcoord.log.bytes": str(16 * MIB), "auto.create.topics.enable": "false"}
 CREATE_TOPICS, DELETE_TOPICS = 19, 20
@@ -30,9 +30,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.timeout(120 + FRAMES // 250)
 def test_malformed_frames_do_no_harm(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
-    """KCOORD_TEST_FRAMES frames, in the end no fault in the log, no memory and no file lost.
+    """Sends KCOORD_TEST_FRAMES frames; in the end there is no fault in the log, and no memory or file is lost.
 
-    A million, which takes minutes:
+    A million takes minutes:
 
         KCOORD_TEST_FRAMES=1000000 python -m pytest tests/hostile/test_fuzz.py
 
@@ -49,7 +49,7 @@ def test_malformed_frames_do_no_harm(serve: Serve, capsys: pytest.CaptureFixture
     repeat = f"KCOORD_TEST_SEED={SEED} KCOORD_TEST_FRAMES={FRAMES} repeats it"
     assert outcome.frames >= 0.99 * FRAMES, f"{_told(outcome, before, after)}; {repeat}"
     assert after - before < GROWTH_ALLOWED, f"{_told(outcome, before, after)}; {repeat}"
-    _sweep_topics(scene)  # with the files of their records
+    _sweep_topics(scene)  # This deletes the files of their records.
     wait_until(lambda: scene.open_files <= files, what=f"the files are closed; {repeat}")
     try:
         scene.assert_well()
@@ -58,7 +58,7 @@ def test_malformed_frames_do_no_harm(serve: Serve, capsys: pytest.CaptureFixture
 
 
 def _fuzz(scene: Scene, seed: int, frames: int) -> Outcome:
-    """Let the generators loose and tidy up behind them."""
+    """Runs the generators and cleans up behind them."""
     address = f"{scene.address[0]}:{scene.address[1]}"
     command = [sys.executable, "-m", "tests.hostile.fuzzing", address]
     share = str(frames // GENERATORS)
@@ -81,7 +81,7 @@ def _fuzz(scene: Scene, seed: int, frames: int) -> Outcome:
 
 
 def _sweep_topics(scene: Scene) -> None:
-    """Mutated requests are good ones now and then: what they made goes, what they deleted comes back."""
+    """Deletes topics that mutated requests created, and creates the one that they deleted."""
     with scene.client() as client:
         names = [topic.name for topic in client.ask(METADATA, 12, topics=None).topics]
         doomed = [{"name": name, "topic_id": None} for name in names]

@@ -1,4 +1,4 @@
-"""Names and ids that are too long, or no text at all."""
+"""Names and ids that are too long, or not UTF-8."""
 
 import struct
 
@@ -14,7 +14,7 @@ NO_UTF8 = (b"\xff", b"caf\xe9", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf8\x88\x80\x80
 
 
 def metadata_of(name: bytes) -> bytes:
-    """The body of Metadata version 8, which has plain lengths."""
+    """The body of Metadata version 8, whose lengths are not compact."""
     return struct.pack(">ih", 1, len(name)) + name + b"\x00\x00\x00"
 
 

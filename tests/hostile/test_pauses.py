@@ -1,4 +1,4 @@
-"""A server or a proxy that is stopped for longer than its members' sessions, and goes on."""
+"""A server or a proxy that is stopped for longer than its members' sessions, and continued."""
 
 import os
 import signal
@@ -51,7 +51,7 @@ class Member:
 
 @contextmanager
 def members(scene: Scene, group_ids: list[str]) -> Iterator[list[Member]]:
-    """A member for each of these groups, which it is alone in."""
+    """Yields one member for each of these groups, alone in it."""
     with ExitStack() as stack:
         clients = [stack.enter_context(scene.client()) for _ in group_ids]
         asked = list(zip(clients, group_ids, strict=True))
@@ -81,11 +81,11 @@ def _join(group_id: str) -> dict[str, Any]:
 
 
 def pause(scene: Scene, meanwhile: Callable[[], None]) -> None:
-    """Stop the process for longer than a session, let this happen, and let it go on."""
+    """Stops the process for longer than a session, calls `meanwhile`, and continues it."""
     os.kill(scene.pid, signal.SIGSTOP)
     try:
         meanwhile()
-        time.sleep(PAUSE)  # the server's clock is the system's
+        time.sleep(PAUSE)  # The server's clock is the system's.
     finally:
         os.kill(scene.pid, signal.SIGCONT)
 
@@ -118,7 +118,7 @@ def through_a_proxy(
 
 
 @pytest.mark.parametrize("way", ["over_tcp", "over_tls", "through_a_proxy"])
-@pytest.mark.parametrize("beats_before", [0, 40])  # with 40, they are answered in fewer steps
+@pytest.mark.parametrize("beats_before", [0, 40])  # After 40 heartbeats the response cache answers them.
 def test_members_whose_heartbeats_lie_in_the_sockets_are_not_expelled(
     request: pytest.FixtureRequest, way: str, beats_before: int
 ) -> None:

@@ -1,4 +1,4 @@
-"""A client that asks and asks and never reads: its socket fills, not the server's memory."""
+"""A client that sends requests and never reads: its socket fills, not the server's memory."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""Commits by librdkafka to a broker that has just made the log of its groups."""
+"""Commits with librdkafka to a broker that has just created its offsets topic."""
 
 import time
 from collections.abc import Sequence
@@ -15,7 +15,8 @@ _EARLY: Final = (
 
 
 def commit(consumer: Consumer, offsets: Sequence[TopicPartition]) -> None:
-    """As often as it is told that it is too early, which librdkafka hands on to who commits and waits."""
+    """Retries the commit while the coordinator is not ready; librdkafka passes these errors on to synchronous
+    commits."""
     deadline = time.monotonic() + PATIENCE
     while not _is_taken(consumer, offsets):
         assert time.monotonic() < deadline, "the group is not loaded"

@@ -1,12 +1,12 @@
-"""Where the scenarios of rebalances are played, by KCOORD_TEST_TARGET.
+"""The clusters for the rebalance scenarios, selected by KCOORD_TEST_TARGET.
 
 kcoord   `kcoord serve`; the default
 kafka    a real Kafka
 proxy    a real Kafka of 3 brokers behind `kcoord proxy`
 proxy-local
-         the same, with groups coordinated by the proxy and kept in a topic of that Kafka
+         the same, with groups coordinated by the proxy and persisted in a topic of that Kafka
 
-Some of them are always played through the proxy, too: test_rebalances_by_proxy.py.
+test_rebalances_by_proxy.py always plays some of them through the proxy, too.
 """
 
 import os
@@ -32,12 +32,12 @@ COORDINATING: Final = {
         *(f"--set={name}={value}" for name, value in SETTINGS.items()),
     ),
 }
-"""Options of `kcoord proxy` by who coordinates groups."""
+"""The options of `kcoord proxy`, by the coordinator of groups."""
 
 
 @pytest.fixture(scope="session")
 def three_brokers(kafka_cluster_factory: Callable[..., KafkaCluster]) -> KafkaCluster:
-    """A real Kafka for all that goes through a proxy; what the cluster needs itself survives any one broker."""
+    """A real Kafka for all tests through a proxy; its internal topics survive any one broker."""
     replicas = {"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3"}
     properties = {"offsets.topic.num.partitions": "12", "transaction.state.log.min.isr": "1"}
     return kafka_cluster_factory(brokers=3, properties={**SETTINGS, **replicas, **properties})
@@ -50,7 +50,7 @@ def member_programs(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fi
 
 @pytest.fixture(scope="session")
 def group_bootstrap(request: pytest.FixtureRequest) -> str:
-    """The cluster of all scenarios; each has its own topics and its own group."""
+    """The bootstrap endpoint of the cluster of all scenarios; each has its own topics and its own group."""
     match os.environ.get("KCOORD_TEST_TARGET", "kcoord"):
         case "kcoord":
             cluster = request.getfixturevalue("kcoord_cluster_factory")(settings=SETTINGS)

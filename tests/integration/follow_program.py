@@ -1,4 +1,4 @@
-"""Follows a cluster into tables, as a process of its own that can be killed: a line of JSON for each micro-batch."""
+"""Follows a cluster into tables, in a process that tests can kill, and prints a line of JSON for each micro-batch."""
 
 import json
 import os
@@ -18,8 +18,8 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "1",
     "spark.eventLog.enabled": "true",
-    "spark.eventLog.compress": "false",  # tests look into it
-    "spark.driver.extraJavaOptions": " ".join(QUICK_FLAGS[2:]),  # it lives for a few seconds only
+    "spark.eventLog.compress": "false",  # tests read it
+    "spark.driver.extraJavaOptions": " ".join(QUICK_FLAGS[2:]),  # it runs for a few seconds only
 }
 
 

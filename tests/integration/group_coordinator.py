@@ -1,4 +1,4 @@
-"""What the coordinator says of a group and its topics: the other side of what the members tell."""
+"""The coordinator's view of a group and its topics, to compare with the reports of the members."""
 
 import struct
 from collections.abc import Mapping
@@ -18,15 +18,15 @@ TIMEOUT = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """DescribeGroups: only a Stable group has assignments."""
+    """A DescribeGroups response: only a Stable group has assignments."""
 
     state: str
     assignments: Mapping[str, frozenset[str]]
-    """By member id."""
+    """The assignments by member id."""
 
 
 class CoordinatorView:
-    """Connections to the brokers that have to be asked: the group's coordinator, the leaders of partitions."""
+    """Connections to the group's coordinator and to the leaders of partitions."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.partition(",")[0].rpartition(":")
@@ -35,7 +35,8 @@ class CoordinatorView:
         self._coordinators: dict[str, Client] = {}
 
     def is_ready(self, group: str) -> bool:
-        """Whether it serves the group: a fresh broker first has to load the partition of the group's offsets."""
+        """Whether the coordinator serves the group: a fresh broker first has to load the partition of the group's
+        offsets."""
         (found,) = self._any.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group]).coordinators
         if found.error_code:
             return False
@@ -53,13 +54,13 @@ class CoordinatorView:
         return Described(state=described.group_state, assignments=members)
 
     def answer_of(self, group: str) -> Any:
-        """All that DescribeGroups says of it."""
+        """Returns the whole DescribeGroups answer for the group."""
         (described,) = self._ask(group, DESCRIBE_GROUPS, 5, groups=[group]).groups
         assert not described.error_code, described
         return described
 
     def is_at(self, group: str, generation: int, member_id: str, instance_id: str | None) -> bool:
-        """Whether the group is in that generation: the coordinator knows it, but only answers to its members."""
+        """Whether the group is in that generation. The coordinator reveals it only to members."""
         error = self._ask(
             group,
             HEARTBEAT,
@@ -86,13 +87,13 @@ class CoordinatorView:
         assert not created.error_code, created
 
     def add_partitions(self, topic: str, count: int) -> None:
-        """So that there are that many."""
+        """Increases the partition count to this number."""
         wanted = {"name": topic, "count": count, "assignments": None}
         (created,) = self._any.ask(CREATE_PARTITIONS, 3, topics=[wanted], timeout=TIMEOUT).results
         assert not created.error_code, created
 
     def has_partitions(self, topic: str, count: int) -> bool:
-        """Whether clients can use them: real brokers hear of what the controller decides a moment later."""
+        """Whether clients can use the partitions: real brokers learn of the controller's decisions a moment later."""
         told = self._any.ask(METADATA, 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
         found = told.topics[0]
         if found.error_code or len(found.partitions) != count or any(each.error_code for each in found.partitions):
@@ -127,7 +128,7 @@ def _has_end(leader: Client, topic: str, partition: int) -> bool:
 
 
 def assigned_partitions(assignment: bytes) -> frozenset[str]:
-    """Of the consumer protocol's bytes: a version, topics with their partitions, then what is the assignor's own."""
+    """Parses the consumer protocol's bytes: a version, topics with their partitions, then user data of the assignor."""
     if not assignment:
         return frozenset()
     position = 2

@@ -1,4 +1,4 @@
-"""A group whose coordinator may be gone for a while: its topic survives any one broker, and so do its books."""
+"""A group whose coordinator may be gone for a while; the topic and the offsets survive any one broker."""
 
 import secrets
 import time
@@ -21,11 +21,11 @@ T = TypeVar("T")
 PARTITIONS: Final = 6
 CLIENTS: Final = ("confluent-kafka", "java", "franz-go")
 WAIT: Final = 120.0
-LONG: Final = 180_000  # nobody is missed because a session ran out
+LONG: Final = 180_000  # no session expires during a test
 
 
 def coordinated_by(bootstrap: str, node_id: int) -> str:
-    """A group id that belongs to this broker: one that was restarted leads nothing until it is elected again."""
+    """Returns a group id that belongs to this broker: a restarted broker leads nothing until it is elected again."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     view = CoordinatorView(bootstrap)
     deadline = time.monotonic() + WAIT
@@ -43,7 +43,8 @@ def coordinated_by(bootstrap: str, node_id: int) -> str:
 
 
 class Crew:
-    """As a context manager. The first works in the foreground, so that a rebalance waits for it while it pauses."""
+    """A group and its members, as a context manager. The first member works in the foreground, so that a rebalance
+    waits for it while it pauses."""
 
     def __init__(self, bootstrap: str, group: str, programs: Programs) -> None:
         self.group = group
@@ -68,12 +69,12 @@ class Crew:
             member.stop()
 
     def state(self) -> str:
-        """Empty while nobody can tell."""
+        """The group's state; empty while no coordinator answers."""
         described = self._described()
         return described.state if described else ""
 
     def settle(self, *members: Member) -> Plan:
-        """Until whoever coordinates now and these members say the same of a group that lacks nothing."""
+        """Waits until the current coordinator and these members report the same complete plan."""
 
         def settled() -> Plan | None:
             described = self._described()
@@ -94,7 +95,7 @@ class Crew:
         return found
 
     def conclude(self) -> None:
-        """Nothing lost, nothing owned twice."""
+        """Asserts that no record was lost, and no partition owned twice."""
         ends = self._writer.finish()
         self.wait_for(lambda: not ledger.unread(self.members, ends), "every record to be read")
         self.wait_for(lambda: self._committed() == ends, f"everything to be committed: {ends}")
@@ -109,7 +110,7 @@ class Crew:
         return self._ask(lambda view: view.committed(self.group))
 
     def _ask(self, ask: Callable[[CoordinatorView], T]) -> T | None:
-        """None while the one who should know is gone, or has to read first."""
+        """Returns None while the coordinator is gone, or still loads."""
         try:
             view = CoordinatorView(self._bootstrap)
         except ConnectionError:

@@ -1,4 +1,5 @@
-"""Members of share, streams and KIP-848 groups on a real Kafka, by plain requests: they stand still when told to."""
+"""Members of share, streams and KIP-848 groups on a real Kafka, made with plain requests: they do only what the test
+calls."""
 
 import time
 import uuid
@@ -31,7 +32,7 @@ def until(ask: Callable[[], Answer | None]) -> Answer:
 
 
 def create_topic(client: Client, name: str, partitions: int) -> None:
-    """A topic that keeps records, however old they are."""
+    """Creates a topic that retains records, however old they are."""
     topic = {
         "name": name,
         "num_partitions": partitions,
@@ -52,7 +53,7 @@ def set_group(client: Client, group: str, settings: Mapping[str, str]) -> None:
 
 
 class PlannedMember(ABC):
-    """A member that a coordinator plans for; its heartbeats are sent by hand."""
+    """A member that a coordinator plans for; the test sends its heartbeats."""
 
     def __init__(self, client: Client, group: str) -> None:
         self.client = client
@@ -62,14 +63,14 @@ class PlannedMember(ABC):
 
     @abstractmethod
     def join(self, topic: str) -> Any:
-        """The first heartbeat, which subscribes to one topic; what is answered."""
+        """Sends the first heartbeat, which subscribes to one topic, and returns the response."""
 
     @abstractmethod
     def beat(self) -> Any:
-        """A heartbeat that says nothing new."""
+        """Sends a heartbeat without changes."""
 
     def _given(self, topic: str, read: Callable[[Any], Any]) -> Any:
-        """What a coordinator gives to who joins, as soon as it gives something."""
+        """Joins, and returns the first assignment of the coordinator that is not empty."""
         return until(lambda: read(self.beat() if self.epoch else self.join(topic)) or None)
 
     def _beat(self, api_key: int, version: int, **values: Any) -> Any:
@@ -88,7 +89,7 @@ class ConsumerMember(PlannedMember):
         return self._heartbeat(subscribed_topic_names=None, topic_partitions=None)
 
     def own(self, topic: str) -> None:
-        """Join, and take what is given."""
+        """Joins, and takes over the assignment."""
         given = self._given(topic, _topic_partitions)
         owned = [{"topic_id": each.topic_id, "partitions": each.partitions} for each in given]
         self._heartbeat(subscribed_topic_names=None, topic_partitions=owned)
@@ -109,12 +110,12 @@ class ShareMember(PlannedMember):
         return self._beat(SHARE_GROUP_HEARTBEAT, 1, subscribed_topic_names=None)
 
     def own(self, topic: str) -> Any:
-        """The topic's id and the numbers of its partitions."""
+        """Joins, and returns the topic's id and the numbers of the partitions."""
         (given,) = self._given(topic, _topic_partitions)
         return given
 
     def accept(self, topic_id: uuid.UUID, partition: int, *, records: int) -> int:
-        """Acquire records of one partition and accept them; the offset behind the last of them."""
+        """Acquires records of one partition and accepts them; returns the offset behind the last of them."""
         part: dict[str, Any] = {"partition_index": partition, "acknowledgement_batches": ()}
         session = 0
 
@@ -157,7 +158,7 @@ class ShareMember(PlannedMember):
 
 
 class StreamsMember(PlannedMember):
-    """It reads one topic, and keeps nothing."""
+    """A member that reads one topic, and has no state stores."""
 
     _SILENT: Final[Mapping[str, Any]] = dict.fromkeys(
         ("active_tasks", "standby_tasks", "warmup_tasks", "client_tags", "task_offsets", "task_end_offsets")
@@ -173,7 +174,7 @@ class StreamsMember(PlannedMember):
         return self._beat(STREAMS_GROUP_HEARTBEAT, 0, **self._SILENT)
 
     def own(self, topic: str) -> None:
-        """Join, and run the tasks that are given."""
+        """Joins, and runs the assigned tasks."""
         given = self._given(topic, lambda told: told.active_tasks)
         tasks = [{"subtopology_id": each.subtopology_id, "partitions": each.partitions} for each in given]
         self._beat(STREAMS_GROUP_HEARTBEAT, 0, **{**self._SILENT, **self._NO_TASKS, "active_tasks": tasks})

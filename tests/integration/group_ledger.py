@@ -1,9 +1,9 @@
-"""The books of a scenario: who owned what in each generation, and who read what.
+"""The ledger of a scenario: who owned which partition in each generation, and who read which record.
 
-They are kept from what the members tell, and compared with what the coordinator said in the meantime. A member's share
-in a generation is what it owns once it has learned of it. An eager member gives everything back before it joins, still
-in the old generation, and is told its whole share in the new one; a cooperative one keeps all, and learns in the new
-generation first what it has to give back. So what is revoked is a share only where the generation is news.
+It is built from the events of the members, and compared with the coordinator's view at the time. A member's share in a
+generation is what it owns once it has learned of it. An eager member gives everything back before it joins, still in
+the old generation, and gets its whole share in the new one; a cooperative one retains all, and learns in the new
+generation first what it has to give back. So a revocation ends a share only if it comes with a new generation.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ Plan = dict[str, frozenset[str]]
 
 
 class Member(Protocol):
-    """What the books want to know of a member."""
+    """The properties of a member that the ledger needs."""
 
     @property
     def owner(self) -> str: ...
@@ -34,7 +34,7 @@ class Member(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A member's time with a partition."""
+    """The time during which a member owns a partition."""
 
     partition: str
     member: Member
@@ -43,7 +43,7 @@ class Hold:
 
 
 def plans(members: Iterable[Member], *, by_member_id: bool = False) -> dict[int, Plan]:
-    """What each owner had in each generation."""
+    """Returns the partitions of each owner in each generation."""
     found: dict[int, Plan] = defaultdict(dict)
     for member in members:
         for event in member.events("assigned", "generation", "revoked", "lost"):
@@ -71,7 +71,8 @@ def assert_generations_grew(members: Iterable[Member]) -> None:
 
 
 def assert_the_coordinator_agrees(members: Sequence[Member], seen: Sequence[Plan]) -> None:
-    """Each plan that the coordinator showed, in their order, is the plan of a generation as its members tell it."""
+    """Asserts that each plan that the coordinator showed is, in order, the plan of a generation as its members report
+    it."""
     told = plans(members, by_member_id=True)
     last = 0
     for shown in seen:
@@ -81,7 +82,7 @@ def assert_the_coordinator_agrees(members: Sequence[Member], seen: Sequence[Plan
 
 
 def assert_given_back_before_given_on(members: Iterable[Member]) -> None:
-    """No two held a partition at one time, where the first could know that it has lost it."""
+    """Asserts that no two members owned a partition at one time, where the first could know that it has lost it."""
     holds = sorted(_holds(members), key=lambda hold: (hold.partition, hold.since))
     for earlier, later in pairwise(holds):
         if earlier.partition == later.partition:
@@ -100,7 +101,7 @@ def assert_read_by_owners(members: Iterable[Member]) -> None:
 
 
 def offsets_read(members: Iterable[Member]) -> dict[str, set[int]]:
-    """By partition, whoever read them."""
+    """Returns the offsets that were read of each partition, by any member."""
     found: dict[str, set[int]] = defaultdict(set)
     for member in members:
         for event in member.events("read"):
@@ -109,7 +110,7 @@ def offsets_read(members: Iterable[Member]) -> dict[str, set[int]]:
 
 
 def times_read(members: Iterable[Member]) -> dict[tuple[str, int], int]:
-    """How often each record was read."""
+    """Counts how often each record was read."""
     counts: dict[tuple[str, int], int] = defaultdict(int)
     for member in members:
         for event in member.events("read"):
@@ -119,14 +120,15 @@ def times_read(members: Iterable[Member]) -> dict[tuple[str, int], int]:
 
 
 def unread(members: Iterable[Member], ends: Mapping[str, int]) -> dict[str, list[int]]:
-    """The first few offsets of each partition that nobody has read."""
+    """Returns the first few offsets of each partition that no member has read."""
     read = offsets_read(members)
     missing = {partition: sorted(set(range(end)) - read[partition])[:5] for partition, end in ends.items()}
     return {partition: offsets for partition, offsets in missing.items() if offsets}
 
 
 def _fits(told: Plan, shown: Plan) -> bool:
-    """A member that was killed or overtaken may not have told its share; those who did told the same."""
+    """Whether the reported shares match the plan. A member that was killed or overtaken may not have reported its
+    share."""
     common = told.keys() & shown.keys()
     return bool(common) and all(told[member] == shown[member] for member in common)
 
@@ -148,5 +150,6 @@ def _holds(members: Iterable[Member]) -> Iterable[Hold]:
 
 
 def _could_know(member: Member, end: Event) -> bool:
-    """Not who lost partitions by being thrown out, nor who slept over it."""
+    """Whether the owner could know of its loss: not if it was removed from the group, nor if it was suspended
+    meanwhile."""
     return end.kind == "revoked" and not member.was_paused

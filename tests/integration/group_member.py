@@ -1,4 +1,4 @@
-"""A member of a group in a process of its own, as a scenario sees it: commands go in, events come out."""
+"""A member of a group in a separate process, as a scenario controls it: commands go in, events come out."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ LEAVE_TIMEOUT = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One line of a member; tests/clients/group_members/member.py says what each kind means and has."""
+    """One line of output of a member; tests/clients/group_members/member.py documents each kind and its fields."""
 
     kind: str
     at: float
@@ -38,7 +38,7 @@ class Event:
         return cls(**values)
 
     def __str__(self) -> str:
-        """What it has besides the defaults."""
+        """Formats the fields that differ from the defaults."""
         told = [f"{self.at:.3f} {self.kind} generation={self.generation} member={self.member}"]
         if self.owned is not None:
             told.append(f"partitions={sorted(self.partitions)} owned={sorted(self.owned)}")
@@ -50,10 +50,10 @@ class Event:
 
 
 class Member:
-    """One client, by the name that it has in the scenario."""
+    """One client, by its name in the scenario."""
 
     def __init__(self, programs: Programs, *, client: str, name: str, wish: Join) -> None:
-        """The process starts now, so that many can do so at once; it joins when it is told to."""
+        """Starts the process at once, so that many can start in parallel; it joins on command."""
         self.client, self.name, self.wish = client, name, wish
         self.has_joined = False
         self.is_killed = False
@@ -66,7 +66,7 @@ class Member:
 
     @property
     def owner(self) -> str:
-        """Who it is through restarts: a static member stays itself."""
+        """The identity that survives restarts: a static member's instance."""
         return self.wish.instance_id or self.name
 
     @property
@@ -88,7 +88,7 @@ class Member:
         return next((event.owned for event in reversed(self.events()) if event.owned is not None), frozenset())
 
     def events(self, *kinds: str) -> list[Event]:
-        """What it has told so far, of these kinds or everything."""
+        """Returns the events so far, of these kinds or all."""
         unread = self._process.stdout()[self._read_chars :]
         complete = unread[: unread.rfind("\n") + 1]
         self._read_chars += len(complete)
@@ -110,18 +110,18 @@ class Member:
         self._send("commit")
 
     def leave(self) -> None:
-        """Until it has gone as it should."""
+        """Leaves the group, and waits until that is done."""
         self._send("leave")
         exit_code = self._process.wait(LEAVE_TIMEOUT)
         assert exit_code == 0, f"{self} left with exit code {exit_code}\n{self.last_words()}"
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kills the process with SIGKILL."""
         self._process.kill()
         self.is_killed = True
 
     def stop(self) -> None:
-        """However it was: the scenario is over."""
+        """Ends the process in any state: the scenario is over."""
         self._process.kill()
 
     def last_words(self) -> str:

@@ -1,4 +1,4 @@
-"""A group of real clients, its coordinator and its records: what the scenarios of rebalances are written with."""
+"""A group of real clients, its coordinator and its records: the vocabulary of the rebalance scenarios."""
 
 import threading
 import time
@@ -18,17 +18,17 @@ T = TypeVar("T")
 
 WAIT = 60.0
 WATCH_INTERVAL = 0.03
-# Longer than anything is waited for: a member that is missed earlier was not missed because its session ran out.
+# Longer than any wait of a test: a member that is removed earlier was not removed because its session expired.
 LONG = 180_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """A generation in which everybody agrees: the coordinator and all members."""
+    """A generation in which the coordinator and all members agree."""
 
     generation: int
     owned: Plan
-    """By the names of the scenario; partitions as topic-0."""
+    """The plan, by the members' names in the scenario; partitions as topic-0."""
     at: float = field(compare=False)
 
     def shares(self) -> dict[str, int]:
@@ -36,7 +36,7 @@ class Settled:
 
 
 class GroupScene:
-    """One group and its topics on a cluster that others use, too."""
+    """One group and its topics on a shared cluster."""
 
     def __init__(self, bootstrap: str, programs: Programs, *, name: str) -> None:
         self.bootstrap, self.group = bootstrap, name
@@ -53,7 +53,7 @@ class GroupScene:
         return frozenset(f"{topic}-{index}" for topic, count in self._partitions.items() for index in range(count))
 
     def topic(self, suffix: str = "records", *, partitions: int = 4) -> str:
-        """A topic that is written to from now on."""
+        """Creates a topic that is written to from now on."""
         topic = f"{self.group}-{suffix}"
         self.coordinator.create_topic(topic, partitions)
         self._serve(topic, partitions)
@@ -64,15 +64,15 @@ class GroupScene:
         self._serve(topic, count)
 
     def start(self, client: str, *names: str, **changes: Any) -> list[Member]:
-        """Members whose processes start all at once; they join when they are told to."""
+        """Starts the processes of members in parallel; they join on command."""
         return [self._start(client, name, **changes) for name in names]
 
     def settle(self, *members: Member) -> Settled:
-        """Until the coordinator and these members, and no others, say the same of a generation that lacks nothing."""
+        """Waits until the coordinator and exactly these members report the same complete plan of a generation."""
         return self.wait_for(lambda: self._settled(members), "the group to settle")
 
     def wait_for(self, find: Callable[[], T | None], what: str, *, timeout: float = WAIT) -> T:
-        """The first thing found; fails if a member dies before, or the time is up."""
+        """Polls until something is found; fails if a member dies before, or after the timeout."""
         deadline = time.monotonic() + timeout
         while not (found := find()):
             for member in self.members:
@@ -84,7 +84,7 @@ class GroupScene:
         return found
 
     def wait_for_reads(self, member: Member, *, of: frozenset[str] | None = None) -> None:
-        """Until it has read of each of these partitions, or of each that it owns, from now on."""
+        """Waits until the member has read again from each of these partitions, or from each that it owns."""
         wanted = member.owned if of is None else of
         told = len(member.events())
 
@@ -94,7 +94,7 @@ class GroupScene:
         self.wait_for(has_read, f"{member} to read")
 
     def conclude(self) -> None:
-        """The end of every scenario: nothing lost, nothing owned twice, both sides of one mind."""
+        """Ends a scenario: no record is lost, no partition owned twice, and coordinator and members agree."""
         ends = self._writer.finish()
         self.wait_for(lambda: not ledger.unread(self.members, ends), "every record to be read")
         for member in self.members:
@@ -115,7 +115,7 @@ class GroupScene:
             member.stop()
 
     def __str__(self) -> str:
-        """For the report of a failure."""
+        """Formats the scenario for the report of a failure."""
         seen = self.coordinator.describe(self.group)
         committed = self.coordinator.committed(self.group)
         lines = [f"the coordinator: {seen.state} {dict(seen.assignments)}, committed {committed}"]
@@ -166,7 +166,7 @@ class GroupScene:
 
 
 class Watch:
-    """Asks the coordinator all the time, and keeps every plan that it shows of a Stable group."""
+    """Polls the coordinator all the time, and records every plan that it shows of a Stable group."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         self._view, self._group = CoordinatorView(bootstrap), group

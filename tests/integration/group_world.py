@@ -1,4 +1,4 @@
-"""Groups of every kind that operators meet, on a real cluster: with members, without, behind, out of range."""
+"""Groups of every kind that operators meet, on a real cluster: with members, without members, behind, out of range."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +16,13 @@ HOUR = 3_600_000
 
 GROUPS = frozenset({"shop", "modern", "static", "asleep", "astray"})
 ORDERS, PAYMENTS = "orders", "payments"
-RECORDS = 120  # of each partition of orders, one every 30 s over the last hour
+RECORDS = 120  # in each partition of orders, one every 30 s over the last hour
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupWorld:
-    """`shop` is classic and has members, `modern` speaks KIP-848, `static` has instance ids, `asleep` has none."""
+    """The groups: `shop` is classic and has members, `modern` is of KIP-848, `static` has instance ids, `asleep` has no
+    members."""
 
     client: Mapping[str, str]
     started_ms: int
@@ -30,7 +31,7 @@ class GroupWorld:
 
 @contextmanager
 def group_world(client: Mapping[str, str]) -> Iterator[GroupWorld]:
-    """`client` is librdkafka's configuration: where the cluster is, and how to log in."""
+    """Creates the groups. `client` is librdkafka's configuration: the cluster, and the login."""
     now = int(time.time() * 1000)
     _make_topics(client)
     _produce(client, now)
@@ -88,7 +89,7 @@ def _consumer(client: Mapping[str, str], group: str, client_id: str, **others: s
 
 
 def _wait_until_owned(consumers: Sequence[Consumer]) -> None:
-    """Until every group owns all six partitions, each once."""
+    """Waits until every group owns all six partitions, each once."""
     deadline = time.monotonic() + DEADLINE
     while True:
         for consumer in consumers:

@@ -1,4 +1,4 @@
-"""Numbered records for every partition, written all the time while a group rebalances."""
+"""Writes numbered records to every partition all the time, while a group rebalances."""
 
 import threading
 from collections import Counter
@@ -9,7 +9,7 @@ INTERVAL = 0.02
 
 
 class Writer:
-    """One record for each partition, over and over; its value is its offset."""
+    """Writes one record to each partition, over and over; its value is its offset."""
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer(
@@ -30,12 +30,12 @@ class Writer:
         self._thread.start()
 
     def write_to(self, topic: str, partitions: int) -> None:
-        """From now on, to so many partitions."""
+        """Starts to write to so many partitions."""
         with self._lock:
             self._topics[topic] = partitions
 
     def finish(self) -> dict[str, int]:
-        """Where each partition ends."""
+        """Stops, and returns the end of each partition."""
         self.stop()
         left = self._producer.flush(60)
         assert not left, f"{left} records were not delivered"
@@ -63,7 +63,7 @@ class Writer:
         try:
             self._producer.produce(topic, str(number).encode(), partition=index, on_delivery=self._delivered)
         except KafkaException as error:
-            # A new partition that the producer has not heard of yet: next time.
+            # A new partition that is not in the producer's metadata yet: it is retried in the next round.
             if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
                 raise
         else:

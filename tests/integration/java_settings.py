@@ -1,4 +1,4 @@
-"""Kafka's own code asked what it makes of properties files; see ReadSettings.java."""
+"""Lets Kafka's own code parse properties files; see ReadSettings.java."""
 
 import os
 import subprocess
@@ -11,14 +11,14 @@ from kcoord.testing.jars import kafka_jvm
 from kcoord.testing.java import QUICK_FLAGS
 
 SOURCE = Path(__file__).parent / "ReadSettings.java"
-_NO_LOG = "-Dorg.apache.logging.log4j.level=OFF"  # it would be on stdout
+_NO_LOG = "-Dorg.apache.logging.log4j.level=OFF"  # otherwise it would be on stdout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaReading:
     properties: dict[str, str]
     login_options: dict[str, str] | None
-    """Of sasl.jaas.config; None where there is none, or Java refuses it."""
+    """The options of sasl.jaas.config; None if there is none, or if Java refuses it."""
 
 
 def read_by_java(files: Sequence[Path]) -> list[JavaReading]:
@@ -26,9 +26,9 @@ def read_by_java(files: Sequence[Path]) -> list[JavaReading]:
 
 
 def connected_by_java(files: Sequence[Path]) -> list[str]:
-    """The cluster id that Java's admin client gets by each of them, or its error.
+    """Returns the cluster id that Java's admin client gets with each of these files, or its error.
 
-    Where one has a group.id, a record is written to the topic of its client.id and read by a member of that group, and
+    If a file has a group.id, a record is written to the topic of its client.id and read by a member of that group, and
     the word `written` follows.
     """
     return _run("connect", files)

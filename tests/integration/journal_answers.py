@@ -1,4 +1,4 @@
-"""All that a cluster says of its groups, in a form that can be compared with what another says of them."""
+"""All that a cluster answers about its groups, in a form that can be compared with the answers of another."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -31,7 +31,7 @@ def address_of(bootstrap: str) -> tuple[str, int]:
 
 
 def wait_for_groups(bootstrap: str, group_ids: Sequence[str]) -> None:
-    """Until the coordinators have read them all."""
+    """Waits until the coordinators have loaded all of them."""
     asked = [{"group_id": group_id, "topics": []} for group_id in group_ids]
     with Client(*address_of(bootstrap)) as client:
 
@@ -43,7 +43,8 @@ def wait_for_groups(bootstrap: str, group_ids: Sequence[str]) -> None:
 
 
 def answers(bootstrap: str, group_ids: Sequence[str], topics: Mapping[str, UUID]) -> dict[str, Plain]:
-    """What it answers when asked for these groups in every way there is, by the question. Topics go by their names."""
+    """Returns the answers to all kinds of requests about these groups, by request. Topics are named, not identified by
+    id."""
     wait_for_groups(bootstrap, group_ids)
     address = address_of(bootstrap)
     naming = Naming(port=address[1], cluster_id=cluster_id(address))
@@ -70,7 +71,7 @@ def answers(bootstrap: str, group_ids: Sequence[str], topics: Mapping[str, UUID]
 
 
 def compare(*, kafka: Mapping[str, Plain], kcoord: Mapping[str, Plain]) -> None:
-    """Raises Differs, which names the first question that was answered otherwise, and how."""
+    """Raises Differs with the first request that was answered differently."""
     __tracebackhide__ = True
     assert kafka.keys() == kcoord.keys()
     for question, answer in kafka.items():
@@ -80,14 +81,14 @@ def compare(*, kafka: Mapping[str, Plain], kcoord: Mapping[str, Plain]) -> None:
 
 
 def _lines(topics: Mapping[str, UUID]) -> list[dict[str, Any]]:
-    """More partitions than any group has offsets of."""
+    """Returns more partitions than any group has offsets of."""
     return [
         {"name": name, "topic_id": topic_id, "partition_indexes": list(range(5))} for name, topic_id in topics.items()
     ]
 
 
 def _in_order(answer: Plain) -> Plain:
-    """The order is that of a hash table."""
+    """Sorts an answer whose order is that of a hash table."""
     if isinstance(answer, dict):
         return {name: _in_order(part) for name, part in answer.items()}
     return sorted(map(_in_order, answer), key=repr) if isinstance(answer, list) else answer

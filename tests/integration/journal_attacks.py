@@ -1,7 +1,7 @@
 """Requests by which a client of the proxy may try to read, change or stop the journal of its groups, API by API.
 
-Each is one frame. What comes of it is told by the errors that are anywhere in the answer; an answer that leaves out
-what there is not has none, and must not name the journal.
+Each is one frame. The outcome is the set of errors anywhere in the answer; an answer that omits what does not exist has
+none, and must not name the journal.
 """
 
 import time
@@ -35,7 +35,7 @@ class Target:
     transactional_id: str
     other_topic: str
     forged: bytes = b""
-    """A batch that says something of a group."""
+    """A batch with a record of a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +44,17 @@ class Attack:
     version: int
     values: Callable[[Target], dict[str, Any]]
     told: ErrorCode | None
-    """None: the journal is left out of the answer."""
+    """The expected error; None if the answer omits the journal."""
 
 
 def outcome(client: Client, attack: Attack, target: Target) -> tuple[set[ErrorCode], bool]:
-    """The errors that a client is told, and whether the answer names the journal, if only as what was asked for."""
+    """Returns the errors in an answer, and whether the answer names the journal, if only as an echo of the request."""
     response = client.ask(attack.api_key, attack.version, **attack.values(target))
     return set(_errors_in(response)) - {ErrorCode.none}, target.topic in repr(response)
 
 
 def forged_commit(group_id: str, topic: str, topic_id: UUID, offset: int) -> bytes:
-    """A batch as the journal's writer would write it."""
+    """Encodes a batch as the journal's writer would."""
     fact = OffsetsStored(group_id, topic, (0,), (offset,), (5,), ("",), int(time.time() * 1000), None, topic_id)
     ((key, value),) = key_values(fact)
     return write_batch([Record(offset=0, timestamp=int(time.time() * 1000), key=key, value=value, headers=())])
@@ -326,4 +326,4 @@ ATTACKS: Final[Mapping[str, Attack]] = {
         api_key=20, version=5, told=UNKNOWN, values=lambda t: {"topic_names": [t.topic], "timeout": _SOON}
     ),
 }
-"""In an order in which each would work if it were not refused."""
+"""All attacks, in an order in which each would succeed if it were not refused."""

@@ -1,4 +1,4 @@
-"""Folders of `__consumer_offsets` that go from a broker to kcoord and back."""
+"""Folders of `__consumer_offsets`, moved from a broker to kcoord and back."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ OFFSETS_FOLDERS: Final = "__consumer_offsets-*"
 
 
 def stop_cleanly(kafka: Cluster) -> None:
-    """Its only broker, which can be started again."""
+    """Stops the only broker of a cluster, which can be started again."""
     (broker,) = kafka.brokers
     assert broker.pid
     os.kill(broker.pid, signal.SIGTERM)
@@ -26,7 +26,7 @@ def copy_offsets_topic(source: Path, target: Path) -> None:
 
 
 def give_to_broker(ours: Path, theirs: Path) -> None:
-    """As docs/moving-groups.md says: our segments take the place of all that is there but partition.metadata."""
+    """Follows docs/moving-groups.md: our segments replace everything in the folder except partition.metadata."""
     folders = sorted(theirs.glob(OFFSETS_FOLDERS))
     assert {folder.name for folder in folders} == {folder.name for folder in ours.glob(OFFSETS_FOLDERS)}
     for folder in folders:

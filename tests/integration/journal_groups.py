@@ -1,16 +1,17 @@
-"""A hundred groups in every kind and state, made by plain requests: of a broker, and but for those that only it serves
-also of kcoord.
+"""A hundred groups of every kind and in every state, made with plain requests on a broker, and on kcoord.
 
-| groups                            | what they leave in the journal                                          |
+Some kinds are served only by a broker, and are not made on kcoord.
+
+| groups                            | their records in the journal                                            |
 |-----------------------------------|-------------------------------------------------------------------------|
 | simple, noted, by-id, expiring    | offsets only: bare, with texts and leader epochs, by topic id, v2–4     |
 | stable, static, connect           | a group with members and their assignments, offsets of the members      |
 | empty, unused                     | a group whose members left; one whose only member never came back       |
 | gone, gone-stable, thinned        | tombstones: of a group, of one that had members, of single offsets      |
-| consumers, left, moving, upgraded | KIP-848: settled members, none, one with more to give up; once classic  |
+| consumers, left, moving, upgraded | KIP-848: stable members, none, one that must revoke more; once classic  |
 | sharing, streaming                | records of share and streams groups                                     |
 | committed, aborted, open          | offsets of transactions                                                 |
-| undone, overtaken                 | the same, deleted or committed anew before the transaction was ended    |
+| undone, overtaken                 | the same, deleted or committed again before the transaction ended       |
 """
 
 from base64 import b64encode
@@ -51,7 +52,7 @@ HOUR: Final = timedelta(hours=1)
 SESSION: Final = timedelta(minutes=20)
 OTHER_TOPIC: Final = "payments"
 LOWEST_HASH: Final = "polygenelubricants"
-"""Its hash has no absolute value: the partition is 0 then."""
+"""A group id whose hash has no absolute value, so that its partition is 0."""
 SETTINGS: Final = {
     "group.consumer.session.timeout.ms": "1200000",
     "group.consumer.max.session.timeout.ms": "1200000",
@@ -72,7 +73,7 @@ class Seat:
 
 
 class GroupsOfAllKinds(LogScene):
-    """Makes them, and remembers their names and members."""
+    """Creates the groups, and remembers their names and members."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
@@ -97,7 +98,7 @@ class GroupsOfAllKinds(LogScene):
         self._delete_some()
 
     def make_others(self) -> None:
-        """What only a broker serves."""
+        """Creates the groups that only a broker serves."""
         for group_id in self._named("consumers", 12):
             epoch = self.consumers(group_id)
             self.commit_with_texts(group_id, offset=700, member_id="member-0", generation=epoch)
@@ -116,7 +117,7 @@ class GroupsOfAllKinds(LogScene):
         self._make_transactions()
 
     def make_open(self) -> None:
-        """A transaction that goes on, and a commit behind it: none of that is compacted."""
+        """Opens a transaction, and commits behind it: neither is compacted."""
         for group_id in self._named("open", 1):
             self.commit_with_texts(group_id, offset=901)
             self.open_transaction(group_id)
@@ -124,7 +125,7 @@ class GroupsOfAllKinds(LogScene):
             self.commit_with_texts(group_id, offset=904)
 
     def fill_a_segment(self) -> None:
-        """Over a mebibyte of commits that count no longer but for the last: a segment cannot be smaller."""
+        """Commits over a mebibyte, of which only the last commit counts: a segment cannot be smaller."""
         random = Random(1)
         for number in range(130):
             texts = [b64encode(random.randbytes(3000)).decode() for _ in range(PARTITIONS)]  # hard to compress
@@ -132,14 +133,14 @@ class GroupsOfAllKinds(LogScene):
         self.group_ids.append("talkative")
 
     def classic(self, group_id: str, *, members: int = 1, is_static: bool = False, **joining: Any) -> list[Seat]:
-        """A stable group; its leader is the first."""
+        """Creates a stable group; its leader is the first member."""
         with ExitStack() as stack:
             clients = [stack.enter_context(Client(*self._address, client_id=f"c{n}")) for n in range(members)]
             asked = [
                 _joining(group_id, instance_id=f"{group_id}-i{number}" if is_static else None, **joining)
                 for number in range(members)
             ]
-            version = 5 if is_static else 3  # version 3 knows no instance ids, but gives a place at once
+            version = 5 if is_static else 3  # version 3 has no instance ids, but assigns a member id at once
             answers = [self._good(lambda: clients[0].ask(JOIN_GROUP, version, **asked[0]))]
             for number in range(1, members):
                 clients[number].send(JOIN_GROUP, version, **asked[number])
@@ -162,7 +163,7 @@ class GroupsOfAllKinds(LogScene):
         return sorted(seats, key=lambda seat: not seat.is_leader)
 
     def knock(self, group_id: str) -> None:
-        """As a member that is given an id, and never uses it."""
+        """Joins as a member that is given an id, and never uses it."""
         asked = _joining(group_id)
         given = ErrorCode.member_id_required
         wait_until(lambda: self._client.ask(JOIN_GROUP, 5, **asked).error_code is given)
@@ -175,7 +176,7 @@ class GroupsOfAllKinds(LogScene):
             assert not client.receive(SYNC_GROUP, 3).error_code
 
     def commit_with_texts(self, group_id: str, *, offset: int, member_id: str = "", generation: int = -1) -> None:
-        """With texts and leader epochs."""
+        """Commits with metadata and leader epochs."""
         lines = [line_of(index, offset + index, f"note {index} ä", index - 1) for index in range(PARTITIONS)]
         self.commit_lines(group_id, lines, member_id=member_id, generation_id_or_member_epoch=generation)
 
@@ -204,7 +205,7 @@ class GroupsOfAllKinds(LogScene):
         self._good(lambda: self._client.ask(LEAVE_GROUP, 4, group_id=seat.group_id, members=[member]))
 
     def consumers(self, group_id: str) -> int:
-        """A KIP-848 group of one member, which has all that it is to have; its epoch."""
+        """Creates a KIP-848 group of one member with its whole target assignment; returns its epoch."""
         answers = [self._heartbeat_848(group_id, "member-0", 0)]
 
         def is_settled() -> bool:
@@ -217,7 +218,7 @@ class GroupsOfAllKinds(LogScene):
         return int(answers[-1].member_epoch)
 
     def moving_consumers(self, group_id: str) -> None:
-        """The first member is to give up something for the second, and has not done so."""
+        """Creates a group whose first member must revoke a partition for the second, and has not done so."""
         epoch, owned = self.consumers(group_id), self._owned(range(PARTITIONS))
         self._heartbeat_848(group_id, "member-1", 0)
 
@@ -228,7 +229,7 @@ class GroupsOfAllKinds(LogScene):
         wait_until(is_told)
 
     def open_transaction(self, group_id: str) -> dict[str, Any]:
-        """An offset is committed in a transaction that is not ended; who can end it."""
+        """Commits an offset in a transaction that stays open; returns what is needed to end it."""
         name = f"{group_id}-writer"
         wait_until(lambda: not self._client.ask(FIND_COORDINATOR, 3, key=name, key_type=1).error_code)
         asked = {"transactional_id": name, "transaction_timeout": timedelta(minutes=15)}
@@ -305,7 +306,7 @@ class GroupsOfAllKinds(LogScene):
     def _heartbeat_848(
         self, group_id: str, member_id: str, epoch: int, owned: Sequence[dict[str, Any]] | None = None
     ) -> Any:
-        """Of a member that joins (epoch 0), goes (-1), or says what it has."""
+        """Sends the heartbeat of a member that joins (epoch 0), leaves (-1), or reports its assignment."""
         asked = {
             "group_id": group_id,
             "member_id": member_id,
@@ -320,7 +321,7 @@ class GroupsOfAllKinds(LogScene):
         return [{"topic_id": self.topic_id, "partitions": list(partitions)}]
 
     def _named(self, name: str, count: int) -> Iterator[str]:
-        """The ids of so many groups, each when it is its turn."""
+        """Yields so many group ids, each on demand."""
         for number in range(count):
             group_id = f"{name}-{number}"
             self.group_ids.append(group_id)
@@ -331,7 +332,7 @@ class GroupsOfAllKinds(LogScene):
         return str(group.group_state)
 
     def _listed_state(self, group_id: str) -> str:
-        """Of a group of any kind."""
+        """Returns the state of a group of any kind."""
         groups = self._client.ask(LIST_GROUPS, 5, states_filter=[], types_filter=[]).groups
         return next(str(group.group_state) for group in groups if group.group_id == group_id)
 
@@ -355,7 +356,7 @@ def _joining(
 
 
 def joining_as(seat: Seat, *, member_id: str | None = None) -> dict[str, Any]:
-    """The member joins again, under its id or under another."""
+    """Returns the JoinGroup fields with which this member joins again, under its id or under another."""
     asked = _joining(seat.group_id, instance_id=seat.instance_id)
     return {**asked, "member_id": seat.member_id if member_id is None else member_id}
 

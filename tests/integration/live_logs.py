@@ -1,4 +1,4 @@
-"""Groups on a cluster that leave every kind of record in its log, and that log as its files tell it."""
+"""Groups on a cluster that leave every kind of record in its log, and the tables of that log by its files."""
 
 import shutil
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _DEADLINE: Final = 60.0
 
 
 class LogScene:
-    """Writes what it is told to; the log of a group that has not been there before is made by the first of it."""
+    """Writes records on demand; the first commit of a new group creates its log."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -43,7 +43,7 @@ class LogScene:
                 commit(consumer, _offsets(topic, number))
 
     def join(self, group: str, topic: str, **settings: Any) -> None:
-        """A member comes and goes."""
+        """Lets a member join and leave."""
         with self._consumer(group, **settings) as consumer:
             consumer.subscribe([topic])
 
@@ -84,7 +84,7 @@ def done(futures: dict[Any, Any]) -> None:
 
 
 def of_segments(data_dir: Path, folder: Path, topics: set[str]) -> Rows:
-    """All tables by the files of a cluster that rests, of these topics and of groups."""
+    """Returns all tables by the files of an idle cluster, for these topics and for groups."""
     wanted = {"__consumer_offsets", *topics}
     for log in data_dir.iterdir():
         if log.is_dir() and log.name.rpartition("-")[0] in wanted:
@@ -93,7 +93,7 @@ def of_segments(data_dir: Path, folder: Path, topics: set[str]) -> Rows:
 
 
 def comparable(rows: Rows, table: str) -> list[str]:
-    """Without what only files have: the number of a segment."""
+    """Removes what only files have: the number of a segment."""
     return sorted(str({name: value for name, value in row.items() if name != "source_segment"}) for row in rows[table])
 
 

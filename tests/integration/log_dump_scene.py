@@ -1,4 +1,4 @@
-"""Every kind of record that a broker writes to __consumer_offsets, asked for by plain requests.
+"""Every kind of record that a broker writes to __consumer_offsets, caused by plain requests.
 
 Groups of all kinds (classic, consumer, share, streams), one that changes from classic to consumer while its member
 stays, deleted groups and offsets, commits inside transactions, and a topic with records of its own in every codec.
@@ -42,7 +42,7 @@ PATIENCE: Final = 60.0
 
 
 class LogScene:
-    """One broker, asked one thing after another; a step returns when its records are written."""
+    """One broker and a sequence of requests; a step returns when its records are written."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -55,7 +55,7 @@ class LogScene:
         )
         assert not made.topics[0].error_code, made
         self.topic_id: UUID = made.topics[0].topic_id
-        # A fresh broker makes the topic of its groups when it is first asked for a coordinator, then loads it.
+        # A fresh broker creates the offsets topic at the first FindCoordinator, then loads it.
         until(lambda: not self._client.ask(FIND_COORDINATOR, 3, key="any", key_type=0).error_code)
 
     def play(self) -> None:
@@ -74,7 +74,7 @@ class LogScene:
         self.transaction("aborted-txn", commits=False)
 
     def produce_every_codec(self) -> None:
-        """Records with headers, without keys, without values, and bytes that are no text."""
+        """Writes records with headers, without keys, without values, and with bytes that are no text."""
         records = [
             Record(timestamp=1_700_000_000_000, key=b"a", value=b"one", headers=(("h", b"1"), ("i", None))),
             Record(timestamp=1_700_000_000_007, key=None, value=b"\xff\x00\x1b[31m"),
@@ -92,7 +92,7 @@ class LogScene:
         assignment: bytes | None = None,
         instance_id: str | None = None,
     ) -> tuple[str, int]:
-        """A stable group of one member."""
+        """Creates a stable group of one member."""
         if subscription is None:
             subscription = consumer_subscription(TOPIC)
         asked = {
@@ -104,7 +104,7 @@ class LogScene:
             "protocol_type": protocol_type,
             "protocols": [{"name": "range", "metadata": subscription}],
         }
-        # Version 3 knows no instance ids; version 5 asks members that have none to come again with a member id.
+        # Version 3 has no instance ids; version 5 requires members without one to join again with a member id.
         joined = self._good(lambda: self._client.ask(JOIN_GROUP, 5 if instance_id else 3, **asked))
         self._good(
             lambda: self._client.ask(
@@ -152,7 +152,7 @@ class LogScene:
         assert not result.error_code, result
 
     def consumer_group(self, group: str, *, regex: str | None = None, member_id: str = "member-1") -> None:
-        """One member of a KIP-848 group joins, takes what it is given, and leaves."""
+        """Lets one member of a KIP-848 group join, take its assignment, and leave."""
         joining: dict[str, Any] = {
             "group_id": group,
             "member_id": member_id,
@@ -169,7 +169,7 @@ class LogScene:
         self._good(lambda: self._client.ask(CONSUMER_HEARTBEAT, 1, **going))
 
     def upgraded_group(self, group: str) -> None:
-        """A classic member stays while a member of the new protocol comes: the group changes its kind."""
+        """Lets a member of the new protocol join while a classic one stays: the group changes its type."""
         self.classic_group(group)
         self._good(
             lambda: self._client.ask(
@@ -230,7 +230,7 @@ class LogScene:
         answers = [self._good(lambda: self._client.ask(STREAMS_HEARTBEAT, 0, **joining, member_epoch=0))]
 
         def has_tasks() -> bool:
-            """Not before the broker has made the topic of the changelog."""
+            """Whether there are tasks: not before the broker has created the changelog topic."""
             epoch = answers[-1].member_epoch
             answers.append(self._good(lambda: self._client.ask(STREAMS_HEARTBEAT, 0, **unchanged, member_epoch=epoch)))
             return bool(answers[-1].active_tasks)
@@ -239,7 +239,7 @@ class LogScene:
         self._good(lambda: self._client.ask(STREAMS_HEARTBEAT, 0, **unchanged, member_epoch=-1))
 
     def transaction(self, group: str, *, commits: bool) -> None:
-        """A commit of one offset, and a record, inside a transaction."""
+        """Commits one offset, and writes a record, inside a transaction."""
         name = f"{group}-writer"
         until(lambda: not self._client.ask(FIND_COORDINATOR, 3, key=name, key_type=1).error_code)
 
@@ -290,7 +290,7 @@ class LogScene:
         self._client.close()
 
     def _beat(self, group: str, member_id: str, epoch: int) -> int:
-        """The epoch that the member is at, once it owns all partitions."""
+        """Returns the epoch of the member once it owns all partitions."""
         owned = [{"topic_id": self.topic_id, "partitions": list(range(PARTITIONS))}]
         answer = self._client.ask(
             CONSUMER_HEARTBEAT,
@@ -319,7 +319,7 @@ class LogScene:
         until(is_done)
 
     def _good(self, ask: Callable[[], Any]) -> Any:
-        """The answer once it is no error: coordinators that load, or still end a transaction, are asked again."""
+        """Returns the first answer without an error: it retries while a coordinator loads or ends a transaction."""
         answers: list[Any] = []
 
         def is_decided() -> bool:
@@ -332,12 +332,12 @@ class LogScene:
 
 
 def consumer_subscription(topic: str) -> bytes:
-    """A ConsumerProtocolSubscription of version 3: topics, user data, owned partitions, generation, rack."""
+    """Encodes a ConsumerProtocolSubscription of version 3: topics, user data, owned partitions, generation, rack."""
     return struct.pack(">hi", 3, 1) + _string(topic) + struct.pack(">iii", -1, 0, -1) + _string("rack")
 
 
 def consumer_assignment(topic: str) -> bytes:
-    """A ConsumerProtocolAssignment of version 1: partitions by topic, user data."""
+    """Encodes a ConsumerProtocolAssignment of version 1: partitions by topic, user data."""
     partitions = struct.pack(f">i{PARTITIONS}i", PARTITIONS, *range(PARTITIONS))
     return struct.pack(">hi", 1, 1) + _string(topic) + partitions + struct.pack(">i", -1)
 

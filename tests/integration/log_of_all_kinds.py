@@ -1,4 +1,4 @@
-"""A folder of segments that has rows for every table: what real brokers wrote, and what only we know how to write."""
+"""A folder of segments with rows for every table: segments of real brokers, and some that only our code writes."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ _UNREADABLE = Record(timestamp=AT_MS, key=b"\x00\x01\x00", value=b"\x00\x04")
 
 
 def write_log_of_all_kinds(folder: Path) -> None:
-    """Several partitions, days and codecs; transactions that end either way; records that are rejected."""
+    """Writes several partitions, days and codecs; transactions with either end; records that are rejected."""
     for partition, name in enumerate(("plain", "lz4")):
         shutil.copytree(_REAL / name / "__consumer_offsets-0", folder / f"__consumer_offsets-{partition}")
     for partition, codec in ((7, Codec.NONE), (8, Codec.ZSTD), (9, Codec.LZ4)):

@@ -1,4 +1,4 @@
-"""Two clusters and a topic of the same name on both, whose logs are alike or not, as a test wants it."""
+"""Two clusters and a topic of the same name on both, whose logs are identical or not, as a test needs them."""
 
 from collections.abc import Iterable
 
@@ -13,13 +13,13 @@ START = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 
 
 class MirroredScene:
-    """`order n` is a record with a key, a value and a time of its own, the same wherever it is written."""
+    """The clusters. `order n` is a record with its own key, value and time, identical on every cluster."""
 
     def __init__(self, source: OffsetsScene, target: OffsetsScene, topic: str) -> None:
         self.source, self.target, self.topic = source, target, topic
 
     def make_topics(self, *, partitions: int = 1, target_settings: dict[str, str] | None = None) -> None:
-        """One of this name on each side; their ids differ."""
+        """Creates a topic of this name on each side; their ids differ."""
         for scene, settings in ((self.source, {}), (self.target, target_settings or {})):
             admin = AdminClient({"bootstrap.servers": scene.bootstrap, "log_level": 0})
             topic = NewTopic(self.topic, partitions, 1, config={"retention.ms": "-1", **settings})
@@ -27,7 +27,7 @@ class MirroredScene:
             scene.wait_for_topic(self.topic)
 
     def write(self, scene: OffsetsScene, orders: Iterable[int], *, partition: int = 0, mirrored: bool = False) -> None:
-        """A mirror adds a header of its own."""
+        """Writes records; a mirror adds a header of its own."""
         producer = Producer({"bootstrap.servers": scene.bootstrap, "linger.ms": 5, "log_level": 0})
         headers: list[tuple[str, str | bytes | None]] = [("mirrored-from", b"source")] if mirrored else []
         for number in orders:
@@ -46,7 +46,7 @@ class MirroredScene:
         return kcoord("offsets", "copy", *places, "--group", group, "--ignore-topic-ids", *options)
 
     def carry(self, group: str, *options: str) -> Run:
-        """Export here, import there, which is to be like a copy."""
+        """Exports here and imports there, which must give the same result as a copy."""
         exported = self.source.kcoord("export", "--regex", f"^{group}$", "-f", "carried.jsonl", "--force")
         assert exported.exit_code == 0, exported.stderr
         return self.target.kcoord("import", "carried.jsonl", "--ignore-topic-ids", *options)

@@ -1,4 +1,4 @@
-"""Topics, commits and members for what changes offsets: made and read without the code that is tested."""
+"""Topics, commits and members for tests of offset changes: made and read independently of the code under test."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ class Run:
 
 
 def kcoord(*arguments: str) -> Run:
-    """The command line in this process, from its arguments to its exit code."""
+    """Runs the command line in this process, from its arguments to its exit code."""
     with CliRunner().isolation() as (out, err, _):
         try:
             main(list(arguments))
@@ -61,7 +61,7 @@ class OffsetsScene:
     # Topics
 
     def make_topic(self, name: str, partitions: int = 1) -> None:
-        """Whose records are kept however old they are."""
+        """Creates a topic that retains records however old they are."""
         topic = NewTopic(name, partitions, 1, config={"retention.ms": "-1"})
         self._admin.create_topics([topic])[name].result(DEADLINE)
         self.wait_for_topic(name)
@@ -70,7 +70,7 @@ class OffsetsScene:
         self._wait(lambda: name in self._admin.list_topics(timeout=DEADLINE).topics)
 
     def wait_for_end(self, topic: str, partition: int, end: int) -> None:
-        """A transaction's marker comes after the client has been told that it has ended."""
+        """Waits for a transaction's marker, which comes after the client has got the response to EndTxn."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "ends", "log_level": 0})
         tp = KafkaPartition(topic, partition)
         try:
@@ -83,7 +83,7 @@ class OffsetsScene:
         self._wait(lambda: name not in self._admin.list_topics(timeout=DEADLINE).topics)
 
     def produce(self, topic: str, partition: int, times: list[int]) -> None:
-        """A record of each of these times, in ms."""
+        """Writes a record for each of these times, in ms."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0, "log_level": 0})
         for timestamp in times:
             producer.produce(topic, b"x", partition=partition, timestamp=timestamp)
@@ -97,7 +97,7 @@ class OffsetsScene:
     # Groups
 
     def commit(self, group: str, commits: Mapping[Partition, int | Commit]) -> None:
-        """As no member."""
+        """Commits without a member."""
         full = {tp: (commit, -1, "") if isinstance(commit, int) else commit for tp, commit in commits.items()}
         topics = [
             {
@@ -138,7 +138,7 @@ class OffsetsScene:
 
     @contextmanager
     def member(self, group: str, topic: str, protocol: str = "classic") -> Iterator[Consumer]:
-        """A real consumer that has joined; it commits nothing of its own accord."""
+        """A real consumer that has joined, and that does not commit by itself."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -157,7 +157,7 @@ class OffsetsScene:
         finally:
             consumer.close()
 
-    # Asking
+    # Queries
 
     @staticmethod
     def _commit_error(answer: Any) -> ErrorCode:
@@ -165,11 +165,11 @@ class OffsetsScene:
         return error
 
     def _settled(self, ask: Any, error_of: Any) -> Any:
-        """The answer, as soon as the coordinator of the group is there."""
+        """Retries a request until the coordinator of the group is ready."""
         early = (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available)
         deadline = time.monotonic() + DEADLINE
         with Client(*self._address) as client:
-            client.ask(10, 4, key_type=0, coordinator_keys=("any",))  # which makes __consumer_offsets
+            client.ask(10, 4, key_type=0, coordinator_keys=("any",))  # this creates __consumer_offsets
             while error_of(answer := ask(client)) in early and time.monotonic() < deadline:
                 time.sleep(0.05)
         return answer

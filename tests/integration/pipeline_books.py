@@ -1,7 +1,7 @@
-"""The life of a group by what its members told in their callbacks, and what tables must say of it.
+"""The history of a group by the callbacks of its members, and its expected tables.
 
-An era of a classic group is the time of one plan: a generation, or what is left of one when a static member has come
-back with a new member id. A member that the next rebalance overtakes before it has heard of its share does not tell it.
+An era of a classic group is the time of one plan: a generation, or the rest of one after a static member has come back
+with a new member id. A member that is overtaken by the next rebalance before it has got its share does not report it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,14 +18,14 @@ Row = dict[str, Any]
 class Era:
     generation: int
     plan: Plan
-    """By member id; partitions as topic-0."""
+    """The plan by member id; partitions as topic-0."""
     since_ms: Mapping[str, int]
-    """When the share of each member in this generation was written, or when the member told of it."""
+    """When each member's share in this generation was written, or when the member reported it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenure:
-    """A member's time with a partition, from the generation that gave it to the one that took it away."""
+    """A member's time with a partition, from the generation that assigned it to the one that revoked it."""
 
     partition: str
     member_id: str
@@ -38,7 +38,7 @@ class Tenure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A rebalance, but for when and why."""
+    """A rebalance, without its time and reason."""
 
     generation: int
     from_generation: int
@@ -46,12 +46,12 @@ class Change:
     left: list[str]
     members: int
     moved_partitions: int
-    """From one owner to another; a partition's first owner is none."""
+    """The moves of partitions from one owner to another; the owner before the first is None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A partition that a member of a KIP-848 group told of, in ms since 1970."""
+    """A partition that a member of a KIP-848 group reported, in ms since 1970."""
 
     partition: str
     member_id: str
@@ -61,7 +61,8 @@ class Hold:
 
 
 def told_eras(members: Sequence[Member]) -> list[Era]:
-    """By the members alone. When all have gone there is one more generation, without anybody."""
+    """Builds the eras from the members' events alone. After all have left there is one more generation, without
+    members."""
     owners = {event.member: member.owner for member in members for event in member.events()}
     first_told: dict[tuple[int, str], int] = {}
     for member in members:
@@ -81,7 +82,8 @@ def told_eras(members: Sequence[Member]) -> list[Era]:
 
 
 def logged_eras(generations: Iterable[Row]) -> list[Era]:
-    """By the rows of one group, from its first member on: a group is written down as empty when it is first joined."""
+    """Builds the eras from the rows of one group, from its first member on: a group is written as empty when it is
+    first joined."""
     eras: list[Era] = []
     first_written: dict[tuple[int, str], int] = {}
     for row in sorted(generations, key=lambda row: int(row["source_offset"])):
@@ -96,7 +98,7 @@ def logged_eras(generations: Iterable[Row]) -> list[Era]:
 
 
 def assert_same_eras(told: Sequence[Era], logged: Sequence[Era]) -> None:
-    """Share by share, and no share was told before the log had it."""
+    """Asserts that all shares are equal, and that none was reported before it was in the log."""
     assert [era.generation for era in told] == [era.generation for era in logged]
     for number, (by_members, by_log) in enumerate(zip(told, logged, strict=True)):
         overtaken = by_log.plan.keys() - by_members.plan.keys()
@@ -109,7 +111,7 @@ def assert_same_eras(told: Sequence[Era], logged: Sequence[Era]) -> None:
 
 
 def tenures(eras: Sequence[Era]) -> list[Tenure]:
-    """A member that has a partition in two eras one after the other has it without a break."""
+    """Returns the tenures. A member that has a partition in two successive eras has it without a break."""
     held: dict[tuple[str, str], int] = {}
     found: list[Tenure] = []
     for era in eras:
@@ -121,7 +123,8 @@ def tenures(eras: Sequence[Era]) -> list[Tenure]:
 
 
 def changes(eras: Sequence[Era], owners: Mapping[str, str]) -> list[Change]:
-    """From each era to the next, and to the first one; `owners` are those who stay the same with another member id."""
+    """Returns the changes from each era to the next, and to the first one; `owners` maps owners that stay the same with
+    another member id."""
     found: list[Change] = []
     last_owners: dict[str, str] = {}
     before = Era(generation=0, plan={}, since_ms={})
@@ -143,7 +146,7 @@ def changes(eras: Sequence[Era], owners: Mapping[str, str]) -> list[Change]:
 
 
 def told_holds(members: Iterable[Member]) -> list[Hold]:
-    """Of members that are told only what is new, and what is to go."""
+    """Builds the holds of members that get only what is new, and what is revoked."""
     found: list[Hold] = []
     for member in members:
         held: dict[str, Event] = {}
@@ -157,8 +160,9 @@ def told_holds(members: Iterable[Member]) -> list[Hold]:
 
 
 def assert_called_back_between(members: Iterable[Member], eras: Sequence[Era], started_ms: Sequence[int]) -> None:
-    """What a member tells of its share in an era it tells before that era's end begins, which waits for it: it gives
-    back what it has before it joins anew or leaves. Whoever is new runs by then, and tells nothing before the log."""
+    """Asserts that each callback of an era comes between its write to the log and the era's end, which waits for it: a
+    member gives back its partitions before it joins again or leaves. A new member reports nothing before the log has
+    it."""
     ready_ms = {event.member: milliseconds(each.events("ready")[0].at) for each in members for event in each.events()}
     told = [event for member in members for event in member.events("assigned", "revoked", "lost", "generation")]
     before = Era(generation=0, plan={}, since_ms={})
@@ -173,7 +177,7 @@ def assert_called_back_between(members: Iterable[Member], eras: Sequence[Era], s
 
 
 def milliseconds(seconds: float) -> int:
-    """As coordinators write times: cut off, not rounded."""
+    """Truncates a time to milliseconds, as coordinators do; it is not rounded."""
     return round(seconds * 1_000_000) // 1000
 
 

@@ -1,4 +1,4 @@
-"""The life of groups that the pipeline has to tell from the log alone, and what their own clients tell of it.
+"""The history of groups that the pipeline must reconstruct from the log alone, and the reports of their clients.
 
 | group       | what happens to it                                                                                     |
 |-------------|--------------------------------------------------------------------------------------------------------|
@@ -42,15 +42,15 @@ SETTINGS: Final = {
     "offsets.retention.check.interval.ms": "500",
 }
 BROKER_SETTINGS: Final = SETTINGS | {
-    "offsets.topic.segment.bytes": "1048576",  # a broker has no smaller ones
-    "log.cleaner.min.compaction.lag.ms": "3600000",  # a compacted log tells less
+    "offsets.topic.segment.bytes": "1048576",  # the smallest segment of a broker
+    "log.cleaner.min.compaction.lag.ms": "3600000",  # a compacted log has fewer records
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.min.heartbeat.interval.ms": "300",
 }
 
 RANGE, COOPERATIVE, STATIC, MODERN = "range", "cooperative", "static", "modern"
 TALKATIVE, EXPIRING, DELETED, PAID, UNPAID = "talkative", "expiring", "deleted", "paid", "unpaid"
-"""`talkative` is kept in the same partition of the offsets topic as `cooperative`."""
+"""`talkative` is in the same partition of the offsets topic as `cooperative`."""
 
 PARTITIONS: Final = 6
 PAYMENT: Final = (40, 41)
@@ -61,7 +61,7 @@ SESSION_MS: Final = 5000
 DEADLINE: Final = 60.0
 OFFSET_COMMIT: Final = 8
 VERSION_WITH_RETENTION: Final = 4
-"""The last one in which a commit says how long it is to be kept."""
+"""The last version in which a commit sets its retention."""
 TOPIC_RESOURCE, SET = 2, 0
 
 STORY: Final = {
@@ -73,11 +73,11 @@ STORY: Final = {
 """Why each group rebalanced."""
 
 Life = dict[str, list[Member]]
-"""The members that each group had: what they told is kept when they are gone."""
+"""The members that each group had: their events remain available when they are gone."""
 
 
 class Stage:
-    """A cluster of one broker that a life is played on."""
+    """A cluster of one broker on which a history is played."""
 
     def __init__(self, bootstrap: str, programs: Programs, folder: Path) -> None:
         self.bootstrap = bootstrap
@@ -88,7 +88,7 @@ class Stage:
 
     @contextmanager
     def group(self, name: str) -> Iterator[GroupScene]:
-        """Whoever is a member at the end is so in the log for good: its program ends, but not its session."""
+        """Starts a group. Its last members stay members in the log: their processes end, but not their sessions."""
         scene = GroupScene(self.bootstrap, self._programs, name=name)
         try:
             scene.topic(partitions=PARTITIONS)
@@ -98,14 +98,14 @@ class Stage:
             scene.close()
 
     def commit(self, group: str, offsets: dict[tuple[str, int], int], *, text: str = "") -> None:
-        """As no member."""
+        """Commits without a member."""
         self._offsets.commit(group, {tp: (offset, -1, text) for tp, offset in offsets.items()})
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         return self._offsets.offsets(group)
 
     def kcoord(self, *arguments: str) -> None:
-        """A command that changes something."""
+        """Runs a command that changes something."""
         run = kcoord(*arguments, "--execute", "--undo-dir", str(self._undo_folder), "-b", self.bootstrap)
         assert run.exit_code == 0, run.stderr
 
@@ -116,7 +116,7 @@ class Stage:
 
 
 def play(stage: Stage) -> None:
-    """What every coordinator serves."""
+    """Plays the groups that every coordinator serves."""
     range_group(stage)
     cooperative_group(stage)
     static_group(stage)
@@ -125,7 +125,7 @@ def play(stage: Stage) -> None:
 
 
 def play_on_broker(stage: Stage) -> None:
-    """And what only a broker does; the end of the log is compressed."""
+    """Also plays the groups that only a broker serves; the end of the log is compressed."""
     modern_group(stage)
     transactions(stage)
     range_group(stage)
@@ -192,7 +192,7 @@ def static_group(stage: Stage) -> None:
 
 
 def talk(stage: Stage) -> None:
-    """Over a mebibyte."""
+    """Commits over a mebibyte."""
     for number in range(300):
         stage.commit(TALKATIVE, {(f"{COOPERATIVE}-records", 0): number}, text="x" * 4000)
 
@@ -223,7 +223,7 @@ def modern_group(stage: Stage) -> None:
         first, second = scene.start("confluent-kafka-848", "first", "second")
 
         def owns(*shares: int) -> None:
-            """The broker does not describe such a group as it does others: members alone are asked."""
+            """Waits by the members' reports: DescribeGroups does not cover such a group."""
             scene.wait_for(lambda: [len(member.owned) for member in (first, second)] == [*shares], "the shares")
 
         first.join()
@@ -237,7 +237,8 @@ def modern_group(stage: Stage) -> None:
 
 
 def transactions(stage: Stage) -> None:
-    """The second one begins when the markers of the first are written, and is seen when its own are."""
+    """Runs two transactions. The second one begins when the markers of the first are written, and is visible with its
+    own."""
     topic = f"{MODERN}-records"
     payment = {(topic, index): offset for index, offset in enumerate(PAYMENT)}
     stage.commit(UNPAID, {(topic, 1): UNPAID_OFFSET})

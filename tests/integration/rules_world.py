@@ -1,4 +1,4 @@
-"""A real Kafka with ACLs and `kcoord serve` with the same as rules, asked the same by the same users."""
+"""A real Kafka with ACLs and `kcoord serve` with the same rules, with the same requests by the same users."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -86,7 +86,7 @@ TOPICS: Final = ("orders", "hidden", "open")
 _SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
-}  # as Kafka has them in tests
+}  # Kafka's values in tests
 _LIST_GROUPS, _CREATE_ACLS = 16, 30
 _LITERAL, _PREFIXED, _DENY, _ALLOW = 3, 4, 2, 3
 _MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -97,13 +97,13 @@ _SERVER: Final = {
     "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
     "listener.name.login.plain.sasl.jaas.config": f"{_MODULE} {_LOGINS};",
 }
-# Kafka gathers these in hash maps and sets, or says first what is denied.
+# Kafka collects these in hash maps and sets, or lists denied ones first.
 _UNORDERED: Final = ("groups", "topics", "partitions", "results", "responses", "coordinators", "partition_responses")
 
 
 @dataclass(slots=True, kw_only=True)
 class UserSide(Side):
-    """One of the two clusters, as a user sees it."""
+    """One of the two clusters, accessed as one user."""
 
     user: str
 
@@ -116,7 +116,7 @@ class UserSide(Side):
 
 
 class UserPair(Pair):
-    """Asks both as one user, and compares."""
+    """Sends requests to both as one user, and compares."""
 
     def compare(self, api_key: int, version: int, values: Mapping[str, Any], kafka: Plain, kcoord: Plain) -> Plain:
         theirs, ours = (in_any_order(answer, *_UNORDERED, "configs") for answer in (kafka, kcoord))
@@ -126,7 +126,7 @@ class UserPair(Pair):
 
 
 class World:
-    """`world.pair("alice")` asks as alice, over the same connections each time; `world.admin` as one who may do all."""
+    """Both clusters. `pair("alice")` returns alice's connections, the same each time; `admin` may do everything."""
 
     def __init__(self, kafka: KafkaCluster, kcoord: EmbeddedCluster) -> None:
         at_kafka, self._kafka, self._kcoord = (
@@ -137,7 +137,7 @@ class World:
         self._marker = Marker(at_kafka)
         with _logged_in(self._kcoord, "root") as client:
             settings = server_settings(at_kafka) | settings_told(client)
-            # The topic that Kafka has more than kcoord, and the one that kcoord makes when it is needed.
+            # A topic that Kafka has and kcoord does not, and one that kcoord creates on demand.
             client.ask(CREATE_TOPICS, 7, topics=[{"name": self._marker.topic, **ONE_PARTITION}])
             client.ask(_LIST_GROUPS, 0)
         self._namings = (

@@ -1,4 +1,4 @@
-"""One real broker with a door for every kind of security, and a client.properties for each: Java's and kcoord's.
+"""One real broker with a listener for every kind of security, and a client.properties for each: Java's and kcoord's.
 
 | properties | listener       | how                                                                       |
 |------------|----------------|---------------------------------------------------------------------------|
@@ -17,7 +17,7 @@
 | expired    | EXPIRED        | TLS with a certificate that has expired                                   |
 | elsewhere  | ELSEWHERE      | TLS with a certificate for another host                                   |
 
-Nobody is refused anything until a test adds ACLs: StandardAuthorizer runs, and allows where it finds none.
+No request is refused until a test adds ACLs: StandardAuthorizer allows everything without one.
 """
 
 import subprocess
@@ -34,7 +34,7 @@ from tests.certificates import authority, signed
 STORE_PASSWORD: Final = "store-secret"
 KEY_PASSWORD: Final = "key-secret"
 PASSWORDS: Final = {"alice": 'al"ice=\\s #1', "bob": "bob-secret"}
-"""Alice's is full of what has to be quoted; kafka-storage would take anything but a comma."""
+"""Alice's password is full of characters that must be quoted; kafka-storage accepts anything but a comma."""
 
 _LISTENERS: Final = {
     "TLS": "SSL",
@@ -48,12 +48,12 @@ KINDS: Final = (
     *("plaintext", "ssl", "ssl-p12", "ssl-jks", "mtls", "mtls-p12", "mtls-jks"),
     *("scram", "scram256", "plain", "oauth", "unencrypted", "expired", "elsewhere"),
 )
-"""What properties() knows."""
+"""The kinds that properties() accepts."""
 _MODULES: Final = "org.apache.kafka.common.security"
 
 
 def jaas(module: str, **options: str) -> str:
-    """A line of sasl.jaas.config, its values quoted as Java wants it."""
+    """Formats a line of sasl.jaas.config, its values quoted as Java requires it."""
     quoted = [f'{name}="{value}"' for name, value in ((n, _escaped(v)) for n, v in options.items())]
     return f"{_MODULES}.{module} required {' '.join(quoted)};"
 
@@ -83,7 +83,7 @@ class SecureKafka:
         return self.kafka.bootstrap if listener == "CLIENT" else self.kafka.bootstrap_of(listener)
 
     def properties(self, kind: str) -> Path:
-        """A client.properties for Java and for kcoord, with bootstrap.servers in it."""
+        """Writes a client.properties for Java and for kcoord, with bootstrap.servers in it."""
         listener, settings = self._clients()[kind]
         return self.write(kind, {"bootstrap.servers": self.bootstrap(listener), **settings})
 
@@ -93,7 +93,7 @@ class SecureKafka:
         return path
 
     def settings(self, kind: str) -> dict[str, str]:
-        """The same without bootstrap.servers."""
+        """Returns these settings without bootstrap.servers."""
         return dict(self._clients()[kind][1])
 
     def _clients(self) -> dict[str, tuple[str, dict[str, str]]]:
@@ -126,7 +126,7 @@ class SecureKafka:
         }
 
     def _store(self, kind: str, suffix: str) -> dict[str, str]:
-        """JKS is no type of its own for Kafka: it is the default."""
+        """Returns the store settings. Kafka needs no type for JKS: it is the default."""
         return {
             f"ssl.{kind}.location": str(self.folder / f"{kind}.{suffix}"),
             f"ssl.{kind}.password": STORE_PASSWORD,
@@ -139,10 +139,10 @@ class SecureKafka:
         signed(self.authority, "expired", days=-1).write_pem(self.folder / "expired.pem")
         signed(self.authority, "elsewhere", hosts=("elsewhere.example",)).write_pem(self.folder / "elsewhere.pem")
         client = signed(self.authority, "client")
-        # Not encrypted: Java 17 reads only keys that are encrypted in ways which others have given up.
+        # Not encrypted: Java 17 reads only keys with encryptions that others no longer support.
         client.write_pem(self.folder / "client.pem")
         client.write_pkcs12(self.folder / "keystore.p12", STORE_PASSWORD)
-        # Java's own hand, so that what we read is what Java writes.
+        # Written by Java's keytool, so that our code reads what Java writes.
         password = ["-storepass", STORE_PASSWORD]
         for suffix, kind in (("p12", "PKCS12"), ("jks", "JKS")):
             store = ["-keystore", f"truststore.{suffix}", "-storetype", kind, *password]

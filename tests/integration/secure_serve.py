@@ -32,11 +32,11 @@ REFUSED: Final = {"wrong": "credentials", "unknown": "credentials", "bare": "no-
     "expired": "expired-certificate",
     "foreign": "untrusted-certificate",
 }
-"""And why."""
+"""The kinds that are refused, and why."""
 
 
 class SecureServe:
-    """Two clusters: one wants a login, the other a certificate."""
+    """Two clusters: one requires a login, the other a certificate."""
 
     def __init__(self, folder: Path, logins: EmbeddedCluster, mutual: EmbeddedCluster) -> None:
         self.folder = folder
@@ -47,14 +47,14 @@ class SecureServe:
         return self.mutual if kind in ("mutual", "bare", "expired", "foreign") else self.logins
 
     def properties(self, kind: str, more: Mapping[str, str] | None = None) -> Path:
-        """A client.properties for Java and for kcoord."""
+        """Writes a client.properties for Java and for kcoord."""
         path = self.folder / f"{kind}.properties"
         own = {"bootstrap.servers": self.cluster(kind).bootstrap, **self._java(kind)}
         path.write_text(to_text({**own, **(more or {})}))
         return path
 
     def librdkafka(self, kind: str) -> dict[str, Any]:
-        """The same for librdkafka."""
+        """Returns librdkafka's configuration of this kind."""
         java, folder = self._java(kind), self.folder
         settings: dict[str, Any] = {
             "bootstrap.servers": self.cluster(kind).bootstrap,
@@ -70,7 +70,7 @@ class SecureServe:
         return settings
 
     def refusals(self, cluster: EmbeddedCluster) -> list[str]:
-        """Why somebody was refused, from the log, in its order."""
+        """Returns the reasons of refusals from the log, in its order."""
         lines = [line for line in cluster.log().splitlines() if " refused " in line]
         return [line.partition("why=")[2].partition(" ")[0] for line in lines]
 

@@ -1,7 +1,7 @@
-"""A real standalone Spark cluster on this machine, from the pyspark package: a master, and workers when wanted.
+"""A real standalone Spark cluster on this machine, from the pyspark package: a master, and workers on demand.
 
-Its folders go away with it; its processes are ended by their own ids. All of it listens on loopback only, on ports that
-the system chooses. Each worker has one core, so that two of them work together or not at all.
+Its folders are removed with it; its processes are ended by process id. All of it listens on loopback only, on ports
+that the system chooses. Each worker has one core, so that two of them work together or not at all.
 """
 
 import contextlib
@@ -21,18 +21,18 @@ from kcoord.testing.process import CapturedProcess
 PATIENCE = 300.0
 """Seconds for a JVM to start on a busy machine."""
 SPARK_HOME = Path(pyspark.__file__).parent
-_MEMORY = "1g"  # what an executor takes, unless it is told
+_MEMORY = "1g"  # the default memory of an executor
 
 
 class SparkCluster:
-    """`with SparkCluster(folder) as cluster: cluster.start_worker(); … cluster.master`"""
+    """Use it as a context: `with SparkCluster(folder) as cluster: cluster.start_worker(); … cluster.master`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._processes = contextlib.ExitStack()
         self.workers: list[CapturedProcess] = []
         self.master = ""
-        """For --master."""
+        """The URL for --master."""
 
     def __enter__(self) -> "SparkCluster":
         self._master = self._start("master", "deploy.master.Master", "--port", "0")
@@ -44,7 +44,7 @@ class SparkCluster:
         self._processes.close()
 
     def start_workers(self, count: int) -> None:
-        """Returns when the master knows them all."""
+        """Starts workers, and returns when all are registered with the master."""
         first = len(self.workers)
         for number in range(first, first + count):
             work = self._folder / f"work-{number}"
@@ -57,13 +57,13 @@ class SparkCluster:
             time.sleep(0.2)
 
     def state(self) -> dict[str, Any]:
-        """What the master tells of workers and jobs."""
+        """Returns the master's status of workers and jobs."""
         with urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=PATIENCE) as page:
             told: dict[str, Any] = json.load(page)
         return told
 
     def tasks_done(self) -> list[int]:
-        """How many tasks ended in each worker's executors, by their own logs."""
+        """Returns how many tasks ended in each worker's executors, by their own logs."""
         folders = [self._folder / f"work-{number}" for number in range(len(self.workers))]
         return [sum(_tasks(path) for path in folder.glob("app-*/*/stderr")) for folder in folders]
 
@@ -85,7 +85,7 @@ class SparkCluster:
 
 
 def _told_by(process: CapturedProcess, pattern: str) -> str:
-    """What a process of Spark writes to its log when it is there."""
+    """Waits for a match in the log of a Spark process, and returns it."""
     deadline = time.monotonic() + PATIENCE
     while not (found := re.search(pattern, process.stderr())):
         if process.exit_code is not None or time.monotonic() > deadline:

@@ -36,7 +36,7 @@ _POM: Final = """
 
 
 def connector_jars() -> str:
-    """As spark.jars takes them."""
+    """Returns the jars in the format of spark.jars."""
     folder = _folder()
     with locked(folder.parent):
         if not folder.exists():
@@ -49,7 +49,7 @@ def _folder() -> Path:
 
 
 def _fetch(folder: Path) -> None:
-    """Everything or nothing: the folder gets its name when it is complete."""
+    """Fetches the jars all or none: the folder gets its name when it is complete."""
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
@@ -63,20 +63,20 @@ def _fetch(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """How a command ended, and what it said."""
+    """The exit code and output of a command."""
 
     exit_code: int
     stdout: str
     stderr: str
     error: str
-    """The line that it would end with."""
+    """The error line that the command would print."""
 
 
 class ConnectorSpark:
-    """A process in which commands of kcoord are run, one after the other, in one Spark with the connector."""
+    """A process that runs commands of kcoord, one after the other, in one Spark with the connector."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
-        """What Spark leaves behind is in the folder: its own files and its log of events."""
+        """Starts the process. Spark writes its own files and its event log to the folder."""
         program = [sys.executable, "-m", spark_connector_program.__name__, str(folder), json.dumps(dict(settings))]
         self._process = CapturedProcess(program, name="Spark with the connector")
         self._runs = 0

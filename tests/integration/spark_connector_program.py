@@ -1,4 +1,4 @@
-"""Runs commands of kcoord in one Spark that has more jars than that of the tests: for each a line of JSON, and back."""
+"""Runs commands of kcoord in one Spark with more jars than the tests' own: it reads and answers lines of JSON."""
 
 import json
 import sys
@@ -21,8 +21,8 @@ SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
     "spark.eventLog.enabled": "true",
-    "spark.eventLog.compress": "false",  # tests look into it
-    "spark.driver.extraJavaOptions": " ".join(QUICK_FLAGS[2:]),  # it lives for a few seconds only
+    "spark.eventLog.compress": "false",  # tests read it
+    "spark.driver.extraJavaOptions": " ".join(QUICK_FLAGS[2:]),  # it runs for a few seconds only
 }
 
 

@@ -1,4 +1,4 @@
-"""For spark-submit: which settings a session has that is opened under it, as JSON on stdout."""
+"""A program for spark-submit that prints the settings of its session, as JSON."""
 
 import json
 import sys

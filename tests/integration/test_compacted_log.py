@@ -1,4 +1,4 @@
-"""Our compaction of __consumer_offsets leaves what a broker's leaves, and a broker knows from it what it knew."""
+"""Our compaction of __consumer_offsets retains what a broker's retains, and a broker loads the same state from it."""
 
 import time
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_of_a_segment_is_left_what_the_broker_itself_leaves_of_it(java_tools: Ja
         folder = kafka.brokers[0].data_dir / "__consumer_offsets-0"
         scene = LogScene(kafka.bootstrap)
         scene.play()
-        for offset in range(100):  # 12 KiB each, so that there is a segment that is no longer written to
+        for offset in range(100):  # 12 KiB each, so that one segment is no longer active
             scene.commit("filling", offset=offset, note="n" * 4_000)
         segment, _ = sorted(folder.glob("*.log"))
         original = segment.read_bytes()
@@ -56,7 +56,7 @@ def test_of_a_segment_is_left_what_the_broker_itself_leaves_of_it(java_tools: Ja
     (horizon,) = horizons
     assert horizon is not None
     ours = compacted(original, now_ms=horizon - RETENTION, delete_retention_ms=RETENTION)
-    # A broker also keeps, without records, the last batch of each producer: the coordinator's writes need no sequences.
+    # A broker also retains, without records, the last batch of each producer: the coordinator writes no sequences.
     emptied = [batch.header.producer_id for batch in split(theirs) if not batch.header.record_count]
     assert ours == b"".join(batch.data for batch in split(theirs) if batch.header.record_count)
     assert len(ours) < len(original) / 10
@@ -66,23 +66,23 @@ def test_of_a_segment_is_left_what_the_broker_itself_leaves_of_it(java_tools: Ja
 def size_of(segment: Path) -> int:
     try:
         return segment.stat().st_size
-    except FileNotFoundError:  # while the broker puts the new one in its place
+    except FileNotFoundError:  # while the broker replaces the segment
         return 0
 
 
 def compact(folder: Path, *, now_ms: int) -> tuple[int, int]:
-    """The size of the folder's one segment before and after."""
+    """Compacts the folder; returns the size of its one segment before and after."""
     (segment,) = folder.glob("*.log")
     content = segment.read_bytes()
     left = compacted(content, now_ms=now_ms, delete_retention_ms=RETENTION)
     segment.write_bytes(left)
     for index in (*folder.glob("*.index"), *folder.glob("*.timeindex"), *folder.glob("*.txnindex")):
-        index.unlink()  # a broker makes them anew
+        index.unlink()  # a broker creates them again
     return len(content), len(left)
 
 
 def answers(bootstrap: str) -> dict[str, Any]:
-    """What the coordinator says of all groups, once it has loaded them."""
+    """Returns the coordinator's answers about all groups, once it has loaded them."""
     host, _, port = bootstrap.rpartition(":")
     deadline = time.monotonic() + PATIENCE
     with Client(host, int(port)) as client:
@@ -90,7 +90,7 @@ def answers(bootstrap: str) -> dict[str, Any]:
             assert time.monotonic() < deadline, "the coordinator does not load"
             time.sleep(0.1)
         listed = client.ask(LIST_GROUPS, 5)
-        # Of a group whose only commit was aborted a broker remembers the name until it forgets the record.
+        # A broker lists a group whose only commit was aborted as long as that record is in the log.
         groups = [group for group in listed.groups if group.group_id != "aborted-txn"]
         groups.sort(key=lambda group: str(group.group_id))
         names = [group.group_id for group in groups]

@@ -37,7 +37,8 @@ def kafka(kafka_cluster_factory: Callable[..., Cluster]) -> Cluster:
 def visits(
     kafka: Cluster, kcoord_cluster_factory: Callable[..., EmbeddedCluster]
 ) -> Iterator[dict[str, tuple[Ward, Any]]]:
-    """The groups on both clusters, and what the doctor says of them: at the same time, since most of it is waiting."""
+    """The groups on both clusters, and the doctor's findings: both run at the same time, since most of it is
+    waiting."""
     kcoord = kcoord_cluster_factory(settings=SETTINGS)
     with ExitStack() as wards, ThreadPoolExecutor() as pool:
         visits = {
@@ -62,7 +63,7 @@ def _doctor(bootstrap: str, *arguments: str) -> Any:
     done = subprocess.run(
         [*_kcoord("doctor"), "-b", bootstrap, "-o", "json", *arguments], capture_output=True, text=True, timeout=180
     )
-    assert done.returncode == 1, done.stderr  # there are errors
+    assert done.returncode == 1, done.stderr  # exit code: there are errors
     return json.loads(done.stdout)
 
 
@@ -160,7 +161,7 @@ def test_a_static_member_that_does_not_come_back_is_missed(patients: tuple[Ward,
 
 
 def test_records_that_were_deleted_unread_are_counted(kafka: Cluster) -> None:
-    """On a real Kafka only: kcoord serve has no DeleteRecords."""
+    """It runs on a real Kafka only: kcoord serve has no DeleteRecords."""
     opened = Ward(kafka.bootstrap)
     with closing(opened.view):
         opened.make_topic("deleted", 1)
@@ -174,7 +175,7 @@ def test_records_that_were_deleted_unread_are_counted(kafka: Cluster) -> None:
 
 
 def test_a_watch_survives_the_restart_of_a_broker(kafka: Cluster) -> None:
-    """Lines of JSON, since stdout is a pipe that is read by a program."""
+    """The output is lines of JSON, since stdout is a pipe that a program reads."""
     member = Patient(kafka.bootstrap, "watched", "watched-0", ["work"], commit_all())
     watching = CapturedProcess(
         [*_kcoord("watch"), "watched", "-b", kafka.bootstrap, "--every", "500ms", "-o", "json"],

@@ -1,4 +1,5 @@
-"""When brokers are gone, or are none: what can be had is shown, the rest is one line, and nobody waits for ever."""
+"""Commands when brokers are unreachable or no Kafka: the available part is printed, the rest is one line, and no
+command hangs."""
 
 import itertools
 import socket
@@ -31,11 +32,11 @@ main: Any = import_module("kcoord.commands.main").main  # by name: mypy sees the
 
 ORDERS = [TopicPartition("orders", number) for number in range(6)]
 NAMES = [f"group-{number}" for number in range(24)]
-ENOUGH = 30.0  # seconds that a time-out of one may take on a slow machine
+ENOUGH = 30.0  # seconds that a timeout of one second may take on a slow machine
 
 
 class Run:
-    """What a command line said, and how it ended."""
+    """The output of a command, and its exit code."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> None:
         started = time.monotonic()
@@ -76,7 +77,7 @@ def test_a_killed_broker_is_named_and_its_groups_are_told_once_they_have_moved(
         before = hasty.list_groups().found
         committed = hasty.committed(NAMES).found
         bounds = hasty.bounds(ORDERS).found
-        patient.committed(NAMES)  # it too remembers who the coordinators were
+        patient.committed(NAMES)  # its cache has the coordinators from before
         patient.bounds(ORDERS)
         homes = {name: before[name].coordinator for name in NAMES}
         assert set(homes.values()) == {1, 2, 3}
@@ -109,13 +110,14 @@ def test_a_killed_broker_is_named_and_its_groups_are_told_once_they_have_moved(
 
 
 def _complete(cluster: WireCluster) -> Mapping[str, Group] | None:
-    """All groups. A new coordinator denies for a moment those whose last records its followers have not fetched yet."""
+    """Whether all groups are complete. A new coordinator briefly denies groups whose last records its followers have
+    not fetched yet."""
     described = cluster.describe_groups(NAMES)
     assert {refusal.error for refusal in described.refused} <= {ErrorCode.group_id_not_found, *MAY_LAST}
     return None if described.refused else described.found
 
 
-# Some addresses are dead
+# Unreachable addresses
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +129,7 @@ def embedded(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator
 
 @pytest.fixture
 def nowhere() -> Iterator[str]:
-    """An address at which nobody listens."""
+    """An endpoint on which nothing listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
@@ -164,16 +166,16 @@ def test_where_nobody_listens_at_several_addresses_each_is_named(
     assert done.stderr.count("\n") == 1
 
 
-# It is no broker
+# Servers that are no brokers
 
 
 Answerer = Callable[[int], bytes | None]
-"""What to answer to the request of that number; None closes the connection, no bytes keep silent."""
+"""Returns the answer to the request of that number; None closes the connection, empty bytes send nothing."""
 
 
 @contextmanager
 def stranger(answer: Answerer) -> Iterator[str]:
-    """A server that answers each request with what it likes."""
+    """A server that answers each request with arbitrary bytes."""
     server = socket.create_server(("127.0.0.1", 0))
     connections: list[socket.socket] = []
 
@@ -217,14 +219,14 @@ def _talk(connection: socket.socket, answer: Answerer) -> None:
 
 
 def versions() -> bytes:
-    """What a broker answers that speaks Metadata and ListGroups."""
+    """Returns the answer of a broker that supports Metadata and ListGroups."""
     spoken = [{"api_key": key, "min_version": 0, "max_version": 4} for key in (3, 16)]
     response = build(load_response_schema(18, 0), {"error_code": ErrorCode.none, "api_keys": spoken})
     return encode_response(RequestHeader(18, 0, correlation_id=1, client_id=None), response)
 
 
 def metadata(*addresses: str) -> bytes:
-    """What a broker answers of a cluster of these, numbered from 1."""
+    """Returns the answer of a broker whose cluster has these endpoints, numbered from 1."""
     places = [address.rpartition(":") for address in addresses]
     brokers = [{"node_id": 1 + each, "host": host, "port": int(port)} for each, (host, _, port) in enumerate(places)]
     response = build(load_response_schema(3, 4), {"brokers": brokers, "topics": (), "cluster_id": "c"})
@@ -267,7 +269,7 @@ def test_what_is_no_broker_is_one_line_that_names_it(
 
 
 def test_brokers_of_a_cluster_that_are_none_are_each_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """The cluster is found, and says that its brokers are where something else is."""
+    """The cluster answers, and advertises endpoints of other servers as its brokers."""
     with (
         stranger(lambda _: b"\0\0\0\4what") as first,
         stranger(lambda _: None) as second,

@@ -1,4 +1,4 @@
-"""Groups of every kind on a real Kafka: shown as Kafka's own tools show them, and rid of members that are gone."""
+"""Groups of every kind on a real Kafka: printed as by Kafka's own tools, and rid of members that are gone."""
 
 import json
 import secrets
@@ -29,7 +29,7 @@ FIRST_TIME = 1_700_000_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """Names are of its own: the cluster is shared."""
+    """A topic on the shared cluster; names are unique."""
 
     world: LiveWorld
     client: Client
@@ -73,7 +73,7 @@ def kafka(scene: Scene, java_tools: JavaTools, tool: str, *arguments: str) -> To
 
 
 def rows(run: ToolRun) -> list[dict[str, str]]:
-    """By the columns of the tool's own header."""
+    """Parses a tool's output by the columns of its header."""
     header, *lines = [line.split() for line in run.stdout.splitlines() if line.strip()]
     return [dict(zip(header, line, strict=True)) for line in lines]
 
@@ -168,7 +168,8 @@ def test_a_group_that_reconciles_tells_what_its_members_have_and_what_they_shall
 
 
 def reconciling(scene: Scene, member: ConsumerMember) -> Any:
-    """The group once its coordinator has made a plan: at a heartbeat, and not sooner than its settings allow."""
+    """Returns the group once its coordinator has made a plan: at a heartbeat, and not sooner than its settings
+    allow."""
     member.beat()
     group = scene.described("reconciling")
     return None if group["state"] == "Assigning" else group
@@ -185,7 +186,7 @@ def table(scene: Scene, *arguments: str) -> str:
 def test_a_member_of_a_kip_848_group_that_still_speaks_the_classic_protocol_is_shown_so_and_can_be_removed(
     scene: Scene,
 ) -> None:
-    """Between the two protocols, while a group's members are upgraded one by one."""
+    """Such members exist while a group is upgraded member by member."""
     name = scene.group("mixed")
     new = ConsumerMember(scene.client, name)
     new.own(scene.topic)
@@ -237,7 +238,8 @@ time.sleep(600)
 
 
 def test_members_that_are_gone_are_removed_from_groups_of_every_kind(scene: Scene, java_tools: JavaTools) -> None:
-    """Consumers that were killed hold their partitions until their sessions end: minutes, or until they are removed."""
+    """Consumers that were killed hold their partitions until their sessions expire, minutes later, or until they are
+    removed."""
     set_group(scene.client, scene.group("planned"), {"consumer.session.timeout.ms": "60000"})
     command = [sys.executable, "-c", CONSUMERS, scene.world.bootstrap, scene.topic, scene.name]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as consumers:

@@ -37,7 +37,7 @@ STATE_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A world of groups, and the client.properties by which both tools reach it."""
+    """Groups, and the client.properties with which both tools reach them."""
 
     world: GroupWorld
     bootstrap: str
@@ -67,7 +67,7 @@ def kcoord(place: Place, *arguments: str) -> Any:
 
 
 def kafka(place: Place, java_tools: JavaTools, *arguments: str) -> list[dict[str, str]]:
-    """The rows of kafka-consumer-groups, by the columns of their own header."""
+    """Returns the rows of kafka-consumer-groups, by the columns of their header."""
     options = ("--bootstrap-server", place.bootstrap, "--command-config", place.config)
     run = java_tools.run("consumer-groups", *options, *arguments)
     assert run.exit_code == 0, run.stderr
@@ -83,7 +83,7 @@ def kafka(place: Place, java_tools: JavaTools, *arguments: str) -> list[dict[str
 
 
 def of_our_world(rows: Collection[tuple[str, ...]]) -> int:
-    """How many rows tell of the groups made here: on a shared broker others have left theirs."""
+    """Counts the rows of the groups made here: a shared broker has groups of other tests."""
     return sum(row[0] in GROUPS for row in rows)
 
 

@@ -1,4 +1,5 @@
-"""Brokers that speak older versions are told the same by, as far as those versions tell it. A real one still does."""
+"""Brokers with older versions give the same result, as far as those versions have it. The broker is a real one, with
+its versions limited."""
 
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ NO_EPOCH = -1
 
 
 class OldBrokers(Brokers):
-    """As if the brokers knew one of the APIs only up to an older version."""
+    """Limits one of the APIs to an older version, as if the brokers did not support newer ones."""
 
     def __init__(self, connection: Connection, api: Api, newest: int) -> None:
         self._known = {api: api._replace(newest=newest)}
@@ -53,7 +54,7 @@ class OldCluster(WireCluster):
 
 
 class Scene:
-    """Two groups with offsets, one of them with a static member. Names are of its own: the cluster is shared."""
+    """Two groups with offsets, one of them with a static member. Names are unique: the cluster is shared."""
 
     def __init__(self, world: LiveWorld, name: str) -> None:
         self.world = world
@@ -66,7 +67,7 @@ class Scene:
         return TopicPartition(self.topic, number)
 
     def each_old(self, api: Api) -> Iterator[tuple[int, WireCluster]]:
-        """The cluster in every older version of one API."""
+        """Yields the cluster with every older version of one API."""
         for version in range(api.oldest, api.newest):
             cluster = OldCluster(connection(self.world.bootstrap), api, version)
             try:

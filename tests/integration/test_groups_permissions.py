@@ -1,4 +1,5 @@
-"""A user who may see some groups and some topics of a real Kafka: the rest is named, and what may be seen is shown."""
+"""A user who may see some groups and topics of a real Kafka: the others are named in errors, and the visible ones
+printed."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -98,7 +99,7 @@ def groups(config: Path, *arguments: str) -> Result:
 
 
 def test_only_groups_that_may_be_seen_are_listed(config: Path) -> None:
-    """A broker does not say that there are others."""
+    """A broker does not reveal that there are others."""
     done = groups(config, "list", "--names")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.split() == ["mixed", "planned", "shop"]
@@ -115,7 +116,7 @@ def test_a_group_that_may_not_be_seen_is_named_and_the_other_is_shown(config: Pa
 
 
 def test_what_may_be_described_but_not_read_has_lag_but_no_time(config: Path) -> None:
-    """Of `mixed` Kafka leaves out the topic that may not be described."""
+    """For `mixed` Kafka omits the topic that may not be described."""
     done = groups(config, "describe", "mixed", "-o", "json")
     assert done.exit_code == 1
     assert done.stderr == "kcoord: topic payments: TOPIC_AUTHORIZATION_FAILED (the times of its records)\n"

@@ -1,4 +1,4 @@
-"""The times of records behind what is no record: transactions' markers, on a real Kafka."""
+"""The times of records behind transaction markers, which are no records, on a real Kafka."""
 
 import secrets
 from collections.abc import Callable, Iterator
@@ -25,7 +25,8 @@ def world(kafka_cluster: Cluster) -> Iterator[LiveWorld]:
 
 
 def test_the_record_behind_markers_has_its_time_also_in_a_batch_larger_than_a_look(world: LiveWorld) -> None:
-    """Offsets: 0 committed, 1 its marker, 2 aborted, 3 its marker, 4 to 6 a large batch, 7 committed, 8 its marker."""
+    """The offsets are: 0 committed, 1 its marker, 2 aborted, 3 its marker, 4 to 6 a large batch, 7 committed, 8 its
+    marker."""
     tp = TopicPartition(f"times-{secrets.token_hex(3)}", 0)
     host, _, port = world.bootstrap.rpartition(":")
     with Client(host, int(port)) as client:
@@ -34,7 +35,7 @@ def test_the_record_behind_markers_has_its_time_also_in_a_batch_larger_than_a_lo
     producer.init_transactions(PATIENCE)
 
     def transaction(time: int, end: Callable[[float], None], *, log_end: int) -> None:
-        """The marker comes after the client has been told that its transaction has ended."""
+        """Runs a transaction, and waits for the marker, which comes after the response to the client."""
         producer.begin_transaction()
         producer.produce(tp.topic, b"v", partition=0, timestamp=time)
         assert producer.flush(PATIENCE) == 0

@@ -1,4 +1,4 @@
-"""Properties files and JAAS lines mean to kcoord what they mean to Kafka's own code."""
+"""kcoord parses properties files and JAAS lines as Kafka's own code does."""
 
 import random
 from pathlib import Path
@@ -53,13 +53,14 @@ SEED = 20261116
 
 
 def random_text(choice: random.Random) -> str:
-    """It ends in an ordinary line: what a lone backslash at the end is, Java decides by the kind of line end before."""
+    """Generates a text that ends in an ordinary line: Java treats a lone backslash at the end depending on the previous
+    line end."""
     return "".join(choice.choices(PIECES, k=choice.randint(1, 40))) + "\nz=1\n"
 
 
 @pytest.fixture(scope="module")
 def readings(tmp_path_factory: pytest.TempPathFactory, java_tools: JavaTools) -> list[tuple[Path, JavaReading]]:
-    """One JVM reads all of them."""
+    """Parses all of them in one JVM."""
     folder = tmp_path_factory.mktemp("properties")
     choice = random.Random(SEED)
     texts = [f"x=1\nsasl.jaas.config={MODULE} required {written}\ny=2\n" for written in WRITTEN]

@@ -1,8 +1,8 @@
 """Kafka's own tools against `kcoord serve` print what they print against a real broker.
 
-The steps are played in their order against both clusters, side by side, and compared one by one. Left out of the
-comparison is what differs between any two brokers (topic ids, times), and what the settings of the real one explain.
-Console tools are processes of their own; the others are run in one JVM, since most of their time is its start.
+The steps run in order against both clusters, in parallel, and are compared one by one. The comparison ignores what
+differs between any two brokers (topic ids, times), and what the settings of the real one explain. Console tools run in
+processes of their own; the others in one JVM, since most of their time is its start.
 """
 
 import json
@@ -112,7 +112,7 @@ STEPS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What each step gave, by its name."""
+    """The output of each step, by its name."""
 
     kafka: Mapping[str, ToolRun]
     kcoord: Mapping[str, ToolRun]
@@ -144,7 +144,7 @@ def test_a_tool_gives_the_same_as_against_kafka(played: Played, step: Step) -> N
     assert kafka.exit_code == (1 if step.is_refused else 0), f"{kafka.stdout}\n{kafka.stderr}"
     assert kcoord.exit_code == kafka.exit_code, f"{kcoord.stdout}\n{kcoord.stderr}"
     assert exceptions(kcoord) == exceptions(kafka)
-    if not step.is_refused:  # a refusal is compared by its exception: brokers may word it as they like
+    if not step.is_refused:  # a refusal is compared by its exception: the message may differ
         assert comparable(kcoord.stdout) == comparable(kafka.stdout)
 
 
@@ -160,11 +160,11 @@ def play(tools: JavaTools, bootstrap: str, deletions: Path) -> dict[str, ToolRun
 
 
 def exceptions(run: ToolRun) -> set[str]:
-    """The Java exceptions that a tool names."""
+    """Returns the Java exceptions that a tool prints."""
     return set(re.findall(r"[\w.]+Exception", run.stdout + run.stderr))
 
 
-# Kafka answers for a topic's partitions with DescribeTopicPartitions, which knows of eligible leaders (KIP-966); that
+# Kafka describes a topic's partitions with DescribeTopicPartitions, which has eligible leaders (KIP-966); that
 # feature also gives every broker a dynamic min.insync.replicas. The other setting is the test cluster's.
 ELIGIBLE_LEADERS = re.compile(r"\tElr: .*\tLastKnownElr: .*")
 OTHERS_SETTINGS = re.compile(r"(min\.insync\.replicas|segment\.index\.bytes)=\d+( sensitive=.*|,|$)")
@@ -172,7 +172,7 @@ TOPIC_ID = re.compile(r"TopicId: \S+")
 
 
 def comparable(printed: str) -> list[str]:
-    """The lines without what differs between any two brokers; their order is that of a hash map now and then."""
+    """Removes what differs between any two brokers, and sorts lines that come from a hash map."""
     for pattern in (ELIGIBLE_LEADERS, OTHERS_SETTINGS, TOPIC_ID):
         printed = "\n".join(pattern.sub("", line) for line in printed.splitlines())
     return sorted(line.rstrip(", ") for line in printed.splitlines())

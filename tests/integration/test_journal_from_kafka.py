@@ -1,8 +1,8 @@
-"""kcoord starts on a copy of a real broker's folder, and its groups go on as if nothing had happened.
+"""kcoord starts on a copy of a real broker's folder, and its groups continue without interruption.
 
-Two brokers, which have compacted a part of it, are asked for all that they know of a hundred groups; then their folders
-are copied: while they run, after one was stopped, and after the other was killed. What kcoord says of the groups in a
-copy is compared with that, field by field.
+Two brokers, which have compacted a part of it, answer all requests about a hundred groups; then their folders are
+copied: while they run, after one was stopped, and after the other was killed. kcoord's answers about the groups in a
+copy are compared with that, field by field.
 """
 
 import shutil
@@ -42,7 +42,7 @@ COMPACTING: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Production:
-    """A broker that is down now, what it had said, and copies of its folder."""
+    """A broker that is down now, its earlier answers, and copies of its folder."""
 
     kafka: KafkaCluster
     groups: GroupsOfAllKinds
@@ -92,7 +92,7 @@ def produced(kafka: KafkaCluster, end: Callable[[KafkaCluster], None], folder: P
 
 @pytest.fixture
 def taken_over(plain: Production, tmp_path: Path) -> Iterator[EmbeddedCluster]:
-    """kcoord on a copy of its own."""
+    """Starts kcoord on a new copy."""
     shutil.copytree(plain.copies["down"], tmp_path / "data")
     with EmbeddedCluster(data_dir=tmp_path / "data") as cluster:
         wait_for_groups(cluster.bootstrap, plain.groups.group_ids)
@@ -119,7 +119,7 @@ def test_groups_and_offsets_are_told_as_the_broker_told_them(production: Product
 
 
 def test_the_broker_told_of_all_there_is(production: Production, plain: Production) -> None:
-    """So that the comparison compares something."""
+    """This ensures that the comparison covers every kind of group."""
     listed = production.told["ListGroups 5 {'states_filter': [], 'types_filter': []}"]["groups"]
     assert len(listed) == len(production.groups.group_ids) - len(production.groups.deleted_ids) >= 100
     kinds = {(group["group_type"], group["group_state"]) for group in listed}
@@ -144,7 +144,7 @@ def test_the_broker_told_of_all_there_is(production: Production, plain: Producti
 
 
 def test_the_folders_of_the_offsets_topic_are_enough(production: Production, tmp_path: Path) -> None:
-    """But for offsets that are asked for by the ids of topics, which nobody knows then."""
+    """Only requests by topic id find no offsets: the ids are unknown without the topics' folders."""
     copy_offsets_topic(production.copies["down"], tmp_path / "data")
     with EmbeddedCluster(data_dir=tmp_path / "data") as cluster:
         told = answers(cluster.bootstrap, production.groups.group_ids, production.topics)
@@ -190,7 +190,7 @@ def test_the_leader_of_old_begins_a_rebalance_and_a_follower_does_not(
     answer = client.ask(JOIN_GROUP, 5, **joining_as(follower))
     assert (answer.error_code, answer.generation_id) == (ErrorCode.none, follower.generation)
     assert answer.leader == leader.member_id
-    client.send(JOIN_GROUP, 5, **joining_as(leader))  # waits for the other
+    client.send(JOIN_GROUP, 5, **joining_as(leader))  # parked until the other joins
     with Client(*address_of(taken_over.bootstrap)) as other:
         asked = as_member(follower)
         wait_until(lambda: other.ask(HEARTBEAT, 4, **asked).error_code is ErrorCode.rebalance_in_progress)
@@ -200,7 +200,7 @@ def test_the_leader_of_old_begins_a_rebalance_and_a_follower_does_not(
 
 @pytest.mark.fact("P-032")
 def test_the_generations_of_an_empty_group_go_on(client: Client) -> None:
-    """The first was its member's, with the second it became empty."""
+    """The first was its member's; with the second it became empty."""
     seat = Seat(group_id="empty-0", member_id="", instance_id="new", generation=-1, is_leader=True)
     assert client.ask(JOIN_GROUP, 5, **joining_as(seat)).generation_id == 3
 
@@ -228,7 +228,7 @@ def test_a_group_of_the_consumer_protocol_with_members_is_left_alone(client: Cli
 def test_a_broker_takes_its_groups_back_with_all_that_was_done_meanwhile(
     compressed: Production, tmp_path: Path
 ) -> None:
-    """Also those of the consumer protocol: what kcoord does not coordinate it hands on unharmed."""
+    """This includes groups of the consumer protocol: kcoord preserves records that it does not coordinate."""
     seat = compressed.groups.seats[0]
     group_ids = [*compressed.groups.group_ids, "newcomer"]
     shutil.copytree(compressed.copies["down"], tmp_path / "data")

@@ -1,6 +1,6 @@
-"""Monitors live on `__consumer_offsets`: Burrow and kminion read it as any topic, and so can everybody of kcoord's.
+"""Readers of `__consumer_offsets`: Burrow and kminion consume it as any topic, and any client can consume kcoord's.
 
-What they see is compared with what the coordinator answers. Nobody but the coordinator writes it.
+Their result is compared with the coordinator's answers. Only the coordinator writes the topic.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 PARTITIONS: Final = 4
 SETTINGS: Final = {"offsets.topic.num.partitions": str(PARTITIONS)}
 FORMATTER: Final = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
-OF_THE_TOPIC: Final = 1  # where a setting comes from
+OF_THE_TOPIC: Final = 1  # the source of a setting
 
 Committed = dict[tuple[str, str, int], int]
 
@@ -167,7 +167,7 @@ class Monitor:
         if value is None:
             del self.committed[place]
         else:
-            (self.committed[place],) = struct.unpack_from(">q", value, 2)  # behind the version
+            (self.committed[place],) = struct.unpack_from(">q", value, 2)  # after the version
 
 
 def _text(content: bytes, at: int) -> tuple[str, int]:
@@ -176,7 +176,7 @@ def _text(content: bytes, at: int) -> tuple[str, int]:
 
 
 def _printed(stdout: str, group_ids: list[str]) -> Committed:
-    """What the formatter's objects come to, of these groups: the console has one of its own."""
+    """Reduces the formatter's objects to the offsets of these groups: the console consumer has a group of its own."""
     committed: Committed = {}
     for record in _objects(stdout):
         key = record["key"]["data"]
@@ -189,7 +189,7 @@ def _printed(stdout: str, group_ids: list[str]) -> Committed:
 
 
 def _objects(printed: str) -> Iterator[Any]:
-    """One behind the other, without anything between them; the last may not be all there yet."""
+    """Parses concatenated JSON objects; the last may be incomplete."""
     decoder, at = json.JSONDecoder(), 0
     with contextlib.suppress(json.JSONDecodeError):
         while True:

@@ -1,6 +1,6 @@
-"""What kcoord wrote to `__consumer_offsets` is read by Kafka's own tool, and served by a real broker.
+"""Kafka's own tool reads what kcoord wrote to `__consumer_offsets`, and a real broker serves it.
 
-kcoord is killed in the end, as a journal must be good at any time.
+kcoord is killed in the end, as a journal must be valid at any time.
 """
 
 import json
@@ -38,7 +38,7 @@ cli: Any = import_module("kcoord.commands.main").cli
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A folder that kcoord wrote, and what it had said of the groups in it."""
+    """A folder that kcoord wrote, and its answers about the groups in it."""
 
     folder: Path
     groups: GroupsOfAllKinds
@@ -64,7 +64,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 @pytest.fixture(scope="module")
 def dumped(written: Written, java_tools: JavaTools) -> list[Batch]:
-    """All of it as kafka-dump-log shows it."""
+    """All records as kafka-dump-log prints them."""
     files = ",".join(map(str, written.segments))
     done = java_tools.run("dump-log", "--offsets-decoder", "--print-data-log", "--files", files)
     assert (done.exit_code, done.stderr) == (0, "")
@@ -73,7 +73,7 @@ def dumped(written: Written, java_tools: JavaTools) -> list[Batch]:
 
 @pytest.fixture(scope="module")
 def given(written: Written, java_tools: JavaTools) -> Iterator[tuple[KafkaCluster, Mapping[str, UUID]]]:
-    """A new broker with topics of the same names that was given kcoord's groups."""
+    """A new broker with topics of the same names, started on kcoord's groups."""
     with KafkaCluster(properties=SETTINGS) as kafka:
         with closing(GroupsOfAllKinds(kafka.bootstrap)) as made:
             wait_for_groups(kafka.bootstrap, written.groups.group_ids)
@@ -150,7 +150,7 @@ def test_records_are_of_the_versions_that_kafka_writes(dumped: list[Batch]) -> N
 
 
 def test_offsets_carry_the_ids_of_their_topics(written: Written, dumped: list[Batch]) -> None:
-    """But for those with an end that a client of old asked for, which have no place for it."""
+    """Commits with an expiry, by an old client's version, have no field for the id."""
     ids = {name: urlsafe_b64encode(id_.bytes).decode().rstrip("=") for name, id_ in topics_of(written.groups).items()}
     kept = [(key["topic"], value) for key, value in _last_words(dumped, "1") if "expireTimestamp" not in value]
     assert [value["topicId"] for _, value in kept] == [ids[topic] for topic, _ in kept]
@@ -169,7 +169,7 @@ def test_a_broker_serves_the_groups_that_it_is_given(
 ) -> None:
     kafka, topics = given
     told = answers(kafka.bootstrap, written.groups.group_ids, topics)
-    others = "OffsetFetch 10 named"  # the topics are others, and whoever asks by their ids hears of no offsets
+    others = "OffsetFetch 10 named"  # the topics have other ids, and a request by id finds no offsets
     compare(kafka=_without(told, others), kcoord=_without(written.told, others))
 
 
@@ -188,7 +188,7 @@ def topics_of(groups: GroupsOfAllKinds) -> dict[str, UUID]:
 
 
 def _last_words(batches: list[Batch], key_type: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The newest key and value of each record of a type that is not deleted."""
+    """Returns the newest key and value of each record of a type that is not deleted."""
     last: dict[str, tuple[dict[str, Any], Any]] = {}
     for batch in batches:
         for record in batch["records"]:

@@ -1,6 +1,6 @@
-"""A partition without a leader, and a broker that is stopped: the rest is shown soon, and what is missing is named.
+"""A partition without a leader, and a broker that is stopped: the rest is printed soon, and the missing part is named.
 
-The time for a request is longer than any test may take: a command that waited for it would not end.
+The request timeout is longer than any test may take: a command that waited for it would not end.
 """
 
 import json
@@ -27,7 +27,7 @@ VERY_LONG = "3600"
 
 @pytest.fixture(scope="module")
 def kafka(kafka_cluster_factory: Callable[..., Cluster]) -> Iterator[Cluster]:
-    """Three brokers, each of which has one of the partitions of `orders`, and all of which know the groups."""
+    """Three brokers, each of which has one of the partitions of `orders`; the groups survive any of them."""
     with kafka_cluster_factory(brokers=3, properties={"offsets.topic.num.partitions": "3"}) as kafka:
         host, _, port = kafka.bootstrap.split(",")[0].rpartition(":")
         assignments = [{"partition_index": tp.partition, "broker_ids": [NODES[tp.partition]]} for tp in ORDERS]
@@ -45,7 +45,7 @@ def _has_committed(world: LiveWorld) -> bool:
 
 
 def _has_noticed(address: str) -> bool:
-    """Whether this broker knows that the third is gone, and who coordinates the group now."""
+    """Whether this broker knows that the third is gone, and which broker coordinates the group now."""
     with LiveWorld(address) as world:
         leader = world.cluster.topics(["orders"]).found["orders"].leaders[2]
         commits = world.cluster.committed(["shop"]).found.get("shop", Commits())

@@ -1,4 +1,4 @@
-"""The load generator of the benchmarks, so that it is not found broken when it is needed."""
+"""The load generator of the benchmarks: this test finds out when it is broken."""
 
 from collections.abc import Iterator
 
@@ -55,7 +55,7 @@ def test_every_round_of_rebalances_is_timed(load: Generator, cluster: EmbeddedCl
 
 
 def _offsets(cluster: EmbeddedCluster) -> dict[str, list[int]]:
-    """What was committed, by group."""
+    """Returns the committed offsets, by group."""
     host, port = cluster.bootstrap.split(":")
     with Client(host, int(port)) as client:
         group_ids = [group.group_id for group in client.ask(LIST_GROUPS, 4).groups]

@@ -1,4 +1,4 @@
-"""`kcoord log dump` tells of segments what Kafka's own kafka-dump-log tells: of a broker's, and of what we write."""
+"""`kcoord log dump` prints segments as Kafka's own kafka-dump-log does: those of a broker, and our own."""
 
 import json
 import shutil
@@ -46,7 +46,8 @@ def theirs(tools: JavaTools, *segments: Path, decoder: str = "--offsets-decoder"
 def played(
     request: pytest.FixtureRequest, java_tools: JavaTools, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Path]]:
-    """The codec of the offsets topic, and a copy of the broker's folder after the scene: a broker from the jars."""
+    """The codec of the offsets topic, and a copy of the broker's folder after the scene; the broker is run from the
+    jars."""
     codec = request.param
     folder = tmp_path_factory.mktemp("broker") / "data"
     properties = SETTINGS | {"offsets.topic.compression.codec": CODECS[codec]}
@@ -125,7 +126,7 @@ def records_in(batches: list[Batch]) -> int:
 
 
 def test_kafka_reads_every_version_of_every_record_that_we_write(tmp_path: Path, java_tools: JavaTools) -> None:
-    """Also those that its broker writes no more: any values that there can be, from one seed."""
+    """This covers versions that its broker no longer writes, with random values from one seed."""
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     segment = folder / SEGMENT
@@ -143,7 +144,7 @@ def test_kafka_reads_every_version_of_every_record_that_we_write(tmp_path: Path,
 
 
 def _samples(number: int, version: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Some keys and values of this version: empty ones, and any."""
+    """Returns some keys and values of this version: empty ones, and random ones."""
     record_type = RECORD_TYPES[number]
     found: list[tuple[dict[str, Any], dict[str, Any]]] = [({}, {})]
 

@@ -1,8 +1,10 @@
-"""Logins as no client would begin them, sent to kcoord and to a real broker: the same errors, the same hanging up.
+"""Logins as no client would begin them, sent to kcoord and to a real broker: both return the same errors, and close at
+the same time.
 
-What is meant to differ: Kafka tells at the first SCRAM message that there is no such user, kcoord goes on as if there
-were; kcoord closes on a request other than SASL's after the handshake, where Kafka answers it with ILLEGAL_SASL_STATE
-first; a proof of another length has Kafka hang up without a word; and kcoord lets clients ask for ApiVersions twice.
+Some differences are intended: Kafka reports at the first SCRAM message that the user does not exist, kcoord continues
+as if it did; kcoord closes on a request other than SASL's after the handshake, where Kafka answers it with
+ILLEGAL_SASL_STATE first; on a proof of another length Kafka closes without an answer; and kcoord allows clients two
+ApiVersions requests.
 """
 
 import struct
@@ -30,7 +32,7 @@ FIRST = scram.ClientFirst(username="alice", nonce="a-nonce-of-the-client")
 
 @pytest.fixture(scope="module")
 def addresses(secure_kafka: SecureKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[str, int]]]:
-    """Of Kafka and of kcoord, with the same mechanism and the same user."""
+    """The endpoints of Kafka and of kcoord, with the same mechanism and the same user."""
     users: Path = tmp_path_factory.mktemp("users") / "users.json"
     with changing_users(users) as current:
         current[0] = current[0].with_user("alice", Secret(PASSWORDS["alice"]), iterations=4096)
@@ -43,7 +45,7 @@ Step = Callable[[Client], str]
 
 
 def ask(api_key: int, version: int, **values: Any) -> Step:
-    """The error code of the answer, or "closed"; and for SaslHandshake the mechanisms."""
+    """Returns the error code of the answer, or "closed"; for SaslHandshake also the mechanisms."""
 
     def step(client: Client) -> str:
         response = client.ask(api_key, version, **values)
@@ -54,7 +56,7 @@ def ask(api_key: int, version: int, **values: Any) -> Step:
 
 
 def send(content: bytes) -> Step:
-    """A frame of these bytes; how long the answer is."""
+    """Sends a frame of these bytes; returns the length of the answer."""
 
     def step(client: Client) -> str:
         client.send_bytes(struct.pack(">i", len(content)) + content)
@@ -64,7 +66,7 @@ def send(content: bytes) -> Step:
 
 
 def claim(length: int) -> Step:
-    """A length of a frame that never comes."""
+    """Sends the length of a frame that never comes."""
 
     def step(client: Client) -> str:
         client.send_bytes(struct.pack(">i", length))
@@ -74,7 +76,7 @@ def claim(length: int) -> Step:
 
 
 def log_in(password: str = PASSWORDS["alice"], *, spoiled: Callable[[str], str] = lambda text: text) -> Step:
-    """Both messages of SCRAM, the second one perhaps spoiled."""
+    """Sends both messages of SCRAM; the second one may be corrupted."""
 
     def step(client: Client) -> str:
         challenge = client.ask(AUTHENTICATE, 2, auth_bytes=FIRST.text().encode())
@@ -87,7 +89,7 @@ def log_in(password: str = PASSWORDS["alice"], *, spoiled: Callable[[str], str] 
 
 
 def log_in_raw(password: str = PASSWORDS["alice"]) -> Step:
-    """The same without SaslAuthenticate, as before Kafka 1.0."""
+    """Sends both messages without SaslAuthenticate, as before Kafka 1.0."""
 
     def raw(client: Client, text: str) -> str:
         client.send_bytes(struct.pack(">i", len(text)) + text.encode())

@@ -1,4 +1,4 @@
-"""`--metrics` of real processes: real consumers come and go, and Prometheus is told of it."""
+"""`--metrics` of real processes: real consumers come and go, and a scrape shows it."""
 
 import json
 import socket
@@ -72,7 +72,7 @@ def server() -> Iterator[Running]:
 
 @contextmanager
 def members(bootstrap: str, group_id: str, count: int) -> Iterator[list[Consumer]]:
-    """So many consumers of which each has its share of the partitions."""
+    """Starts so many consumers, and waits until each has its share of the partitions."""
     settings = {"bootstrap.servers": bootstrap, "group.id": group_id, "enable.auto.commit": False}
     consumers = [Consumer({**settings, "heartbeat.interval.ms": 200}) for _ in range(count)]
     try:

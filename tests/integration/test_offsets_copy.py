@@ -1,4 +1,5 @@
-"""Offsets between two real clusters: a good mirror goes through, a shifted one and a running group are refused.
+"""Offsets between two real clusters: with a good mirror they are copied; a shifted mirror and a running group are
+refused.
 
 The verdicts are the same through librdkafka, which reads records in another way.
 """
@@ -39,7 +40,7 @@ def mirrored(
 def test_a_target_that_lacks_the_first_records_is_refused(
     mirrored: MirroredScene, transfer: str, options: tuple[str, ...]
 ) -> None:
-    """300 records, of which 200 are read; the target has the last 200: at its end nothing would seem to be unread."""
+    """Of 300 records 200 are read; the target has the last 200: at its end nothing would seem to be unread."""
     mirrored.make_topics(partitions=3)
     for partition in range(3):
         mirrored.write(mirrored.source, range(300), partition=partition)
@@ -61,7 +62,7 @@ def test_a_target_that_lacks_the_first_records_is_refused(
 def test_a_good_mirror_goes_through_and_one_shifted_by_a_record_does_not(
     mirrored: MirroredScene, transfer: str, options: tuple[str, ...]
 ) -> None:
-    """Read, half read and unread partitions."""
+    """The partitions are read, half read and unread."""
     mirrored.make_topics(partitions=3)
     offsets = {(mirrored.topic, 0): 100, (mirrored.topic, 1): 50, (mirrored.topic, 2): 0}
     for partition in range(3):

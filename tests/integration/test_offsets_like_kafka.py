@@ -1,6 +1,6 @@
-"""Each target of a reset gives the offsets that kafka-consumer-groups gives, and files go both ways between the two.
+"""Each target of a reset gives the offsets that kafka-consumer-groups gives, and both can read the other's files.
 
-Two groups are asked for in every run of Kafka's tool, a classic one and one of KIP-848.
+Every run of Kafka's tool covers two groups, a classic one and one of KIP-848.
 """
 
 import csv
@@ -31,8 +31,9 @@ COMMITS = {(ORDERS, 0): (50, 0, "a note"), (ORDERS, 1): (50, -1, ""), (ORDERS, 2
 
 @pytest.fixture(scope="module")
 def scene(kafka_cluster: Cluster) -> Iterator[OffsetsScene]:
-    """orders: 0 is from 0 to 100, 1 from 10 to 100, 2 from 10 to 100 with less than that committed, 3 empty; bills are
-    as old as they can be told apart by how long ago they are: one every ten minutes, the last five minutes ago."""
+    """A broker with two topics. In `orders`, 0 is from 0 to 100, 1 from 10 to 100, 2 from 10 to 100 with a smaller
+    committed offset, and 3 is empty. The records of `bills` are ten minutes apart, the last one five minutes old, so
+    that durations before now select different ones."""
     scene = OffsetsScene(kafka_cluster.bootstrap)
     for topic, partitions in ((ORDERS, 4), (BILLS, 1), (VOID, 2)):
         scene.make_topic(topic, partitions)
@@ -79,7 +80,7 @@ def by_kafka(scene: OffsetsScene, tool: WarmTools, *arguments: str, groups: tupl
     assert run.exit_code == 0, run.stderr
     found: Offsets = {group: {} for group in groups}
     for row in csv.reader(io.StringIO(run.stdout)):
-        if len(row) > 1:  # what it warns of stands between
+        if len(row) > 1:  # its warnings are in between
             *group, topic, partition, offset = row
             found[group[0] if group else groups[0]][topic, int(partition)] = int(offset)
     return found
@@ -137,7 +138,7 @@ def test_by_duration_finds_the_record_of_an_hour_ago(scene: OffsetsScene) -> Non
 
 
 def test_through_librdkafka_all_is_the_same(scene: OffsetsScene) -> None:
-    """Which only then speaks to the cluster when our own client cannot, or is told so by a setting of its own."""
+    """librdkafka is used only if our own client cannot connect, or for a setting that only librdkafka has."""
     words = ("--topic", ORDERS, "--to-datetime", "2023-11-14T22:43:20.000")
     link = ("-X", "socket.keepalive.enable=true")
     assert by_kcoord(scene, *words, *link) == by_kcoord(scene, *words)

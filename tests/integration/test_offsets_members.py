@@ -1,4 +1,4 @@
-"""What changes offsets is refused while a group has members, whenever they join: in the end by the real broker."""
+"""Changes of offsets are refused while a group has members, whenever they join: in the end by the real broker."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -62,7 +62,7 @@ def group(scene: OffsetsScene, protocol: str, request: pytest.FixtureRequest) ->
 
 
 class JoinsBefore:
-    """A live cluster in which somebody joins a group at the last moment: right before it is changed."""
+    """A client of a live cluster that lets a member join a group right before it is changed."""
 
     def __init__(self, cluster: LiveCluster, join: Callable[[], object]) -> None:
         self._cluster = cluster
@@ -131,7 +131,7 @@ def test_the_broker_refuses_a_deletion_when_a_member_joined_after_the_last_look(
 def test_a_group_with_members_is_refused_by_every_verb(
     scene: OffsetsScene, group: str, protocol: str, folder: Path
 ) -> None:
-    """Also when they joined after the plan was saved, and after the change that is to be undone."""
+    """It is refused also if they joined after the plan was saved, and after the change that is to be undone."""
     done = scene.kcoord("reset", group, "--all-topics", "--to", "5", "--execute", "--undo", "undo.json")
     assert done.exit_code == 0, done.stderr
     scene.commit(group, {(TOPIC, 0): 5})

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(1200)  # seven JVMs are started, one after the 
 Tables = dict[str, list[dict[str, Any]]]
 
 DECODED = [name for name, table in TABLES.items() if table.is_decoded]
-# No task before both workers are there: else one may have done it all before the other has started.
+# No task before both workers are registered: otherwise one may do all before the other has started.
 BOTH_WORKERS = {
     "spark.cores.max": "2",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -39,7 +39,7 @@ BOTH_WORKERS = {
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    """Without workers: those come in the first test that needs them."""
+    """A cluster without workers: the first test that needs them starts them."""
     with SparkCluster(tmp_path_factory.mktemp("spark")) as cluster:
         yield cluster
 
@@ -53,7 +53,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def embedded(log: Path, spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    """What an embedded Spark makes of the log."""
+    """The tables that an embedded Spark derives from the log."""
     out = TablesFolder(str(tmp_path_factory.mktemp("embedded")))
     summary = decode(spark, SegmentInput(ranges=plan_ranges(find_segments(log))), out, Wanted(), lambda _: None)
     assert summary.is_balanced
@@ -109,7 +109,7 @@ def _job(log: Path, out: Path) -> list[str]:
 
 
 def _spark_submit(*arguments: str) -> list[str]:
-    """spark-submit itself finds Python by PYSPARK_PYTHON."""
+    """Runs spark-submit, which finds Python by PYSPARK_PYTHON."""
     environment = [f"PYSPARK_PYTHON={sys.executable}", f"SPARK_HOME={SPARK_HOME}", "SPARK_LOCAL_IP=127.0.0.1"]
     return ["/usr/bin/env", *environment, str(SPARK_HOME / "bin" / "spark-submit"), *arguments]
 
@@ -127,7 +127,7 @@ def _wait_for(running: CapturedProcess, text: str) -> None:
 
 
 def _tables(folder: Path) -> Tables:
-    """All rows of each table, in an order that does not depend on files."""
+    """Returns all rows of each table, in an order that does not depend on files."""
     tables: Tables = {}
     for name in DECODED:
         files = [str(path) for path in (folder / name).rglob("*.parquet")]

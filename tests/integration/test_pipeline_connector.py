@@ -1,4 +1,4 @@
-"""A live Kafka read by Spark's own connector: the same tables as by kcoord's source, and nobody sees the secrets."""
+"""A live Kafka read by Spark's own connector: the tables are those of kcoord's source, and the secrets stay hidden."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ OFFSETS: Final = "__consumer_offsets"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All that Spark writes beside the tables."""
+    """The folder of all that Spark writes in addition to the tables."""
     return tmp_path_factory.mktemp("spark")
 
 
@@ -41,7 +41,7 @@ def spark_with_connector(folder: Path) -> Iterator[ConnectorSpark]:
 
 @pytest.fixture(scope="module")
 def scene(spark_with_connector: ConnectorSpark) -> Iterator[LogScene]:
-    """A real Kafka with every kind of record, and one that nobody can decode; Spark starts meanwhile."""
+    """A real Kafka with every kind of record, and one that cannot be decoded; Spark starts meanwhile."""
     with KafkaCluster(properties=SETTINGS) as kafka:
         scene = LogScene(kafka.bootstrap)
         scene.make("orders", records=60)
@@ -53,7 +53,7 @@ def scene(spark_with_connector: ConnectorSpark) -> Iterator[LogScene]:
         scene.pay("unpaid", "orders", is_aborted=True)
         scene.commit("gone", "orders")
         scene.forget("gone")
-        # Brokers let nobody but their own admin client write there, and know it by its name.
+        # Brokers let only their own admin client write there, and recognise it by its client id.
         with Producer({"bootstrap.servers": kafka.bootstrap, "client.id": "__admin_client"}) as producer:
             producer.produce(OFFSETS, key=b"\x00\x63", value=b"?", partition=1)
             assert producer.flush(60) == 0
@@ -62,14 +62,14 @@ def scene(spark_with_connector: ConnectorSpark) -> Iterator[LogScene]:
 
 @pytest.fixture(scope="module")
 def by_kcoord(scene: LogScene, spark_with_connector: ConnectorSpark, tmp_path_factory: pytest.TempPathFactory) -> Rows:
-    """The tables as the default source gives them."""
+    """The tables as the default source reads them."""
     out = tmp_path_factory.mktemp("by-kcoord") / "tables"
     ended_well(spark_with_connector.kcoord("pipeline", "decode", "-b", scene.bootstrap, "--out", str(out)))
     return rows_in(out)
 
 
 def by_default_source(scene: LogScene, wanted: Wanted) -> Rows:
-    """What it gives now, without Spark."""
+    """Returns what the default source reads now, without Spark."""
     connection = Connection(bootstrap=(scene.bootstrap,))
     return read(connection, plan_logs(connection, wanted, Choice()), wanted)
 
@@ -79,7 +79,7 @@ def ended_well(done: Done) -> None:
 
 
 def assert_same_tables(ours: Rows, theirs: Rows) -> None:
-    """But for what the connector does not hand out: transactions, and batches."""
+    """Compares the tables except for what the connector does not return: transactions, and batches."""
     for table in ("generations", "group_events", "log_ends", "rejected"):
         assert comparable(ours, table) == comparable(theirs, table), table
     assert not any(row["transactional"] for row in ours["commits"])

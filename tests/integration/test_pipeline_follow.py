@@ -1,4 +1,5 @@
-"""A cluster that is followed: killed at the worst moments and started again, no row is lost or there twice."""
+"""A cluster that is followed: the program is killed at the worst moments and restarted, and no row is lost or
+duplicated."""
 
 import json
 import os
@@ -80,7 +81,7 @@ class Commits:
 
 
 class Following:
-    """The program, its JVM and its workers: a group of processes."""
+    """The program, its JVM and its workers: a process group."""
 
     def __init__(self, properties: Path, out: Path, events: Path) -> None:
         self.out = out
@@ -101,16 +102,16 @@ class Following:
             time.sleep(0.01)
 
     def unfinished(self) -> set[int]:
-        """Micro-batches that have begun and are not written down as done."""
+        """Returns the micro-batches that have begun and are not recorded as done."""
         return _numbers(self.out / "_checkpoint" / "offsets") - _numbers(self.out / "_checkpoint" / "commits")
 
     def has_rows_of_unfinished(self) -> bool:
-        """Of one that is not the first."""
+        """Whether there are rows of an unfinished micro-batch that is not the first."""
         folders = [self.out / "commits" / f"batch={number}" for number in self.unfinished() if number > 0]
         return any(any(folder.glob("date=*/*.parquet")) for folder in folders)
 
     def signal(self, number: int) -> None:
-        """To all of them, as a terminal does, or who switches a machine off."""
+        """Signals all processes, as a terminal or a machine that shuts down does."""
         os.killpg(self.process.pid, number)
 
     def kill(self) -> None:
@@ -123,7 +124,7 @@ def _numbers(folder: Path) -> set[int]:
 
 
 def rows_in(out: Path) -> Rows:
-    """Not by Spark: whoever reads these files must see each row once."""
+    """Reads the files without Spark: any reader must see each row once."""
     rows: Rows = {}
     for name, table in TABLES.items():
         if table.is_decoded:
@@ -241,10 +242,10 @@ def test_a_stream_goes_on_only_with_the_cluster_that_its_tables_are_of(spark: Sp
 def test_tables_that_have_rows_and_no_checkpoint_are_left_alone(
     scheme: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """What begins with a scheme is looked at by Spark, as hdfs: would be."""
+    """Spark checks folders with a scheme, such as hdfs:."""
     new, decoded, lost = (TablesFolder(f"{scheme}{tmp_path}/{name}") for name in ("new", "decoded", "lost"))
     prepare(spark, new)
-    prepare(spark, new)  # after a job that was killed before it had a checkpoint
+    prepare(spark, new)  # as after a job that was killed before its first checkpoint
     assert {each.name for each in (tmp_path / "new").iterdir()} == {*DECODED}
     assert new.read(spark, "commits").isEmpty()
 

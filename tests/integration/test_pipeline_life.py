@@ -1,6 +1,6 @@
-"""What the pipeline makes of a life of groups is what kafka-dump-log shows of it, and what the clients saw themselves.
+"""The pipeline's tables of a history of groups match kafka-dump-log, and the clients' own reports.
 
-The same life is played on a real broker and on kcoord; tests/integration/pipeline_life.py tells it.
+The same history is played on a real broker and on kcoord; see tests/integration/pipeline_life.py.
 """
 
 import json
@@ -69,19 +69,19 @@ from tests.pipeline.told import Rows, comparable, told_by
 KAFKA, KCOORD = "kafka", "kcoord"
 DECODED = (COMMITS, GENERATIONS, GROUP_EVENTS)
 CLASSIC = (RANGE, COOPERATIVE, STATIC)
-MOST_BYTES = 400_000  # so that the log is cut into some ranges
+MOST_BYTES = 400_000  # small, so that the log is split into several ranges
 
 on_a_broker = pytest.mark.parametrize("lived", [KAFKA], indirect=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lived:
-    """A life that is over."""
+    """A history that has ended."""
 
     where: str
     life: Life
     log: Path
-    """A copy of the offsets topic."""
+    """A copy of the offsets topic's folders."""
 
 
 @pytest.fixture(scope="module", params=[KAFKA, KCOORD])
@@ -123,7 +123,7 @@ def _wait_for(bootstrap: str) -> None:
 
 @pytest.fixture(scope="module")
 def tables(lived: Lived, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
-    """All that the pipeline makes of it."""
+    """All tables that the pipeline derives from it."""
     folder = TablesFolder(str(tmp_path_factory.mktemp("tables") / "out"))
     ranges = plan_ranges(find_segments(lived.log), most_bytes=MOST_BYTES)
     summary = decode(spark, SegmentInput(ranges=ranges), folder, Wanted(), lambda _: None)
@@ -140,7 +140,7 @@ def tables(lived: Lived, spark: SparkSession, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture(scope="module")
 def dumped(lived: Lived, java_tools: JavaTools) -> dict[Path, list[Batch]]:
-    """The segments of the offsets topic as kafka-dump-log tells them."""
+    """The segments of the offsets topic as kafka-dump-log prints them."""
     segments = sorted(lived.log.glob("__consumer_offsets-*/*.log"))
     done = java_tools.run("dump-log", "--offsets-decoder", "--files", ",".join(map(str, segments)))
     assert done.exit_code == 0, done.stderr
@@ -163,7 +163,7 @@ def test_the_decoded_tables_are_row_for_row_what_kafka_dump_log_tells(
 
 
 def test_the_life_has_left_in_the_log_what_is_to_be_told(tables: Rows) -> None:
-    """So that what is compared is not less than it seems."""
+    """This ensures that the comparison is not empty."""
     commits, generations = tables[COMMITS], tables[GENERATIONS]
     assert offsets_of(commits, RANGE)[-PARTITIONS - 1 :] == [RESET_TO] * PARTITIONS + [None], "reset, one deleted"
     assert {row["group"] for row in commits if row["tombstone"]} == {RANGE, EXPIRING, DELETED}
@@ -174,7 +174,7 @@ def test_the_life_has_left_in_the_log_what_is_to_be_told(tables: Rows) -> None:
 
 @on_a_broker
 def test_a_broker_has_left_more(tables: Rows, dumped: dict[Path, list[Batch]]) -> None:
-    """Several segments, two codecs, a group of KIP-848, and both ends of a transaction."""
+    """There are several segments, two codecs, a group of KIP-848, and both ends of a transaction."""
     assert len({segment.parent for segment in dumped}) < len(dumped)
     batches = [batch for each in dumped.values() for batch in each]
     assert {batch["compresscodec"] for batch in batches} == {"none", "zstd"}
@@ -201,7 +201,7 @@ def test_the_generations_are_those_that_the_members_saw(lived: Lived, tables: Ro
 
 @pytest.mark.parametrize("group", CLASSIC)
 def test_members_owned_what_their_callbacks_say_from_when_to_when(lived: Lived, tables: Rows, group: str) -> None:
-    """Overtaken shares, which nobody has told, are the log's."""
+    """Overtaken shares, which no member has reported, are taken from the log."""
     rows = rows_of(tables[OWNERSHIP], group)
     found = [
         Tenure(
@@ -250,7 +250,7 @@ def test_groups_without_members_neither_rebalance_nor_own(lived: Lived, tables: 
 
 @on_a_broker
 def test_members_of_a_consumer_group_owned_what_their_callbacks_say(lived: Lived, tables: Rows) -> None:
-    """KIP-848: what a member gives back is its own until the broker has heard so."""
+    """In KIP-848 a partition that a member gives back is its own until the broker has got the heartbeat."""
     rows = sorted(rows_of(tables[OWNERSHIP], MODERN), key=lambda row: (row["partition"], row["owned_from"]))
     holds = told_holds(lived.life[MODERN])
     assert [(f"{row['topic']}-{row['partition']}", row["member_id"], row["from_generation"]) for row in rows] == [
@@ -298,7 +298,7 @@ def eras_of(tables: Rows, group: str) -> list[Era]:
 
 
 def causes_of(rebalances: list[Row]) -> list[str]:
-    """One of each, but for the second half of what a cooperative group does."""
+    """Returns the causes, one for each rebalance without the second half of a cooperative one."""
     assert all(len(row["causes"]) == 1 for row in rebalances)
     return [row["causes"][0] for row in rebalances if row["causes"] != [HANDED_OVER]]
 
@@ -320,8 +320,8 @@ def offsets_of(commits: list[Row], group: str) -> list[int | None]:
 
 
 def groups_that_are_gone(generations: list[Row]) -> set[str]:
-    """Those whose last record is a tombstone. An earlier one is chance: a group of which nothing is known yet but a
-    member's id goes if offsets are looked through just then, on a broker too, and the member makes it anew."""
+    """Returns the groups whose last record is a tombstone. An earlier tombstone is chance: a group that has only a
+    member id yet is removed if offsets expire just then, on a broker too, and the member creates it again."""
     last = {row["group"]: row for row in in_order(generations)}
     return {group for group, row in last.items() if row["tombstone"]}
 

@@ -1,4 +1,4 @@
-"""A live cluster read as data: row for row what its files tell, whatever happens to the cluster meanwhile."""
+"""A live cluster read as data: its rows are those of its files, whatever happens to the cluster meanwhile."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -37,7 +37,7 @@ def kafka() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="module")
 def scene(kafka: KafkaCluster) -> LogScene:
-    """Every kind of record."""
+    """A cluster with every kind of record."""
     scene = LogScene(kafka.bootstrap)
     scene.make("orders", records=60)
     scene.make("unread", records=5)
@@ -121,7 +121,7 @@ def test_a_time_to_begin_at_spares_what_was_before_it(scene: LogScene, kafka: Ka
         "commits",
     )
     assert sum(row["records"] for row in rows["scanned"]) < sum(row["records"] for row in whole["scanned"])
-    # Of topics that were written only before, the end is known all the same.
+    # The end is also known for topics that were written only before.
     ends = {(row["topic"], row["partition"]): row["end_offset"] for row in rows["log_ends"]}
     assert ends == {("orders", index): 20 for index in range(3)}
 

@@ -1,4 +1,4 @@
-"""Real clients reach a real Kafka of 3 brokers through `kcoord proxy`, and see what they see without it."""
+"""Real clients reach a real Kafka of 3 brokers through `kcoord proxy`, and get the same results as without it."""
 
 import json
 import socket
@@ -48,7 +48,7 @@ class Scene:
         return name
 
     def leaders(self, topic: str) -> dict[int, int]:
-        """Node ids by partition, as every broker tells them."""
+        """Returns node ids by partition, as every broker reports them."""
         seen = [_leaders(address, topic) for address in self.kafka.bootstrap.split(",")]
         return seen[0] if all(each == seen[0] for each in seen) else {}
 
@@ -56,7 +56,7 @@ class Scene:
         return Client(*_address(self.kafka.bootstrap.split(",")[(node or 1) - 1]))
 
     def through(self, node: int | None = None) -> Client:
-        """The bootstrap port, or that of a broker."""
+        """Connects to the bootstrap port, or to that of a broker."""
         if node is None:
             return Client(*_address(self.proxy.bootstrap))
         return Client(*self.places()[node])
@@ -106,14 +106,14 @@ def scene(
             return franz_go(folder)
         return {program.name: program for program in (CONFLUENT, KAFKA_PYTHON, AIOKAFKA)}[name]
 
-    # The ports are fixed, so that a proxy that is started again is where clients look for it.
+    # The ports are fixed, so that clients find a proxy that is restarted.
     port = _ports_in_a_row(5)
     with kcoord_proxy_factory(three_brokers.bootstrap, listen=f"127.0.0.1:{port}") as proxy:
         yield Scene(kafka=three_brokers, proxy=proxy, client=client)
 
 
 def _ports_in_a_row(count: int) -> int:
-    """The first of them, all free now."""
+    """Returns the first of so many successive ports, all free now."""
     for first in free_ports(200):
         if all(_is_free(port) for port in range(first, first + count)):
             return first
@@ -125,7 +125,7 @@ def _is_free(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-# What is seen.
+# Metadata.
 
 
 def test_brokers_keep_their_ids_and_have_a_port_each(scene: Scene) -> None:
@@ -197,14 +197,14 @@ def test_a_consumer_at_the_wrong_broker_is_never_shown_an_address_that_is_not_ou
         told = client.ask(FETCH, version, session_epoch=-1, max_bytes=1000, topics=topics)
     assert told.responses[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
     assert told.responses[0].partitions[0].current_leader.leader_id == leader
-    # Host names are as long here as there, and so the endpoints fit.
+    # Host names have the same length on both sides, so that the endpoints fit.
     assert [(each.node_id, (each.host, each.port)) for each in told.node_endpoints] == [
         (leader, scene.places()[leader])
     ]
 
 
 def _empty_batch() -> bytes:
-    """One record of no key and no value, in a batch of version 2."""
+    """Encodes one record without key and value, in a batch of version 2."""
     import crc32c
 
     record = bytes([12, 0, 0, 0, 1, 1, 0])
@@ -222,7 +222,7 @@ def _empty_batch() -> bytes:
     return bytes(8) + len(header + body).to_bytes(4) + header + body
 
 
-# What clients do.
+# Clients.
 
 
 @pytest.mark.parametrize("name", CLIENTS)
@@ -236,7 +236,7 @@ def test_a_client_reads_back_what_it_wrote(scene: Scene, name: str, tmp_path: Pa
     client.produce(scene.proxy.bootstrap, topic, codec="lz4", records=tmp_path / "records")
     read = client.consume(scene.proxy.bootstrap, topic, counts=[each.records for each in expected])
 
-    left_out = {"timestamps"} if name == "java" else set()  # the console producer chooses them itself
+    left_out = {"timestamps"} if name == "java" else set()  # the console producer chooses these itself
     told = [{key: value for key, value in each.items() if key not in left_out} for each in read]
     assert told == [{key: value for key, value in each.summary().items() if key not in left_out} for each in expected]
 
@@ -348,7 +348,7 @@ def committed(consumer: Consumer, topic: str) -> int:
     return int(found.offset)
 
 
-# What breaks.
+# Failures.
 
 
 def test_a_broker_that_dies_and_comes_back_is_lost_and_found_by_clients(scene: Scene) -> None:
@@ -462,7 +462,7 @@ def test_a_port_that_is_taken_is_one_line_and_exit_code_1(scene: Scene) -> None:
 
 
 def test_a_proxy_that_waits_is_there_when_its_upstream_is(scene: Scene) -> None:
-    """The upstream is another proxy, as that starts faster than a Kafka: proxies can stand behind each other."""
+    """The upstream is another proxy, as that starts faster than a Kafka: proxies can be chained."""
     port = _ports_in_a_row(5)
     with CapturedProcess(proxy_command(f"127.0.0.1:{port}", ["--wait"]), name="a proxy that waits") as waiting:
         until(lambda: "upstream silent" in waiting.stderr(), "it to wait")
@@ -472,9 +472,9 @@ def test_a_proxy_that_waits_is_there_when_its_upstream_is(scene: Scene) -> None:
 
 
 def test_no_request_fails_for_an_error_that_kafka_did_not_give(scene: Scene) -> None:
-    """The log of the proxy that all tests of this file used: no fault of its own."""
+    """The log of the proxy that all tests of this file used contains no failure of the proxy itself."""
     assert "bug" not in scene.proxy.log()
     assert "fault" not in scene.proxy.log()
-    admin = AdminClient({"bootstrap.servers": scene.proxy.bootstrap})  # kept: one that is gone answers nobody
+    admin = AdminClient({"bootstrap.servers": scene.proxy.bootstrap})  # must stay referenced until the result
     with pytest.raises(KafkaException):
         admin.create_topics([NewTopic("a b", 1)])["a b"].result(60)

@@ -1,4 +1,5 @@
-"""Guards of `kcoord proxy` before a real Kafka: what is refused, clients tell in their own words; the rest goes on."""
+"""Guards of `kcoord proxy` in front of a real Kafka: clients report refusals in their own words; everything else is
+forwarded."""
 
 import secrets
 import time
@@ -28,13 +29,13 @@ WAIT = 60.0
 
 @pytest.fixture(scope="module")
 def tag() -> str:
-    """The cluster is everybody's: names are not."""
+    """A unique name: the cluster is shared."""
     return secrets.token_hex(3)
 
 
 @pytest.fixture(scope="module")
 def topic(kafka_cluster: KafkaCluster, tag: str) -> str:
-    """With three records in it."""
+    """A topic with three records."""
     name = f"guarded-{tag}"
     _create(kafka_cluster.bootstrap, name)
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap})
@@ -82,7 +83,7 @@ def _consumer(bootstrap: str, group: str, **more: Any) -> Consumer:
 
 
 def _first_error(consumer: Consumer) -> KafkaError:
-    """What the consumer's user is told that is not about records."""
+    """Returns the first error of a consumer that is not about records."""
     deadline = time.monotonic() + WAIT
     while time.monotonic() < deadline:
         message = consumer.poll(0.2)
@@ -174,7 +175,7 @@ def test_asking_a_read_only_proxy_for_a_topic_does_not_make_it(
             (topic,) = client.ask(METADATA, 12, **asked).topics
             assert topic.error_code is ErrorCode.unknown_topic_or_partition
         assert f"new-{tag}" not in [topic.name for topic in direct.ask(METADATA, 12, topics=None).topics]
-        direct.ask(METADATA, 12, **asked)  # what the proxy kept the broker from
+        direct.ask(METADATA, 12, **asked)  # what the proxy did not forward to the broker
         deadline = time.monotonic() + WAIT
         while direct.ask(METADATA, 12, **asked).topics[0].error_code and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -213,7 +214,7 @@ def test_javas_tools_show_what_a_read_only_proxy_says(
 def test_javas_producer_ends_where_only_reading_is_allowed(
     read_only: ProxyProcess, kafka_cluster: KafkaCluster, tools: WarmTools, topic: str
 ) -> None:
-    # Whether its send() throws or its callback is told depends on which of its threads is first: the word is the same.
+    # Whether send() throws or the callback gets the error depends on thread timing: the message is the same.
     run = tools.run(
         *("org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--num-records", "1", "--record-size", "10"),
         *("--throughput", "-1", "--command-property", f"bootstrap.servers={read_only.bootstrap}"),
@@ -264,7 +265,7 @@ def test_denied_groups_cannot_be_read_from_the_topic_that_has_them_all(
     committing.close()
 
     def read_first(bootstrap: str, wanted: str) -> Any:
-        """What a consumer gets first, of partition 0 or 1 or …: a record or an error."""
+        """Returns the first record or error that a consumer gets from one of the partitions."""
         reading = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": f"reader-{tag}", "auto.offset.reset": "earliest"}
         )
@@ -397,7 +398,7 @@ def test_a_member_that_comes_and_goes_disturbs_the_others_only_so_often(
             message = second.poll(0.1)
             assert message is None or not message.error()
             assert time.monotonic() < until
-        # Three are allowed: of the steady one alone, of the first that joined, and of its leaving.
+        # Three rebalances are allowed: of the steady member, of the first that joined, and of its leaving.
         assert scene.settle(steady).generation == alone.generation + 2
         assert not second.assignment()
         second.close()
@@ -451,7 +452,7 @@ def test_a_malformed_subscription_does_not_reach_the_cluster_unless_that_is_want
     assert f"refused api=JoinGroup reason=subscription group={group} peer=127.0.0.1:" in guarded.log()
 
 
-# Groups that live here
+# Groups that the proxy coordinates
 
 
 def test_guards_stand_before_groups_that_the_proxy_coordinates_itself(

@@ -1,6 +1,5 @@
-"""The journal of groups that the proxy coordinates, attacked: through the proxy, where nobody is to reach it, and from
-behind it, where the proxy recovers by itself. In front of one real broker.
-"""
+"""Attacks on the journal of groups that the proxy coordinates: through the proxy, where no client may reach it, and
+directly at the broker, where the proxy recovers by itself. The proxy is in front of one real broker."""
 
 import secrets
 import threading
@@ -41,7 +40,7 @@ def scene(kafka_cluster: Cluster, kcoord_proxy_factory: Callable[..., ProxyProce
 
 @pytest.fixture
 def own_scene(kafka_cluster: Cluster, kcoord_proxy_factory: Callable[..., ProxyProcess]) -> Iterator[Scene]:
-    """One for a test that stops its journal."""
+    """A separate scene for a test that stops its journal."""
     yield from _scene(kafka_cluster, kcoord_proxy_factory)
 
 
@@ -181,7 +180,7 @@ def test_a_second_proxy_takes_over_for_good_also_if_an_outsider_fences_both(
     second.stop()
 
 
-# What tests are written with.
+# Helpers.
 
 
 def client_of(bootstrap: str) -> Client:
@@ -211,7 +210,7 @@ def offset_of(proxy: ProxyProcess, topic: str) -> int | None:
 
 
 def fence_directly(kafka: Cluster, target: Target) -> None:
-    """As somebody who reaches the cluster itself may do."""
+    """Fences the journal's producer, as anybody with access to the cluster itself may do."""
     outsider = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": target.transactional_id})
     outsider.init_transactions(WAIT)
 

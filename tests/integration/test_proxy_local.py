@@ -1,7 +1,7 @@
-"""Groups that the proxy coordinates, kept in a topic of the cluster behind it: nothing is lost with the process.
+"""Groups that the proxy coordinates, persisted in a topic of the cluster behind it: the process loses nothing.
 
-All in front of one real broker. What happens between the coordinator and its journal in every order is in
-tests/upstream/local; here are the real journal, real clients and real processes.
+All tests run in front of one real broker. tests/proxy/local covers every order of events between the coordinator and
+its journal; here are the real journal, real clients and real processes.
 """
 
 import asyncio
@@ -64,19 +64,19 @@ Offsets = Mapping[tuple[str, int], tuple[int, int, str]]
 
 @pytest.fixture
 def kafka(kafka_cluster: Cluster) -> Cluster:
-    """Everybody's: names are not."""
+    """The shared cluster; names are unique."""
     return kafka_cluster
 
 
 @pytest.fixture
 def name() -> str:
-    """For what a test makes in the cluster: a group, topics."""
+    """A unique name for what a test creates in the cluster: a group, topics."""
     return f"local-{secrets.token_hex(3)}"
 
 
 @pytest.fixture
 def topic(kafka: Cluster, name: str) -> str:
-    """Of 6 partitions."""
+    """A topic of 6 partitions."""
     view = CoordinatorView(kafka.bootstrap)
     view.create_topic(name, 6)
     eventually(lambda: view.has_partitions(name, 6), "the topic")
@@ -221,7 +221,7 @@ def test_a_journal_that_is_deleted_meanwhile_is_not_made_anew_in_another_way(
             await asyncio.to_thread(admin.delete_topics([journal.topic])[journal.topic].result, WAIT)
 
             async with asyncio.timeout(WAIT):
-                # The broker hears a little later than the controller that it is deleted.
+                # The broker learns a little later than the controller that it is deleted.
                 while await commit(guest, topic, 2) != LOADING:  # noqa: ASYNC110 - there is no event for it
                     await asyncio.sleep(0.05)
                 while said not in caplog.text:  # noqa: ASYNC110 - there is no event for it
@@ -260,7 +260,7 @@ def test_a_writer_sees_who_has_written_since_and_reads_all_again_when_asked(kafk
         writer.stop()
 
 
-# What tests are written with.
+# Helpers.
 
 
 async def commit(guest: Guest, topic: str, offset: int) -> set[Any]:
@@ -300,7 +300,7 @@ def wish(proxy: ProxyProcess, topic: str, name: str) -> Join:
 
 
 def settled(proxy: ProxyProcess, topic: str, members: list[Member]) -> Plan | None:
-    """The member id and generation of each partition, if the coordinator and all members say the same."""
+    """Returns the member id and generation of each partition, if the coordinator and all members report the same."""
     view = CoordinatorView(proxy.bootstrap)
     try:
         if not view.is_ready(topic):
@@ -336,7 +336,7 @@ def committed(proxy: ProxyProcess, group: str) -> dict[str, int]:
 
 
 def write(kafka: Cluster, topic: str, offsets: range) -> None:
-    """Records with these offsets to each partition; members want the value to be the offset."""
+    """Writes records with these offsets to each partition; members expect the value to be the offset."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
     for partition in range(6):
         for offset in offsets:
@@ -355,7 +355,7 @@ def groups_of(bootstrap: str) -> set[str]:
 
 
 def try_to_commit(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> Any:
-    """As no member. There is one broker: the one that coordinates."""
+    """Commits without a member. There is one broker, which coordinates."""
     with client_of(bootstrap) as client:
         return client.ask(OFFSET_COMMIT, 8, **commit_fields(group, topic, offsets))
 
@@ -377,7 +377,7 @@ def offsets_at(bootstrap: str, group: str) -> Offsets:
 
 
 def kcoord(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-    """Which must end well."""
+    """Runs a command that must succeed."""
     command = [sys.executable, "-m", "kcoord.commands", *arguments]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=WAIT)
     assert done.returncode == 0, done.stdout + done.stderr

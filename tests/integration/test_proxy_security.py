@@ -1,4 +1,4 @@
-"""`kcoord proxy` between clients and brokers that both want to know whom they talk to."""
+"""`kcoord proxy` between clients and brokers that both require authentication."""
 
 import socket
 import ssl
@@ -29,12 +29,12 @@ DEADLINE = 120.0
 METADATA, DESCRIBE_CLUSTER = 3, 60
 DOMAIN = "kafka.test"
 PASSWORD = "here-she-has-another"
-"""Of alice, where logins end at the proxy."""
+"""The password of alice, if logins end at the proxy."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The proxy's own authority, certificate and users; a client's certificate."""
+    """A folder with the proxy's own authority, certificate and users, and a client's certificate."""
     folder = tmp_path_factory.mktemp("proxy")
     own = authority("the proxy's authority")
     (folder / "authority.pem").write_text(own.certificate_pem)
@@ -56,7 +56,7 @@ def login_options(folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def ending(folder: Path, secure_kafka: SecureKafka) -> Iterator[ProxyProcess]:
-    """Logins of clients end here; the proxy logs in upstream as the broker's own alice, over TLS."""
+    """A proxy at which logins of clients end; it logs in upstream as the broker's own alice, over TLS."""
     options = [*login_options(folder), "--upstream-config", str(secure_kafka.properties("scram"))]
     with ProxyProcess(secure_kafka.bootstrap("SECURE"), *options) as proxy:
         yield proxy
@@ -74,7 +74,7 @@ def of_alice(bootstrap: str, password: str, **more: Any) -> dict[str, Any]:
 
 
 def brokers(settings: dict[str, Any]) -> dict[int, str]:
-    """As librdkafka is told them."""
+    """Returns the brokers in librdkafka's metadata."""
     found = AdminClient(settings).list_topics(timeout=30).brokers
     return {node: f"{each.host}:{each.port}" for node, each in found.items()}
 
@@ -86,12 +86,12 @@ def until(find: Callable[[], Any], what: str) -> None:
         time.sleep(0.1)
 
 
-# Logins that pass.
+# Logins that are forwarded.
 
 
 @pytest.mark.parametrize(("listener", "kind"), [("SASL", None), ("SECURE", "ssl")])
 def test_a_login_passes_to_the_broker(secure_kafka: SecureKafka, listener: str, kind: str | None) -> None:
-    """Also with TLS on the way from the proxy to the broker."""
+    """This includes TLS between the proxy and the broker."""
     config = ["--upstream-config", str(secure_kafka.properties(kind))] if kind else []
     with ProxyProcess(secure_kafka.bootstrap(listener), *config) as proxy:
         assert "upstream wants a login" in proxy.log()
@@ -104,7 +104,7 @@ def test_a_login_passes_to_the_broker(secure_kafka: SecureKafka, listener: str, 
         assert brokers(of_alice(proxy.bootstrap, PASSWORDS["alice"], **settings)) == told
 
 
-# Logins that end here.
+# Logins that end at the proxy.
 
 
 def test_a_login_over_tls_ends_at_the_proxy(ending: ProxyProcess, folder: Path) -> None:
@@ -152,7 +152,7 @@ def test_who_does_not_log_in_as_he_should_is_refused_and_nobody_else_is(ending: 
 
 
 def test_a_second_login_is_no_matter_of_the_brokers(ending: ProxyProcess, folder: Path) -> None:
-    """It would be one more of the proxy itself, by the client's words (KIP-368)."""
+    """It would authenticate the proxy's own connection with the client's credentials (KIP-368)."""
     login = Scram(mechanism="SCRAM-SHA-512", username="alice", password=Secret(PASSWORD))
     tls = Tls(authorities=(folder / "authority.pem").read_text())
     host, _, port = ending.bootstrap.rpartition(":")
@@ -177,7 +177,7 @@ def test_certificates_are_shown_and_asked_for_on_both_sides(folder: Path, secure
         assert "why=no-certificate" in proxy.log()
 
 
-# Names in place of ports.
+# SNI names instead of ports.
 
 
 def test_with_sni_brokers_have_names_and_one_port(folder: Path, secure_kafka: SecureKafka) -> None:
@@ -187,11 +187,11 @@ def test_with_sni_brokers_have_names_and_one_port(folder: Path, secure_kafka: Se
             told = ask_by_name(folder, port, name)
             assert [(each.node_id, each.host, each.port) for each in told.brokers] == [(1, f"b1.{DOMAIN}", port)]
         with pytest.raises(ConnectionError):
-            ask_by_name(folder, port, f"b3.{DOMAIN}")  # there is no such broker
+            ask_by_name(folder, port, f"b3.{DOMAIN}")  # no such broker exists
 
 
 def ask_by_name(folder: Path, port: int, name: str) -> Any:
-    """Metadata, of whoever is called by that name."""
+    """Requests Metadata from the broker with that SNI name."""
     context = ssl.create_default_context(cafile=str(folder / "authority.pem"))
     asking = KioAsking(METADATA, 12)
     line = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -206,7 +206,7 @@ def ask_by_name(folder: Path, port: int, name: str) -> Any:
         return asking.response(received[4:])[1]
 
 
-# Whom the proxy trusts.
+# The proxy's trust in brokers.
 
 
 @pytest.mark.parametrize(

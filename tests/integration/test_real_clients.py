@@ -24,9 +24,9 @@ SEED = 7
 COUNT = 100_000
 COUNT_OF_OTHERS = int(os.environ.get("KCOORD_TEST_RECORDS", "20000"))
 CODEC = "zstd"
-"""That of the large sets."""
+"""The codec of the large sets."""
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "franz-go", "java")
-# Each reads what its left neighbour wrote.
+# Each reads the records of its left neighbour.
 RING = tuple(zip(CLIENTS, CLIENTS[1:] + CLIENTS[:1], strict=True))
 
 Client = Program | JavaProgram
@@ -34,7 +34,7 @@ Client = Program | JavaProgram
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSet:
-    """What a client writes, as a file and as what must be read."""
+    """The records of a client, as a file to write and as the expected result."""
 
     path: Path
     digests: list[PartitionDigest]
@@ -46,12 +46,14 @@ class RecordSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
+    """Writes record sets, once for each client and codec."""
+
     cluster: EmbeddedCluster
     client: Callable[[str], Client]
     record_set: Callable[[str, str], RecordSet]
-    """What a client writes with a codec."""
+    """Returns the records that a client writes with a codec."""
     written: Callable[[str, str], str]
-    """The topic that a client has written its set to with a codec: once, whoever asks."""
+    """Returns the topic with a client's set in a codec; it is written once, on demand."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,7 @@ def scene(
     def client(name: str) -> Client:
         match name:
             case "java":
-                request.getfixturevalue("java_tools")  # skips or fails where there is no Java
+                request.getfixturevalue("java_tools")  # skips or fails without Java
                 from kcoord.testing.jars import kafka_jvm
 
                 return JavaProgram(jvm=kafka_jvm())
@@ -123,7 +125,7 @@ def test_a_client_reads_what_another_wrote(scene: Scene, writer: str, reader: st
 
 
 def end_offsets(cluster: EmbeddedCluster, topic: str) -> list[int]:
-    """Where the partitions end: a record that was written twice shows here."""
+    """Returns the ends of the partitions, which show a record that was written twice."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "unused"})
     marks = [consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=30) for index in range(PARTITIONS)]
     consumer.close()
@@ -131,6 +133,6 @@ def end_offsets(cluster: EmbeddedCluster, topic: str) -> list[int]:
 
 
 def comparable(writer: str, summary: Summary) -> list[dict[str, Any]]:
-    """Java's console producer chooses the times itself."""
+    """Removes the times that Java's console producer chooses itself."""
     left_out = {"timestamps"} if writer == "java" else set()
     return [{name: value for name, value in each.items() if name not in left_out} for each in summary]

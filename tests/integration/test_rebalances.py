@@ -1,8 +1,8 @@
-"""Real clients rebalance: members come, leave, die, are slow, and find new partitions. Every client plays each part.
+"""Real clients rebalance: members join, leave, die, are slow, and get new partitions. Every client plays each part.
 
-A scenario says who owned what in the generations that it is about, and ends with `conclude`: nobody owned a partition
-twice in any generation, the coordinator showed the plans that the members tell, every record was read and everything
-is committed. Records are written all the time.
+A scenario checks the owners in its generations, and ends with `conclude`: no partition had two owners in any
+generation, the coordinator showed the plans that the members report, every record was read and everything is committed.
+Records are written all the time.
 """
 
 import time
@@ -14,7 +14,7 @@ from tests.integration.group_ledger import offsets_read
 from tests.integration.group_scene import GroupScene
 
 every_client = pytest.mark.parametrize("client", CLIENTS)
-# franz-go knows no max.poll.interval.ms.
+# franz-go has no max.poll.interval.ms.
 clients_that_must_poll = pytest.mark.parametrize("client", [each for each in CLIENTS if each != "franz-go"])
 
 
@@ -89,7 +89,7 @@ def test_a_member_that_works_too_long_is_out_until_it_polls_again(scene: GroupSc
 
 
 def test_a_member_that_blocks_a_rebalance_too_long_is_left_behind(scene: GroupScene) -> None:
-    """What a slow member of franz-go meets: it is out when others have waited the rebalance time-out for it."""
+    """A slow member of franz-go is removed when others have waited the rebalance timeout for it."""
     scene.topic(partitions=6)
     slow, other, third = scene.start(
         "franz-go", "slow", "other", "third", max_poll_interval_ms=3000, commits="when-told"

@@ -1,4 +1,4 @@
-"""Java's eager assignors over two topics: each shares out in its own way. CooperativeSticky has a file of its own."""
+"""Java's eager assignors over two topics, each with its own plan. CooperativeSticky has a file of its own."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The books of the rebalance scenarios notice what must not happen."""
+"""The ledger of the rebalance scenarios detects violations."""
 
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +10,7 @@ from tests.integration.group_member import Event
 
 @dataclass
 class Told:
-    """A member of which only its words are known."""
+    """A member with scripted events."""
 
     owner: str
     is_running: bool = True
@@ -36,7 +36,7 @@ class Told:
 
 
 def test_a_hand_over_in_order_is_accepted() -> None:
-    """Eager: all is given back in generation 1, before it is shared out in generation 2."""
+    """Eager: all is given back in generation 1, before it is assigned in generation 2."""
     members = [
         Told("a").assigned(1, "t-0", "t-1", at=1).revoked(1, "t-0", "t-1", at=2).assigned(2, "t-0", at=3),
         Told("b").assigned(2, "t-1", at=3),
@@ -48,7 +48,7 @@ def test_a_hand_over_in_order_is_accepted() -> None:
 
 
 def test_what_is_revoked_in_a_new_generation_is_not_a_share_of_it() -> None:
-    """Cooperative: the news of generation 2 is what has to be given back."""
+    """Cooperative: the first event of generation 2 is what has to be given back."""
     member = Told("a").assigned(1, "t-0", "t-1", at=1).revoked(2, "t-1", leaving="t-0", at=2)
     assert ledger.plans([member]) == {1: {"a": {"t-0", "t-1"}}, 2: {"a": {"t-0"}}}
 

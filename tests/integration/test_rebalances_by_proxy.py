@@ -1,7 +1,7 @@
-"""The scenarios of rebalances through `kcoord proxy` to a real Kafka of 3 brokers, in both ways to coordinate.
+"""The rebalance scenarios through `kcoord proxy` to a real Kafka of 3 brokers, with either kind of coordinator.
 
-Each is played here, by clients that take turns; KCOORD_TEST_TARGET (conftest.py) has all played by every client. Then
-what only a proxy can get wrong: another group than without it, and a broker that is gone in the middle.
+Each is played here with clients in turns; KCOORD_TEST_TARGET (conftest.py) plays all with every client. Two more tests
+cover what only a proxy can get wrong: another group than without it, and a broker that is gone in the middle.
 """
 
 import secrets
@@ -29,7 +29,7 @@ from tests.integration.group_scene import GroupScene, Settled
 Scenario = Callable[..., None]
 
 IN_BOTH_WAYS: Final[Mapping[Scenario, tuple[str, str]]] = {
-    # By whom: with groups upstream, with groups of the proxy's own.
+    # The clients: for groups upstream, for groups that the proxy coordinates.
     rebalances.test_a_new_member_gets_its_share_and_gives_it_back_when_it_leaves: ("confluent-kafka", "kafka-python"),
     rebalances.test_a_killed_member_is_missed_when_its_session_runs_out: ("franz-go", "aiokafka"),
     rebalances.test_a_member_that_works_too_long_is_out_until_it_polls_again: ("aiokafka", "confluent-kafka"),
@@ -62,7 +62,7 @@ PLAYS: Final = [
 def proxies(
     three_brokers: KafkaCluster, kcoord_proxy_factory: Callable[..., ProxyProcess]
 ) -> Iterator[Mapping[str, ProxyProcess]]:
-    """By who coordinates groups."""
+    """The proxies, by the coordinator of groups."""
     with ExitStack() as stack:
         started = {
             coordinate: stack.enter_context(kcoord_proxy_factory(three_brokers.bootstrap, *options))
@@ -76,7 +76,7 @@ def proxies(
 
 @pytest.fixture
 def group_bootstrap(request: pytest.FixtureRequest, proxies: Mapping[str, ProxyProcess]) -> str:
-    """In place of the one of all other scenarios, which `scene` asks for."""
+    """Overrides the endpoint of all other scenarios, which `scene` requests."""
     return proxies[request.param].bootstrap
 
 
@@ -93,7 +93,8 @@ def test_it_goes_as_without_a_proxy(scene: GroupScene, scenario: Scenario, argum
 def test_a_rebalance_through_the_proxy_gives_the_same_group_as_without_it(
     three_brokers: KafkaCluster, proxies: Mapping[str, ProxyProcess], member_programs: Programs
 ) -> None:
-    """Who has what in which generation, and all that the coordinator says of the group, but for ids that are random."""
+    """The test compares the owners in each generation, and all answers of the coordinator about the group, except for
+    random ids."""
     run = secrets.token_hex(2)
     directly, *_ = three_brokers.bootstrap.split(",")
     places = {way: proxy.bootstrap for way, proxy in proxies.items()} | {"directly": directly}
@@ -111,7 +112,7 @@ def test_a_rebalance_through_the_proxy_gives_the_same_group_as_without_it(
 
 
 def story(scene: GroupScene) -> list[object]:
-    """Three clients come one by one, one goes."""
+    """Plays a history: three clients join one by one, one leaves."""
     scene.topic(partitions=7)
     members = [scene.start(client, client)[0] for client in ("confluent-kafka", "franz-go", "kafka-python")]
     told: list[object] = []
@@ -134,7 +135,7 @@ def anonymous(scene: GroupScene, settled: Settled) -> object:
 
 
 def described(scene: GroupScene) -> object:
-    """Without ids. The names of groups, and so of topics, have the same lengths."""
+    """Returns the description without ids. The names of groups, and so of topics, have the same lengths."""
     answer = scene.coordinator.answer_of(scene.group)
     group = scene.group.encode()
     members = [
@@ -150,7 +151,8 @@ def described(scene: GroupScene) -> object:
 def test_a_broker_that_coordinates_dies_in_the_middle_of_a_rebalance_and_comes_back(
     three_brokers: KafkaCluster, proxies: Mapping[str, ProxyProcess], member_programs: Programs
 ) -> None:
-    """In both ways at once. Members of groups of the proxy's own are sent to the broker with the lowest id."""
+    """Both kinds of coordinator are tested at once. Members of groups that the proxy coordinates are sent to the broker
+    with the lowest id."""
     victim = min(broker.node for broker in three_brokers.brokers)
     with ExitStack() as stack:
         crews = [

@@ -1,4 +1,4 @@
-"""Commits while a group rebalances: where one member stops, the next one starts."""
+"""Commits while a group rebalances: the next owner starts where the previous one stopped."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.integration.group_ledger import times_read
 from tests.integration.group_member import Member
 from tests.integration.group_scene import GroupScene
 
-# aiokafka rebalances in the background, however long its user works.
+# aiokafka rebalances in the background, however long processing takes.
 clients_that_rebalance_when_they_poll = pytest.mark.parametrize(
     "client", [each for each in CLIENTS if each != "aiokafka"]
 )
@@ -64,5 +64,5 @@ def state(scene: GroupScene) -> str:
 
 
 def starts(member: Member) -> dict[str, int]:
-    """The first offset that it read of each partition."""
+    """Returns the first offset that the member read of each partition."""
     return {event.partition: event.first for event in reversed(member.events("read"))}

@@ -1,4 +1,4 @@
-"""Cooperative rebalances (KIP-429): members keep what stays theirs, and hand over the rest in two generations."""
+"""Cooperative rebalances (KIP-429): members retain what stays theirs, and hand over the rest in two generations."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_a_cooperative_member_gives_back_only_what_moves(scene: GroupScene, clie
     assert both.shares() == {"first": 2, "second": 2}
     assert both.generation == alone.generation + 2
     kept, moved = both.owned["first"], both.owned["second"]
-    # The second may not have heard of its empty share: the next rebalance begins as soon as the first has given back.
+    # The second may not have got its empty share: the next rebalance begins as soon as the first has given back.
     between = plans(scene.members)[alone.generation + 1]
     assert between["first"] == kept
     assert not between.get("second")

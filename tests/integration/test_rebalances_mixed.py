@@ -1,4 +1,4 @@
-"""Different clients in one group understand each other's subscriptions and plans."""
+"""Different clients in one group parse each other's subscriptions and assignments."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_a_client_shares_out_to_another_and_leaves_it_everything(scene: GroupSce
 
 
 def test_all_clients_share_a_topic_in_one_group(scene: GroupScene) -> None:
-    """The first to come is the first to go, so that others have to lead."""
+    """The first to join is the first to leave, so that others have to lead."""
     topic = scene.topic(partitions=7)
     members = [scene.start(client, client)[0] for client in CLIENTS]
     for member in members:
@@ -59,7 +59,8 @@ def test_all_cooperative_clients_hand_over_to_each_other(scene: GroupScene) -> N
 
 
 def in_ranges(topic: str, partitions: int, names: list[str]) -> Plan:
-    """As the range assignor has it: neighbouring partitions in the order of member ids, which begin with the names."""
+    """Computes the range assignor's plan: adjacent partitions in the order of member ids, which begin with the
+    names."""
     each, more = divmod(partitions, len(names))
     plan: Plan = {}
     start = 0

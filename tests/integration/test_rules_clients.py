@@ -1,4 +1,4 @@
-"""librdkafka's clients at `kcoord serve` with logins and rules do what they may, and are told what they may not."""
+"""librdkafka's clients at `kcoord serve` with logins and rules do what they may, and get errors for the rest."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -53,7 +53,7 @@ def produce(cluster: EmbeddedCluster, user: str, **more: Any) -> KafkaError | No
 
 
 def consume(cluster: EmbeddedCluster, user: str, group: str) -> bytes | None:
-    """The first record, or KafkaException."""
+    """Returns the first record, or raises KafkaException."""
     consumer = Consumer(settings(cluster, user, group_id=group, auto_offset_reset="earliest"))
     try:
         consumer.subscribe(["orders"])

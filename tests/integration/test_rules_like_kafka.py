@@ -1,7 +1,7 @@
-"""Every API that is served, asked by users with all kinds of rights: kcoord with rules answers as Kafka with ACLs.
+"""Every API that is served, requested by users with all kinds of rights: kcoord with rules answers as Kafka with ACLs.
 
-Answers are compared as a whole, ids, times and texts aside, not only their errors. Every API is asked by everybody in
-its newest version, and by one also in its oldest; KCOORD_TEST_VERSIONS=all has everybody ask in all of them.
+Answers are compared as a whole, except for ids, times and texts. Every user requests every API in its newest version,
+and one user also in its oldest; with KCOORD_TEST_VERSIONS=all every user requests all of them.
 """
 
 import os
@@ -58,7 +58,7 @@ def user(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def versions(user: str) -> Versions:
-    """Of an API; in the oldest one asks to whom most differs."""
+    """Returns the versions of an API to test; only the user with the most differences requests the oldest."""
 
     def chosen(api_key: int) -> Sequence[int]:
         served = SERVED[api_key].versions
@@ -76,7 +76,7 @@ def pair(world: World, user: str) -> UserPair:
 
 @pytest.fixture
 def commits(world: World, user: str) -> None:
-    """Groups that are there, with offsets of all topics."""
+    """Creates groups with offsets of all topics."""
     for group in (*GROUPS[:2], f"old-{user}"):
         commit(world.admin, 9, group)
 
@@ -164,7 +164,7 @@ def test_records_are_open_to_the_same(pair: UserPair, user: str, versions: Versi
         pair.ask(DELETE_RECORDS, version, topics=[{"name": topic, "partitions": lines} for topic in ASKED_FOR])
     for version in versions(INIT_PRODUCER_ID):
         pair.ask(INIT_PRODUCER_ID, version, transactional_id=None, producer_id=-1, producer_epoch=-1)
-        if user != "root":  # kcoord has no transactions, and says of all what it says of those that are not allowed
+        if user != "root":  # kcoord has no transactions, and refuses all of them like those that are not allowed
             pair.ask(INIT_PRODUCER_ID, version, transactional_id="shop", producer_id=-1, producer_epoch=-1)
 
 
@@ -223,7 +223,7 @@ def test_settings_are_shown_and_altered_for_the_same(pair: UserPair, user: str, 
     topics: list[dict[str, Any]] = [{"resource_type": TOPIC, "resource_name": topic} for topic in ASKED_FOR]
     broker = {"resource_type": BROKER, "resource_name": "1", "configuration_keys": ["num.partitions"]}
     group: dict[str, Any] = {"resource_type": GROUP, "resource_name": "shop"}
-    has_groups = user in ("family", "banned", "root")  # who may ask for settings of groups learns that there are none
+    has_groups = user in ("family", "banned", "root")  # users who may describe group settings get an empty list
     for version in versions(DESCRIBE_CONFIGS):
         pair.ask(DESCRIBE_CONFIGS, version, resources=[*topics, broker, *([] if has_groups else [group])])
     change: dict[str, Any] = {"name": "retention.ms", "config_operation": 0, "value": "1000"}

@@ -1,4 +1,4 @@
-"""Every kind of security against a real broker: who gets in, and what is said to who does not."""
+"""Every kind of security against a real broker: which connections succeed, and the error of the others."""
 
 import json
 from importlib import import_module
@@ -22,13 +22,13 @@ main: Any = import_module("kcoord.commands.main").main
 def connection(
     secure_kafka: SecureKafka, kind: str | None, *pairs: tuple[str, str], to: str | None = None
 ) -> Connection:
-    """By the file of this kind, to its own listener or another."""
+    """Returns the connection of the file of this kind, to its own listener or another."""
     config = secure_kafka.properties(kind) if kind else None
     return resolve(Given(command_config=config, pairs=pairs, bootstrap=secure_kafka.bootstrap(to) if to else None), {})
 
 
 def cluster_id(wanted: Connection) -> str:
-    """Asked as a command would ask: first for versions, then for metadata."""
+    """Connects as a command does: requests versions first, then metadata."""
     host, port = host_and_port(wanted.bootstrap[0])
     with Client(host, port, security=wanted.security, timeout=wanted.request_timeout) as client:
         client.ask(18, 3, client_software_name="kcoord", client_software_version="0")
@@ -36,7 +36,7 @@ def cluster_id(wanted: Connection) -> str:
 
 
 def refusal(wanted: Connection) -> str:
-    """The one line, with the address left out."""
+    """Returns the one line of the error, without the address."""
     with pytest.raises(ConnectionError) as caught:
         cluster_id(wanted)
     said = str(caught.value)
@@ -55,7 +55,7 @@ def test_the_same_file_lets_librdkafka_in(secure_kafka: SecureKafka, kind: str) 
     found = connection(secure_kafka, kind)
     assert found.needs_librdkafka is None
     admin = AdminClient(librdkafka_configuration(found))
-    admin.poll(0)  # a token is asked for here
+    admin.poll(0)  # this requests a token
     assert admin.list_topics(timeout=60).cluster_id == secure_kafka.kafka.cluster_id
 
 

@@ -1,4 +1,4 @@
-"""Real clients at `kcoord serve` with TLS and logins: who gets in and works, and who is refused while others work."""
+"""Real clients at `kcoord serve` with TLS and logins: some log in and work, while others are refused."""
 
 import re
 import socket
@@ -55,7 +55,7 @@ def member(settings: dict[str, Any], topic: str, group: str) -> Iterator[Consume
 
 
 def read(consumer: Consumer, count: int) -> list[str]:
-    """So many records, committed."""
+    """Reads and commits so many records."""
     values: list[str] = []
     deadline = time.monotonic() + 60
     while len(values) < count:
@@ -93,7 +93,7 @@ def test_java_writes_and_reads_in_a_group_or_is_refused_for_the_same_reasons(
 
 
 def librdkafka_error(settings: dict[str, Any]) -> KafkaError:
-    """What librdkafka says of a connection that does not come about."""
+    """Returns librdkafka's error of a connection that fails."""
     errors: list[KafkaError] = []
     quiet: dict[str, Any] = {"error_cb": errors.append, "reconnect.backoff.ms": 1000}
     client: Any = AdminClient(settings | quiet)
@@ -127,7 +127,7 @@ def test_who_is_refused_is_counted_and_a_member_of_a_group_goes_on(secure: Secur
 
 
 def _send_plaintext(bootstrap: str) -> None:
-    """ApiVersions as it is, to a port that speaks TLS."""
+    """Sends an unencrypted ApiVersions request to a TLS port."""
     host, _, port = bootstrap.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(struct.pack(">ihhih", 10, 18, 0, 1, -1))
@@ -158,7 +158,8 @@ def test_a_new_user_may_log_in_at_once_and_one_who_is_removed_no_more(secure: Se
 
 @pytest.mark.parametrize("kind", LET_IN)
 def test_kcoords_own_commands_log_in(secure: SecureServe, kind: str) -> None:
-    """In a process of their own: here, clients of other tests may still look for servers that have gone, and say so."""
+    """The commands run in separate processes: in this one, clients of other tests may still log errors of servers that
+    are gone."""
     command = [sys.executable, "-m", "kcoord.commands", "groups", "list", "-o", "json"]
     ran = subprocess.run(
         [*command, "--command-config", str(secure.properties(kind))],
@@ -172,7 +173,7 @@ def test_kcoords_own_commands_log_in(secure: SecureServe, kind: str) -> None:
 
 
 def test_no_secret_is_in_a_log(secure: SecureServe) -> None:
-    """At the end, when all the others have logged in or failed to."""
+    """This runs at the end, when all the others have logged in or failed to."""
     logs = secure.logins.log() + secure.mutual.log()
     assert "let in peer=" in logs
     assert "principal='User:CN=client'" in logs

@@ -1,4 +1,4 @@
-"""`kcoord serve --data-dir`: topics outlive the process, a broker's folder is served, Kafka's tools read ours."""
+"""`kcoord serve --data-dir`: topics survive the process, a broker's folder is served, Kafka's tools read ours."""
 
 import re
 import shutil
@@ -50,7 +50,7 @@ def produce(client: Client, topic: str, partition: int, records: bytes) -> Any:
 
 
 def produce_surely(client: Client, topic: str, partition: int, records: bytes) -> None:
-    """A broker that has just started may not lead its partitions yet."""
+    """Retries a produce: a broker that has just started may not lead its partitions yet."""
     deadline = time.monotonic() + 60
     while (line := produce(client, topic, partition, records)).error_code is not ErrorCode.none:
         assert time.monotonic() < deadline, line
@@ -70,7 +70,7 @@ def values_of(client: Client, topic: str, partition: int = 0) -> list[bytes | No
 
 
 def topics_of(client: Client) -> list[dict[str, Any]]:
-    """All that clients have made, by name."""
+    """Returns all topics of clients, by name."""
     topics = client.ask(METADATA, 12, topics=None).topics
     return sorted((asdict(topic) for topic in topics if not topic.is_internal), key=lambda topic: str(topic["name"]))
 
@@ -260,7 +260,7 @@ def kafka() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="module")
 def of_broker(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A copy of a killed broker's folder, and what the broker answered before."""
+    """A copy of a killed broker's folder, and the broker's answers before."""
     with client_of(kafka) as client:
         create(client, "codecs", 1)
         create(client, "large", 2, {"segment.bytes": "1048576", "cleanup.policy": "compact"})
@@ -276,7 +276,7 @@ def of_broker(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> 
             produce_surely(client, "cut", 0, write_batch(records[:2]))
         deleted = [{"name": "cut", "partitions": [{"partition_index": 0, "offset": 33}]}]
         client.ask(DELETE_RECORDS, 2, topics=deleted, timeout_ms=10_000)
-    kafka.restart(1)  # with which the leaders have another epoch, and start offsets are written down
+    kafka.restart(1)  # this gives the leaders another epoch, and writes start offsets
     with client_of(kafka) as client:
         for topic in ("codecs", "cut", "large"):
             produce_surely(client, topic, 0, write_batch([Record(timestamp=now_ms + 99, key=b"later", value=b"v")]))
@@ -313,7 +313,7 @@ def test_a_folder_of_a_broker_is_served_as_the_broker_did(
 ) -> None:
     copy, expected = of_broker
     shutil.copytree(copy, tmp_path / "data")
-    for life in range(2):  # as it was found, and as we left it
+    for life in range(2):  # before and after kcoord served it
         with EmbeddedCluster(data_dir=tmp_path / "data") as cluster, client_of(cluster) as client:
             told = "taken over topic=empty partitions=3 settings={'retention.ms': '7654321'}"
             assert cluster.log().count(told) == 1 - life

@@ -1,6 +1,6 @@
-"""Groups that something is wrong with, each in its own way, of real consumers on a cluster: what the doctor is shown.
+"""Groups of real consumers on a cluster, each with its own problem: the patients of the doctor.
 
-| group    | what is wrong with it                                                  |
+| group    | its problem                                                            |
 |----------|------------------------------------------------------------------------|
 | healthy  | nothing                                                                |
 | crowded  | three members, two partitions                                          |
@@ -60,7 +60,7 @@ def commit_nothing() -> Commit:
 
 
 class Patient:
-    """A member of a group, on a thread: polls, and commits in its own way."""
+    """A member of a group, on a thread, that polls and commits in its own way."""
 
     def __init__(
         self, bootstrap: str, group: str, name: str, topics: Sequence[str], commit: Commit, **more: Any
@@ -85,7 +85,7 @@ class Patient:
         self._thread.start()
 
     def close(self) -> None:
-        """A dynamic member leaves its group; a static one stays until its session runs out."""
+        """Closes the member: a dynamic one leaves its group; a static one stays until its session expires."""
         self._is_done.set()
         self._thread.join()
         self._consumer.close()
@@ -105,7 +105,7 @@ class Ward:
         self.view = CoordinatorView(bootstrap)
 
     def make_topic(self, topic: str, partitions: int) -> None:
-        """With some records in each partition."""
+        """Creates a topic with some records in each partition."""
         self.view.create_topic(topic, partitions)
         self.wait_until(lambda: self.view.has_partitions(topic, partitions), topic)
         producer = Producer({"bootstrap.servers": self.bootstrap})
@@ -171,7 +171,7 @@ def _members(bootstrap: str) -> list[tuple[str, list[Patient]]]:
 
 @contextmanager
 def _writing(bootstrap: str) -> Iterator[None]:
-    """Records for all topics but the one that has an end."""
+    """Writes records to all topics except the one with a fixed end."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
 
     def write() -> None:
@@ -187,7 +187,7 @@ def _writing(bootstrap: str) -> Iterator[None]:
 
 @contextmanager
 def storm(bootstrap: str) -> Iterator[None]:
-    """While it lasts, a member of `stormy` comes and goes."""
+    """Lets a member of `stormy` come and go while the context is open."""
 
     def come_and_go() -> None:
         flaky = Patient(bootstrap, "stormy", "flaky", ["work"], commit_all())

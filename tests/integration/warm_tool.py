@@ -1,6 +1,6 @@
-"""Kafka's tools run many times in one JVM: each start would take longer than what they do.
+"""Runs Kafka's tools many times in one JVM: each start would take longer than the tool itself.
 
-Not for tools that end their work when the JVM ends, such as console-producer.
+It is not for tools that end their work when the JVM ends, such as console-producer.
 """
 
 import json
@@ -32,7 +32,8 @@ class WarmTools:
 
 @contextmanager
 def warm_tools(log_level: str = "off") -> Iterator[WarmTools]:
-    """`with warm_tools() as tools: tools.run("consumer-groups", "--list", …)`. What is logged is in a run's stderr."""
+    """Opens the JVM: `with warm_tools() as tools: tools.run("consumer-groups", "--list", …)`. Logs are in a run's
+    stderr."""
     with temporary_folder() as folder:
         log_config = Path(folder, "log4j2.properties")
         log_config.write_text(f"{LOG_CONFIG}appender.stderr.follow = true\n")

@@ -1,4 +1,4 @@
-"""What Prometheus gets, as figures."""
+"""Scrapes metrics as Prometheus does, and parses them."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -32,7 +32,7 @@ def ask(url: str, accept: str = "*/*") -> Answer:
 
 
 class Scrape:
-    """`scrape("kcoord_groups", state="Stable")` is a value; 0 of what was never told, as Prometheus has it."""
+    """The values of one scrape: `scrape("kcoord_groups", state="Stable")`. A sample that does not exist is 0."""
 
     def __init__(self, url: str, accept: str = "*/*") -> None:
         text = ask(url, accept).text
@@ -49,5 +49,5 @@ class Scrape:
         return self._values.get((name, frozenset(labels.items())), 0.0)
 
     def by(self, name: str, label: str) -> dict[str, float]:
-        """The values that are not 0, by one label."""
+        """Returns the values that are not 0, by one label."""
         return {dict(labels)[label]: value for (told, labels), value in self._values.items() if told == name and value}

@@ -1,4 +1,4 @@
-"""Plain numbers."""
+"""Histograms and request counters."""
 
 import pytest
 

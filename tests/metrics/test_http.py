@@ -1,4 +1,4 @@
-"""Metrics over HTTP, of a source that says what the test wants."""
+"""Metrics over HTTP, from a source that the test controls."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ from tests.metrics.scrapes import OPEN_METRICS, Scrape, ask
 
 
 class Some:
-    """A source with one family of each kind, and one of which nothing is known yet."""
+    """A source with one family of each kind, and one without samples."""
 
     families = (catalogue.OPENED, catalogue.GROUPS, catalogue.DURATIONS, catalogue.REBALANCES)
 
@@ -39,7 +39,7 @@ class Some:
 
 @contextmanager
 def telling(source: Some, *, request_timeout: float = 10.0) -> Iterator[str]:
-    """Where it is told, without a path."""
+    """Serves the source; yields the server's URL without a path."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -224,7 +224,7 @@ def test_half_a_request_behind_a_whole_one_is_ended() -> None:
 
 
 def _is_ended(connection: socket.socket) -> bool:
-    """Reads until the connection is closed; a time-out is an error of the test."""
+    """Reads until the connection is closed; a timeout fails the test."""
     while not _is_closed(connection):
         pass
     return True

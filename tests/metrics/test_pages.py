@@ -1,4 +1,4 @@
-"""Pages of metrics for many who ask at once, without a loop's time being spent on them alone."""
+"""Pages of metrics for many concurrent requests take only a part of the event loop's time."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ SECONDS = 0.01
 
 
 class _Costly(Collector):
-    """A collector that takes some time, by a clock of its own, and counts how often it was asked."""
+    """A collector that takes some time on a manual clock, and counts its calls."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -27,7 +27,7 @@ class _Costly(Collector):
         yield GaugeMetricFamily("collected", "how often", value=self.collected)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing, so that it is not collected when it is registered."""
+        """Yields nothing, so that registering does not collect it."""
         yield from ()
 
     async def sleep(self, seconds: float) -> None:

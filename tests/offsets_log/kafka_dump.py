@@ -1,4 +1,4 @@
-"""What kafka-dump-log prints, read back, and our own dump in the same form."""
+"""What kafka-dump-log prints, parsed, and kcoord's own dump in the same form."""
 
 import base64
 import json
@@ -20,9 +20,9 @@ _TEXTS: Final = {"compresscodec"}
 
 
 def printed_batches(printed: str) -> list[Batch]:
-    """The batches with their records, from all that the tool printed."""
+    """Parses the batches and their records from everything that the tool printed."""
     batches: list[Batch] = []
-    for line in printed.split("\n"):  # not splitlines: records may hold other ends of lines
+    for line in printed.split("\n"):  # Not splitlines: records may hold other line separators.
         if line.startswith("baseOffset: "):
             batches.append(_batch(line))
         elif line.startswith("| "):
@@ -31,7 +31,7 @@ def printed_batches(printed: str) -> list[Batch]:
 
 
 def dumped_batches(document: Any) -> list[Batch]:
-    """The same from the segments of our own JSON."""
+    """Returns the batches in the segments of kcoord's own JSON."""
     return [_comparable(batch) for segment in document["segments"] for batch in segment["batches"]]
 
 

@@ -1,4 +1,4 @@
-"""Any values of a layout, for hypothesis."""
+"""Random values of a schema, for hypothesis."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ EVERY_VERSION: Final = [(name, layout, version) for name, layout in LAYOUTS for 
 
 
 def values_of(layout: Layout, version: int) -> st.SearchStrategy[dict[str, Any]]:
-    """Every field of the layout; those that the version lacks have their defaults."""
+    """Draws every field of the schema; those that the version lacks have their defaults."""
     return _struct(layout.fields, version)
 
 

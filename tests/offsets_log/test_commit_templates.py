@@ -1,4 +1,4 @@
-"""Commits that come again and again: written another way, read back the same."""
+"""Repeated commits: encoded by templates, read back as any other commit."""
 
 from uuid import UUID
 
@@ -24,7 +24,7 @@ topics = st.lists(
 def stored(
     group_id: str, topic: str, lines: list[tuple[int, int]], topic_id: UUID | None, text: str = ""
 ) -> OffsetsStored:
-    """What was stored the first time, of partitions and leader epochs."""
+    """Returns the first commit to these partitions and leader epochs."""
     partitions, epochs = (tuple(line[column] for line in lines) for column in range(2))
     count = len(lines)
     return OffsetsStored(group_id, topic, partitions, (0,) * count, epochs, (text,) * count, 0, None, topic_id)

@@ -1,4 +1,4 @@
-"""What any Kafka since 2.0 wrote, as facts."""
+"""Records of any Kafka since 2.0, as facts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -60,7 +60,7 @@ def kept(
 
 
 def plain(facts: Sequence[Fact]) -> list[Fact]:
-    """Columns as tuples, to compare them."""
+    """Converts columns to tuples, to compare them."""
     return [
         fact._replace(
             partitions=tuple(fact.partitions),
@@ -243,7 +243,7 @@ def test_a_value_that_cannot_be_read_tells_of_its_group(value: bytes, why: str) 
 def test_offsets_that_only_look_usual_are_read_with_care() -> None:
     key, value = offset()
     assert value is not None
-    longer = value[:-1] + b"\x01\x07\x02ab"  # an unknown tagged field
+    longer = value[:-1] + b"\x01\x07\x02ab"  # An unknown tagged field.
     assert plain(read(batch((key, longer)))) == [kept()]
 
 
@@ -262,7 +262,7 @@ some_lines = st.lists(
 
 @given(some_lines)
 def test_runs_of_offsets_are_what_their_records_are_one_by_one(lines: list[tuple[str, int, int, str]]) -> None:
-    """Whoever stands beside whom: other groups, other times, texts."""
+    """Mixes neighbours: other groups, other times, metadata."""
     pairs: list[Pair] = []
     for group_id, partition, time_ms, text in lines:
         key = write_key(OFFSET, {"group": group_id, "topic": "t", "partition": partition})

@@ -1,4 +1,4 @@
-"""What is told of a segment: the same as Kafka's own tool tells, and all that is wrong with it."""
+"""The dump of a segment: it agrees with Kafka's own tool, and reports everything wrong with the segment."""
 
 import json
 import struct
@@ -264,7 +264,7 @@ def test_plain_records_are_told_in_every_codec(tmp_path: Path, codec: Codec) -> 
 def test_any_bytes_are_told_to_their_end(
     content: bytes, seed: int, with_header: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Any bytes, and a good segment with some bytes changed: never an error of our own."""
+    """Random bytes, and a valid segment with some bytes changed, never raise an error."""
     path = tmp_path_factory.getbasetemp() / "any.log"
     good = bytearray(write_batch([Record(timestamp=0, key=KEY, value=VALUE)] * 3, codec=Codec.ZSTD))
     if with_header:

@@ -1,4 +1,4 @@
-"""What a coordinator writes: the layouts of `layouts`, byte for byte, and read back the same."""
+"""The encoder's records: byte for byte those of `record_schemas`, and read back unchanged."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -38,7 +38,7 @@ times_ms = st.integers(0, 2**53)
 def offsets(draw: st.DrawFn, texts: st.SearchStrategy[str] = names) -> OffsetsStored:
     lines = draw(st.lists(st.tuples(int32, int64, int32, texts), min_size=1, max_size=70))
     expires_at_ms = draw(st.none() | times_ms)
-    is_of_old = expires_at_ms is not None  # such clients know of neither
+    is_of_old = expires_at_ms is not None  # Clients that send an expiry know neither leader epochs nor topic ids.
     return OffsetsStored(
         draw(names),
         draw(names),
@@ -84,7 +84,7 @@ def read_back(batches: Pending) -> list[Fact]:
 
 
 def single(facts: Sequence[Fact]) -> list[Fact]:
-    """Each offset as a fact of its own, however they came together."""
+    """Splits facts into one for each offset."""
     parts: list[Fact] = []
     for fact in facts:
         if isinstance(fact, OffsetsStored):

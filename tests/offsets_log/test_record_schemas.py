@@ -1,4 +1,4 @@
-"""The records of __consumer_offsets, from bytes and back: a broker's own, any that can be, and any bytes at all."""
+"""The records of __consumer_offsets, decoded and encoded again: a broker's, all that are possible, and random bytes."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -38,7 +38,7 @@ OFFSET_COMMIT, GROUP_METADATA, MEMBER_METADATA, STREAMS_METADATA = 1, 2, 5, 17
 
 
 def records_of(segment: Path) -> list[Record]:
-    """All but the markers of transactions."""
+    """Returns all records but the markers of transactions."""
     batches = [batch for batch in split(segment.read_bytes()) if not batch.header.is_control]
     return [record for batch in batches for record in read_records(batch)]
 
@@ -102,10 +102,10 @@ def test_values_of_each_age_are_read(number: int, value: str, expected: dict[str
 
 
 def test_a_member_without_a_word_of_the_classic_protocol_gets_what_kafka_takes_it_for() -> None:
-    """Kafka writes null out, and takes absence for a struct of zeros: the default of its schema is no default to it."""
+    """Kafka writes null, and reads absence as a struct of zeros: its generator ignores the default of the schema."""
     absent = write_value(MEMBER_METADATA, {})
     null = write_value(MEMBER_METADATA, {"classicMemberMetadata": None})
-    assert null.removeprefix(absent[:-1]) == bytes([1, 0, 1, 0])  # one tagged field: tag 0, one byte, null
+    assert null.removeprefix(absent[:-1]) == bytes([1, 0, 1, 0])  # One tagged field: tag 0, one byte, null.
     assert read_value(MEMBER_METADATA, null)[1]["classicMemberMetadata"] is None
     zeros = {"sessionTimeoutMs": 0, "supportedProtocols": ()}
     assert read_value(MEMBER_METADATA, absent)[1]["classicMemberMetadata"] == zeros
@@ -199,7 +199,7 @@ def test_any_bytes_give_values_or_a_bad_record(number: int, content: bytes, vers
 
 @given(data=st.data())
 def test_a_broken_record_gives_values_or_a_bad_record(data: st.DataObject) -> None:
-    """Bytes of real records with some changed or cut off come further into the readers than any bytes."""
+    """Bytes of real records with changes or cut short get further into the readers than random bytes."""
     record = data.draw(st.sampled_from([each for each in records_of(SEGMENTS[0]) if each.value]))
     assert record.key is not None
     assert record.value is not None
@@ -211,7 +211,7 @@ def test_a_broken_record_gives_values_or_a_bad_record(data: st.DataObject) -> No
 
 
 def read_or_refused(number: int, value: bytes) -> None:
-    """What can be read is something that can be written."""
+    """Checks that whatever can be read can be written."""
     with suppress(BadRecord):
         version, values = read_value(number, value)
         assert read_value(number, write_value(number, values, version=version)) == (version, values)

@@ -1,4 +1,4 @@
-"""The layouts are those of Kafka's own schemas, which are in its jars."""
+"""The record schemas match Kafka's own schemas, which are in its jars."""
 
 import json
 import re
@@ -22,7 +22,7 @@ Schema = dict[str, Any]
 
 
 def schemas_of(jar_name: str) -> dict[str, Schema]:
-    """The schemas in a jar, by their name."""
+    """Returns the schemas in a jar, by their name."""
     (jar,) = kafka_folder().joinpath("libs").glob(f"{jar_name}-[0-9]*.jar")
     with ZipFile(jar) as archive:
         files = [name for name in archive.namelist() if name.startswith("common/message/")]
@@ -59,7 +59,7 @@ def test_what_consumers_put_into_their_bytes_is_laid_out_as_in_kafka(
 
 
 def described(layout: Layout) -> Any:
-    """A layout as nested tuples."""
+    """Converts a RecordSchema to nested tuples."""
     most = layout.versions[-1]
     return (
         list(layout.versions),
@@ -69,7 +69,7 @@ def described(layout: Layout) -> Any:
 
 
 def expected(schema: Schema) -> Any:
-    """The same of a schema."""
+    """Converts a schema of Kafka to the same tuples."""
     structs = {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", [])}
     least, most = _range(schema["validVersions"], 0)
     return (
@@ -80,7 +80,7 @@ def expected(schema: Schema) -> Any:
 
 
 def _described_field(field: Field, most: int, least: int = 0) -> Any:
-    """What is inside a struct is there if the struct is: `least` is its first version."""
+    """Converts a field. A nested field exists in the versions of its struct: `least` is the first of these."""
     last = most if field.until is None else field.until
     default = None if isinstance(field.default, Zero) else field.default
     is_null = field.default is None
@@ -106,7 +106,7 @@ def _expected_field(field: Schema, structs: dict[str, list[Schema]], most: int) 
     versions = _range(field.get("versions") or field["taggedVersions"], most)
     tagged = _span(field.get("taggedVersions", "none"), most)
     nullable = _span(field.get("nullableVersions", "none"), most)
-    # What is nullable or tagged is so in all versions that have it: layouts rely on that.
+    # A nullable or tagged field is so in all versions that have it: RecordSchema relies on that.
     assert tagged in (range(0), range(versions[0], versions[1] + 1))
     assert nullable in (range(0), range(versions[0], versions[1] + 1))
     default = field.get("default")

@@ -1,4 +1,4 @@
-"""A data source whose reader fails as it is told to: in a file of its own, so that workers find it by its name."""
+"""A data source whose reader fails in a chosen way. It is in a separate file, so that workers can import it."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Segments for tests, batch by batch."""
+"""Builds segments for tests, batch by batch."""
 
 import struct
 from pathlib import Path
@@ -44,7 +44,7 @@ def marker(outcome: int, producer: int, at: int) -> bytes:
 
 
 def in_a_row(*batches: bytes) -> list[bytes]:
-    """The same batches, each at the offset behind the one before."""
+    """Returns copies of the batches at consecutive offsets."""
     offset, moved = 0, []
     for each in batches:
         moved.append(offset.to_bytes(8, "big") + each[8:])

@@ -1,4 +1,4 @@
-"""Numbers at many places are what they are one by one."""
+"""Numbers read at many positions at once equal those read one by one."""
 
 import numpy as np
 import pytest

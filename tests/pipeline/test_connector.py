@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector, as far as it can be told without its jars."""
+"""Spark's own Kafka connector, as far as it can be tested without its jars."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,5 @@
-"""A connection as Spark's Kafka connector is told of it: by the names of Java's client, or one line why it cannot."""
+"""A connection as options of Spark's Kafka connector: by the names of Java's client, or one line why it cannot be
+converted."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Segments become the rows that Kafka's own tool tells of them, and ours."""
+"""Segments become the rows that Kafka's own tool prints for them, and our dump."""
 
 from pathlib import Path
 from uuid import UUID
@@ -199,7 +199,7 @@ def test_a_record_that_cannot_be_decoded_is_rejected_and_the_others_are_not(
         A_VALUE_OF_ALL + b"bytes behind the last field",
         write_value(1, {"offset": 41})[:-1] + b"\1\7\1x",  # one unknown tag
         write_value(1, {"offset": 41})[:-1] + b"\2\0\x10" + bytes(15) + b"\3" + b"\7\0",  # a known one and another
-        write_value(1, {"offset": 41})[:-1] + b"\x80\0",  # no tags, said in two bytes
+        write_value(1, {"offset": 41})[:-1] + b"\x80\0",  # a tag count of zero, encoded in two bytes
     ],
 )
 def test_what_kafka_lets_be_is_decoded_as_well(value: bytes, tmp_path: Path) -> None:

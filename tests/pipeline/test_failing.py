@@ -1,4 +1,4 @@
-"""What is said of a job that failed. Texts are Spark's own; what can be had cheaply is provoked."""
+"""The line that is reported for a failed job. Texts are Spark's own; errors that are cheap to provoke are provoked."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

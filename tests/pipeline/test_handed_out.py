@@ -1,4 +1,4 @@
-"""What another client hands out of the log, key and value, becomes the rows that a segment of the same log gives."""
+"""Messages that another client has consumed become the rows that a segment of the same log gives."""
 
 from collections.abc import Sequence
 from pathlib import Path

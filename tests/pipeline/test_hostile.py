@@ -30,7 +30,7 @@ def reasons(rows: Rows) -> list[tuple[str, int]]:
 
 
 def assert_told(folder: Path, segment: Path) -> None:
-    """The rows are those of the dump, and what is missing in them is rejected."""
+    """Checks that the rows are those of the dump, and that records without a row are rejected."""
     rows = decoded(folder)
     assert comparable(rows) == told(segment)
     sound = [each for each in dump_segment(segment, Wanted()) if isinstance(each, DumpedBatch) and each.is_valid]
@@ -52,7 +52,7 @@ def test_a_segment_with_any_bytes_changed_gives_what_is_left_of_it(
 
 
 def _sealed_again(content: bytes, changes: list[tuple[int, int]]) -> bytes:
-    """The same batches with changes behind their headers, under checksums that are right."""
+    """Returns the batches with changed records, under checksums that are right."""
     parts = []
     for number, each in enumerate(split(content)):
         packed = bytes(each.data[HEADER_SIZE:])
@@ -165,7 +165,7 @@ def test_a_batch_of_which_compaction_has_left_nothing_is_no_problem(tmp_path: Pa
 
 
 def test_records_of_any_size_are_found(tmp_path: Path) -> None:
-    """Sizes of one to four bytes, and batches of many and of few records side by side."""
+    """Uses sizes of one to four bytes, and batches of many and of few records next to each other."""
     texts = ["", "x" * 30, "x" * 7_900, "x" * 32_000]
     many = [batch(*(commit(index, metadata=texts[index % 2]) for index in range(100))) for _ in range(40)]
     large = [batch(*(commit(index, metadata=text) for index, text in enumerate(texts)))] * 3

@@ -1,4 +1,4 @@
-"""What fetches bring becomes the rows that segments of the same log give, however it is fetched."""
+"""Fetched batches become the rows that segments of the same log give, however they are fetched."""
 
 import struct
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ BATCHES = in_a_row(
 )
 END = read_header(BATCHES[-1]).last_offset + 1
 ABORTED = (Aborted(1, 3), Aborted(1, 15))
-"""Where the two transactions of producer 1 begin that were aborted."""
+"""The two aborted transactions of producer 1, by their first offsets."""
 
 
 def log_range(start: int = 0, end: int = END, topic: str = LOG) -> LogRange:
@@ -44,13 +44,13 @@ def log_range(start: int = 0, end: int = END, topic: str = LOG) -> LogRange:
 
 
 def fetch(place: int, batches: Sequence[bytes], *, most_bytes: int) -> Fetched:
-    """As a broker answers: batches from the one on that the offset is in, one at least; the last may be cut."""
+    """Answers as a broker does: batches from the one with the offset on, at least one; the last may be cut."""
     ahead = [each for each in batches if read_header(each).last_offset >= place]
     sent = b"".join(ahead)[: max(most_bytes, len(ahead[0]) if ahead else 0)]
     last = place
     for each in split(sent):
         last = each.header.last_offset
-    # Kafka tells of the aborted transactions that overlap what it sends.
+    # Kafka lists the aborted transactions that overlap the returned batches.
     ends = {3: 8, 15: 16}
     aborted = tuple(each for each in ABORTED if each.first_offset <= last and ends[each.first_offset] >= place)
     return Fetched(records=sent, aborted=aborted, stable_end=END, is_crowded=False)
@@ -72,7 +72,7 @@ def read(wanted: LogRange, batches: Sequence[bytes] = BATCHES, *, most_bytes: in
 
 
 def of_segments(tmp_path: Path, batches: Sequence[bytes] = BATCHES) -> Rows:
-    """The same log from a file, without what only a file has."""
+    """Decodes the same log from a file, and clears the columns that only a file has."""
     write_segment(tmp_path, *batches)
     rows = decoded(tmp_path)
     for row in (*rows["commits"], *rows["rejected"]):
@@ -123,7 +123,7 @@ def test_a_batch_with_a_wrong_checksum_is_told_by_the_range_it_belongs_to_and_st
     batches = [bytes(torn), *BATCHES[1:]]
     theirs = of_segments(tmp_path, batches)
     assert read(log_range(), batches)["commits"] == theirs["commits"]
-    # Its offsets are 0 to 2: it belongs to where its last one is.
+    # Its offsets are 0 to 2: it belongs to the range of its last offset.
     parts = [read(log_range(start, end), batches) for start, end in ((0, 1), (1, 2), (2, END))]
     assert [len(part["rejected"]) for part in parts] == [0, 0, 1]
     assert parts[2]["rejected"] == theirs["rejected"]

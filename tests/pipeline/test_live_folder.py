@@ -1,4 +1,5 @@
-"""A folder that a cluster is followed into: what may be in it, and that one job writes there; told without Spark."""
+"""A folder that a cluster is followed into: what may be in it, and that only one job writes there; checked without
+Spark."""
 
 import json
 from pathlib import Path
@@ -102,7 +103,7 @@ def test_another_question_than_that_of_the_checkpoint_is_refused_without_spark(o
     everything, of_group, choice = Wanted(), Wanted(groups=("g",)), Choice()
     check_asked_before(out, of_group, choice)
     make(out, *(f"_checkpoint/offsets/{name}" for name in ("9", "10", ".10.crc")))
-    check_asked_before(out, of_group, choice)  # nothing that can be read: the stream will tell
+    check_asked_before(out, of_group, choice)  # no offsets can be read here: the stream will check them
     assert out.path is not None
     told = {"cluster": "x", "asked": asked(everything, choice), "logs": {}}
     (out.path / "_checkpoint" / "offsets" / "10").write_text(f"v1\n{{}}\n{json.dumps(told)}")

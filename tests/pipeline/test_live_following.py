@@ -1,4 +1,4 @@
-"""Micro-batches to tables: what is replaced, what is waited for, and that it adds up."""
+"""Micro-batches to tables: what is replaced, what is waited for, and that the counts add up."""
 
 import threading
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def test_a_micro_batch_that_is_done_again_leaves_nothing_of_before(spark: SparkS
     killed.write(micro_batch(spark, *BATCHES), 7)
     assert out.read(spark, "commits").count() == 4
     again = Writing(out, lambda _: None)
-    again.write(micro_batch(spark), 7)  # compacted away meanwhile
+    again.write(micro_batch(spark), 7)  # compaction has removed the records meanwhile
     assert out.read(spark, "commits").isEmpty()
     assert out.read(spark, "scanned").count() == 1
     again.write(micro_batch(spark, *BATCHES), 8)
@@ -81,13 +81,14 @@ def test_tables_that_never_had_a_row_can_be_read_by_others(spark: SparkSession, 
 
 
 class Query:
-    """Spark's, as far as who waits for it sees it: each look takes a second, and something may happen meanwhile."""
+    """Imitates Spark's query for its waiter: each call of awaitTermination stands for a second, in which something may
+    happen."""
 
     def __init__(self, *happens: Callable[[], Any]) -> None:
         self.happens = list(happens)
         self.is_stopped = False
         self.status = {"isTriggerActive": False}
-        # After an idle spell it tells of the micro-batch that has not even begun.
+        # After an idle time Spark reports the micro-batch that has not even begun.
         self.lastProgress = {"batchId": 10**6}
 
     def awaitTermination(self, timeout: float) -> bool:  # noqa: N802 - Spark's name

@@ -1,4 +1,4 @@
-"""A live cluster through Spark: the tables of a job are what was read, and no plan shows how to log in."""
+"""A live cluster through Spark: the tables of a job are what was read, and no plan shows credentials."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,7 +49,7 @@ def rows_of(connection: Connection, plan: Plan, table: str) -> list[Row]:
 
 
 def same(frame: DataFrame, rows: list[Row]) -> bool:
-    """Without times, which Spark gives back in the zone of this machine."""
+    """Compares the rows without times, which Spark returns in the zone of this machine."""
     names = [name for name, kind in frame.dtypes if kind != "timestamp"]
     ours = sorted(str(row.asDict(recursive=True)) for row in frame.select(names).collect())
     return ours == sorted(str({name: row[name] for name in names}) for row in rows)

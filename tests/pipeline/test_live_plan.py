@@ -1,4 +1,4 @@
-"""What of a live cluster is read, spread over tasks; and how a stream goes on from where it was."""
+"""Plans what of a live cluster is read, and by which task; and how a stream continues from its offset."""
 
 import json
 from contextlib import closing

@@ -24,7 +24,7 @@ Line = dict[str, Any]
 
 
 class Log:
-    """A broker's answers to Fetch: batch by batch from two partitions, but first what a test wants said."""
+    """A broker's answers to Fetch: first the ones that a test asks for, then batch by batch from two partitions."""
 
     def __init__(self, broker: ScriptedBroker, *said_first: Any) -> None:
         self._said_first = list(said_first)

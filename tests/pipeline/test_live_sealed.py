@@ -1,4 +1,4 @@
-"""A connection gets to the tasks that need it, and nobody sees what is in it."""
+"""A connection reaches the tasks that need it, and its credentials are shown nowhere."""
 
 import pickle
 from collections.abc import Sequence

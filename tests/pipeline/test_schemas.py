@@ -23,7 +23,7 @@ def test_every_column_says_what_it_means(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_spark_has_the_same_columns(name: str) -> None:
-    """What Spark makes of them is what Arrow has again, but for the names of a list's elements."""
+    """Converts the schemas to Spark and back to Arrow; only the names of list elements may differ."""
     ours, theirs = TABLES[name].schema, spark_schema(name)
     assert theirs.names == ours.names
     assert [field.nullable for field in theirs] == [field.nullable for field in ours]

@@ -1,4 +1,4 @@
-"""What segments a folder has, and how they are cut."""
+"""Which segments a folder has, and how they are split."""
 
 import pickle
 import struct
@@ -140,7 +140,7 @@ def test_a_segment_is_cut_by_its_batches_where_there_is_no_index(folder: Path) -
 
 
 def test_a_segment_is_cut_by_its_index_where_there_is_one(folder: Path) -> None:
-    write_index(folder, POSITIONS[::4], zeros=50)  # a broker makes room for entries to come
+    write_index(folder, POSITIONS[::4], zeros=50)  # a broker preallocates the index with zeros
     found = borders(folder, 2_000)
     assert len(found) > 5
     assert set(found) <= set(POSITIONS[::4])

@@ -1,4 +1,4 @@
-"""Spark is there, or it is said in one line why not."""
+"""Spark starts, or one line explains why not."""
 
 import socket
 import stat
@@ -10,7 +10,7 @@ from kcoord.pipeline.session import SMALL_BYTES, NoMaster, NoSpark, check_java, 
 
 
 def java_that_says(folder: Path, text: str) -> Path:
-    """A folder for JAVA_HOME."""
+    """Makes a folder for JAVA_HOME, whose java prints this text."""
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\necho '{text}' >&2\n")
@@ -66,7 +66,7 @@ def test_a_clusters_settings_are_not_ours_however_little_there_is_to_read(master
 
 def test_a_master_that_does_not_answer_is_said() -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and does not listen
+        taken.bind(("127.0.0.1", 0))  # bound, but not listening
         port = taken.getsockname()[1]
         with pytest.raises(NoSpark, match=f"no Spark master answers at spark://127.0.0.1:{port}: Connection refused"):
             check_master(f"spark://127.0.0.1:{port}", {})

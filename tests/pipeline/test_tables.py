@@ -1,4 +1,4 @@
-"""Folders of tables: what may be written where, and what is a whole one."""
+"""Folders of tables: what may be written where, and which folder is complete."""
 
 from pathlib import Path
 
@@ -79,7 +79,7 @@ def test_places_that_only_spark_reaches_are_left_to_it() -> None:
 
 @pytest.fixture
 def segments(tmp_path: Path) -> Path:
-    """Two partitions with commits of two groups, a record that is none, and an ordinary topic."""
+    """Writes two partitions with commits of two groups, a malformed record, and an ordinary topic."""
     bad = Record(timestamp=AT_MS, key=b"\x00\x63", value=b"?")
     write_segment(tmp_path, *in_a_row(batch(commit(5), commit(6, group="h")), batch(tombstone(), bad)))
     write_segment(tmp_path, batch(commit(7, partition=1)), log="__consumer_offsets-8")
@@ -106,7 +106,7 @@ def test_what_is_written_is_what_was_decoded_and_adds_up(spark: SparkSession, se
     offsets = {(row["group"], row["offset"]) for row in folder.read(spark, COMMITS).collect()}
     assert offsets == {("g", 5), ("h", 6), ("g", 7), ("g", None)}
     assert [each.name for each in (tmp_path / "tables" / COMMITS).glob("date=*")] == ["date=2026-09-21"]
-    for name in DECODED:  # others read them too, also those without rows
+    for name in DECODED:  # other readers find the columns, also of tables without rows
         columns = dataset(tmp_path / "tables" / name, format="parquet", partitioning="hive").schema.names
         assert sorted(columns) == sorted(TABLES[name].schema.names)
 

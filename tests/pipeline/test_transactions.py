@@ -1,4 +1,4 @@
-"""What was committed in a transaction is a row once the transaction is committed, wherever its end stands."""
+"""What was committed in a transaction is a row once the transaction is committed, wherever its marker is."""
 
 from pathlib import Path
 
@@ -87,7 +87,7 @@ def test_a_marker_with_a_wrong_checksum_says_nothing(tmp_path: Path) -> None:
 
 
 def test_a_log_that_grows_while_it_is_read_is_the_one_that_was_planned(tmp_path: Path) -> None:
-    """Commands read it twice: a transaction that ends in between must not be open first and committed then."""
+    """Commands read the log twice: a transaction that ends in between must not be open first and committed then."""
     segment = write_segment(tmp_path, batch(commit(1), producer=4))
     planned = plan_ranges(find_segments(tmp_path))
     with segment.open("ab") as file:

@@ -1,4 +1,4 @@
-"""What a stream may not read is told once, and what passes is not told at all."""
+"""A topic that a stream may not read is reported once, and retriable errors are not reported at all."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ SECRET = "topic secret: TOPIC_AUTHORIZATION_FAILED"
 
 
 class Guarded(ScriptedBroker):
-    """`secret` is refused by name, and partitions of `orders` as the test says."""
+    """A broker that refuses `secret` by name, and partitions of `orders` with the errors of the test."""
 
     def __init__(self) -> None:
         super().__init__()

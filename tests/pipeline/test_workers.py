@@ -1,4 +1,4 @@
-"""When it is said that a job waits for a cluster's workers."""
+"""When a job that waits for a cluster's executors is reported."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

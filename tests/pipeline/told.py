@@ -1,4 +1,4 @@
-"""The rows that a segment must give, made from what `journal.dump` or kafka-dump-log tell of it, record by record."""
+"""The rows that a segment must give, made from the dump of `offsets_log.dump` or kafka-dump-log, record by record."""
 
 import base64
 import json
@@ -18,14 +18,14 @@ Rows = dict[str, list[Row]]
 
 _COMMIT_NUMBERS: Final = (0, 1)
 _GROUP_NUMBER: Final = 2
-_NEWEST: Final = 3  # version of what consumers write
+_NEWEST: Final = 3  # the newest version of a consumer's bytes that dumps decode
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_MS: Final = -62_135_596_800_000
 _LAST_MS: Final = 253_402_300_799_999
 
 
 def decoded(place: Path, **how: Any) -> Rows:
-    """All tables of all segments, each batch held against its schema."""
+    """Decodes all tables of all segments, and checks each batch against its schema."""
     return decoded_ranges(plan_ranges(find_segments(place), **how))
 
 
@@ -43,13 +43,13 @@ def decoded_ranges(ranges: list[SegmentRange]) -> Rows:
 
 
 def told(segment: Path) -> Rows:
-    """The rows by our own dump."""
+    """Returns the expected rows, by our own dump."""
     dumped = dump_segment(segment, Wanted())
     return told_by([batch_json(each) for each in dumped if isinstance(each, DumpedBatch)], segment)
 
 
 def told_by(batches: list[dict[str, Any]], segment: Path) -> Rows:
-    """The rows by batches with their records, of which keys and values are told as JSON."""
+    """Returns the expected rows of dumped batches, whose records have keys and values as JSON."""
     rows: Rows = {COMMITS: [], GENERATIONS: [], GROUP_EVENTS: []}
     for batch in _committed(batches):
         for record in batch["records"]:
@@ -63,7 +63,8 @@ def decoded_tables(rows: Rows) -> Rows:
 
 
 def _committed(batches: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Backwards, since the end of a transaction stands behind it."""
+    """Yields the batches that are committed. It goes backwards, since the marker of a transaction comes after its
+    batches."""
     ends: dict[int, str] = {}
     kept: list[dict[str, Any]] = []
     for batch in reversed(batches):
@@ -173,7 +174,8 @@ def _group_event(number: int, names: Row, value: Row | None) -> Row:
 
 
 def comparable(rows: Rows) -> Rows:
-    """Rows as they are told: JSON read, and without the versions of consumers' bytes, which are not told."""
+    """Converts decoded rows to the form of the dump: JSON is parsed, and the versions of consumers' bytes, which it
+    lacks, are removed."""
     shown = decoded_tables(rows)
     for row in shown[GROUP_EVENTS]:
         row["key"] = json.loads(row["key"])
@@ -189,7 +191,7 @@ def comparable(rows: Rows) -> Rows:
 
 
 def _unless_newer(content: bytes) -> bytes | None:
-    """Not told of the versions that only the pipeline reads, and the tools show as bytes."""
+    """Returns None for versions that only the pipeline decodes: dumps show them as bytes."""
     return None if len(content) > 1 and int.from_bytes(content[:2], "big", signed=True) > _NEWEST else content
 
 

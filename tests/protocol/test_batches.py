@@ -1,4 +1,4 @@
-"""The header of a batch, cutting a Produce request's bytes into batches, and the stamps a broker sets."""
+"""The header of a batch, splitting a Produce request's bytes into batches, and the fields that a broker sets."""
 
 import struct
 
@@ -86,7 +86,7 @@ def test_batches_in_a_row_are_split_and_a_cut_one_at_the_end_is_left_out() -> No
     assert whole == [plain, other]
 
 
-# What a live Kafka 4.3.1 answered to each.
+# The answers are those of a live Kafka 4.3.1.
 @pytest.mark.parametrize(
     ("records", "error"),
     [

@@ -1,4 +1,4 @@
-"""Every frame that a real client or broker sent is read, and written again, to the same bytes."""
+"""Every frame that a real client or broker sent is decoded and encoded again to the same bytes."""
 
 from pathlib import Path
 
@@ -11,13 +11,14 @@ from tests.capture.frames import FIXTURES, CapturedFrame, read_frames
 
 FILES = sorted(FIXTURES.glob("*.jsonl"))
 FRAMES = [(path.stem, number, frame) for path in FILES for number, frame in enumerate(read_frames(path), 1)]
-# Clients newer than the broker ask for ApiVersions beyond its range: no body that anybody could read (KIP-511).
+# Clients newer than the broker send ApiVersions in a version beyond its range, whose body no older codec reads
+# (KIP-511).
 KNOWN = [each for each in FRAMES if each[2].api_version in schema_name_map[api_key_map[each[2].api_key]]]
 BEYOND = [each for each in FRAMES if each not in KNOWN]
 
 
 def parametrized(frames: list[tuple[str, int, CapturedFrame]]) -> pytest.MarkDecorator:
-    """By file and line, so that a failing frame is found at once."""
+    """Parametrizes a test by file and line, so that a failing frame is found quickly."""
     names = [f"{file}:{number}-{frame.api}-v{frame.api_version}-{frame.kind}" for file, number, frame in frames]
     return pytest.mark.parametrize("captured", [frame for *_, frame in frames], ids=names)
 

@@ -1,4 +1,4 @@
-"""What must hold for every API and version that kio knows, ours and those to come."""
+"""What must hold for every API and version that kio knows, served or not."""
 
 import io
 import random

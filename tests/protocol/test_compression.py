@@ -1,4 +1,4 @@
-"""The codecs: the framings that Java reads, and input that lies."""
+"""The codecs: the framings that Java reads, and untrusted input with wrong sizes."""
 
 import struct
 

@@ -29,13 +29,13 @@ def test_a_length_that_no_frame_may_have_ends_the_stream(length: int) -> None:
 @pytest.mark.parametrize(
     ("start", "said"),
     [
-        (b"\x16\x03\x01\x02", "it speaks TLS, and this port does not"),  # a client's handshake
-        (b"\x15\x03\x03\x00", "it speaks TLS"),  # a server's alert
+        (b"\x16\x03\x01\x02", "it speaks TLS, and this port does not"),  # A client's TLS handshake.
+        (b"\x15\x03\x03\x00", "it speaks TLS"),  # A server's TLS alert.
         (b"GET ", "it sends an HTTP request, and this port speaks Kafka's protocol"),
         (b"POST", "it sends an HTTP request, and this port speaks Kafka's protocol"),
         (b"OPTI", "it sends an HTTP request, and this port speaks Kafka's protocol"),
-        (b"PRI ", "it sends an HTTP request, and this port speaks Kafka's protocol"),  # HTTP/2
-        (b"HTTP", "it speaks HTTP"),  # a server's answer
+        (b"PRI ", "it sends an HTTP request, and this port speaks Kafka's protocol"),  # The preface of HTTP/2.
+        (b"HTTP", "it speaks HTTP"),  # The response of an HTTP server.
         (b"\x17\x03\x03\x00", "a frame length of 386073344, where 0 to 1000 is allowed"),
     ],
 )

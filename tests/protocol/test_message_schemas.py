@@ -1,4 +1,4 @@
-"""The layouts are kio's, in every version; what is written and read by them is what kio writes and reads."""
+"""The API schemas match kio's in every version; what they write and read is what kio writes and reads."""
 
 import random
 from contextlib import suppress
@@ -36,7 +36,7 @@ EVERY_VERSION = [(key, version) for key in known_layouts() for version in all_ve
 
 
 def plain(value: Any) -> Any:
-    """A value of kio's as a layout has it."""
+    """Converts a value of a kio entity to the form that schemas use."""
     match value:
         case timedelta():
             return value // timedelta(milliseconds=1)
@@ -50,7 +50,7 @@ def header_of(key: int, version: int) -> RequestHeader:
     return RequestHeader(api_key=key, api_version=version, correlation_id=7, client_id="c")
 
 
-# The layouts themselves
+# The schemas themselves
 
 
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
@@ -71,7 +71,7 @@ def assert_same(fields: Fields, shape: Shape, version: int) -> None:
     for ours, theirs in zip(present, shape.plain, strict=True):
         kind = "{}" if theirs.entity else KAFKA_TYPES.get(theirs.kafka_type, theirs.kafka_type)
         assert (ours.name, ours.type, ours.is_array) == (theirs.name, kind, theirs.is_array)
-        if kind != "uuid":  # kio has null for the id that is none
+        if kind != "uuid":  # kio's entities have None for the zero id.
             assert ours.is_nullable(version) is theirs.is_nullable, ours.name
         if theirs.entity:
             assert_same(ours.fields, shape_of(theirs.entity), version)
@@ -95,7 +95,7 @@ def test_what_reading_asks_for_has_a_layout_in_every_version() -> None:
         assert layout.versions == range(api.oldest, api.newest + 1), api.name
 
 
-# Writing and reading by them
+# Writing and reading with the schemas
 
 
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
@@ -113,7 +113,7 @@ def untagged(entity: Any) -> Any:
 
 
 def values_of(entity: Any) -> dict[str, Any]:
-    """The fields of an entity as who asks gives them."""
+    """Returns the fields of an entity as a caller of a client would pass them."""
 
     def value_of(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -171,7 +171,7 @@ def test_what_a_version_does_not_have_is_there_with_its_default() -> None:
     assert [each.committed_leader_epoch for each in row.topics[0].partitions] == [-1, -1]
 
 
-# Rows that are alike
+# Arrays that are read as columns
 
 
 def offsets_of(count: int, **values: Any) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def test_rows_that_break_off_are_refused() -> None:
             by_layouts(OFFSET_FETCH, 9).response(frame[:cut])
 
 
-# What no broker sends
+# Responses that no broker sends
 
 
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
@@ -252,7 +252,8 @@ def mutated(frame: bytes, rng: random.Random) -> bytes:
 
 
 def test_unknown_tagged_fields_are_stepped_over_at_every_level() -> None:
-    # Metadata 9: no brokers, no cluster id, a controller, one topic without partitions; tags behind the topic and all.
+    # Metadata 9: no brokers, no cluster id, a controller, one topic without partitions; tags behind the topic and the
+    # body.
     tags = b"\x02" + b"\x05\x03abc" + b"\xff\x7f\x00"
     topic = b"\0\0" + b"\x02t" + b"\0" + b"\x01" + bytes(4) + tags
     body = bytes(4) + b"\x01" + b"\0" + b"\0\0\0\x09" + b"\x02" + topic + bytes(4) + tags

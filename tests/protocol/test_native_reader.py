@@ -1,4 +1,4 @@
-"""The stand-in for asyncio is gone when kio is imported, and when it could not be."""
+"""The stub of asyncio is removed after kio is imported, and also if the import fails."""
 
 import subprocess
 import sys

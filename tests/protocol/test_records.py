@@ -1,4 +1,4 @@
-"""Records inside a batch: written, read back, and surveyed, with every codec."""
+"""Records inside a batch: written, read back, and scanned, with every codec."""
 
 from collections.abc import Sequence
 
@@ -113,7 +113,7 @@ def test_a_mutated_batch_is_only_ever_a_bad_batch(written: list[Record], codec: 
 
 one = plain_records(
     produced_batch(write_batch([Record(key=b"k", value=b"v")]))
-)  # size attributes time offset 2 k 2 v 0
+)  # Size, attributes, time delta, offset delta, key size 2, "k", value size 2, "v", no headers.
 
 
 @pytest.mark.parametrize(

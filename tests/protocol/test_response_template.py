@@ -1,4 +1,4 @@
-"""Answers that share all but one field: put together from what was written once, and the same as if written anew."""
+"""Responses that share all but one field: their bytes equal those of responses that are encoded one by one."""
 
 import sys
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ def test_whoever_was_answered_before_a_sync_is_answered_as_if_it_were_the_first(
 
 
 def _are_as_if_first(splice: Splice, api_key: int, version: int, replies: Sequence[object]) -> None:
-    """One at a time, and then all together."""
+    """Compares the template's frames with ordinary ones, for each reply by itself and then for all together."""
     ids = range(len(replies))
     anew = [encode_response(RequestHeader(api_key, version, number), replies[number]) for number in ids]
     assert [splice.frames([number], [replies[number]]) for number in ids] == [[frame] for frame in anew]

@@ -1,4 +1,4 @@
-"""Answers of brokers with addresses in them, as kio makes them, and what they are to become."""
+"""Brokers' answers with addresses, made by kio, and the rewritten answers that are expected."""
 
 import random
 from dataclasses import fields, is_dataclass, replace
@@ -19,17 +19,17 @@ def random_answer(api_key: int, api_version: int, rng: random.Random) -> Any:
 
 
 def frame_of(api_key: int, api_version: int, answer: Any) -> bytes:
-    """Without its length."""
+    """Encodes an answer without its length."""
     return encode_response(RequestHeader(api_key, api_version, CORRELATION_ID), answer)[4:]
 
 
 def here(node_id: int) -> Place:
-    """Where clients find a broker, in these tests."""
+    """Returns the endpoint at which clients reach a broker in these tests."""
     return Place(f"broker-{node_id}.proxy.test", 10_000 + node_id % 50_000)
 
 
 def moved(entity: Any) -> Any:
-    """The same with all brokers here; those that have no address have none here either."""
+    """Replaces all broker endpoints by those of `here`; brokers without an address stay as they are."""
     if isinstance(entity, tuple):
         return tuple(map(moved, entity))
     if not is_dataclass(entity) or isinstance(entity, type):

@@ -1,4 +1,4 @@
-"""Brokers of a few lines: they know who is in the cluster, and who they are."""
+"""Minimal brokers, which answer Metadata and ApiVersions and identify themselves."""
 
 import contextlib
 import socket
@@ -18,22 +18,22 @@ from kcoord.proxy.forwarding.endpoints import Place
 METADATA, HEARTBEAT, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 3, 12, 17, 18, 36
 
 NODE = 999
-"""An API that there is not: its newest version is the id of the broker that is asked."""
+"""An API key that does not exist: in ApiVersions its newest version is the id of the answering broker."""
 
 
 class FakeCluster:
-    """As a context manager, which stops all brokers."""
+    """A cluster of fake brokers; a context manager that stops them all."""
 
     def __init__(self) -> None:
         self.places: dict[int, Place] = {}
-        """What the brokers tell; a test may change it."""
+        """The endpoints in Metadata answers, by node id; a test may change them."""
         self.asked: Counter[tuple[int, int]] = Counter()
-        """How often, by node and API key."""
+        """How many requests there were, by node id and API key."""
         self.hangs_up_after_login = False
         self._listening: list[socket.socket] = []
 
     def start(self, node_id: int) -> Place:
-        """A broker that listens on a port of its own; the cluster's others tell of it from now on."""
+        """Starts a broker on a free port, which the Metadata answers of all brokers name from now on."""
         listening = socket.create_server(("127.0.0.1", 0))
         self._listening.append(listening)
         self.places[node_id] = Place("127.0.0.1", listening.getsockname()[1])
@@ -41,7 +41,7 @@ class FakeCluster:
         return self.places[node_id]
 
     def stop(self, place: Place) -> None:
-        """Whoever listens there does so no longer."""
+        """Stops the broker that listens at this endpoint."""
         for listening in [each for each in self._listening if each.getsockname()[1] == place.port]:
             self._listening.remove(listening)
             listening.shutdown(socket.SHUT_RDWR)
@@ -78,14 +78,14 @@ class FakeCluster:
         self.asked[node_id, asked.api_key] += 1
         values: dict[str, Any] = {}
         match asked.api_key:
-            case 18:  # whom one asks, in the newest version of what nobody cares for; and that one can log in
+            case 18:  # ApiVersions: the node id as a version of NODE, and the login APIs
                 versions = {METADATA: 12, SASL_HANDSHAKE: 1, SASL_AUTHENTICATE: 2, NODE: node_id}
                 values = {"api_keys": [{"api_key": key, "max_version": most} for key, most in versions.items()]}
             case 17:
                 values = {"mechanisms": ["PLAIN"]}
             case 3:
                 values = {"brokers": [{"node_id": each, **at._asdict()} for each, at in self.places.items()]}
-            case 12:  # whom one is connected to, in a number that every client can read
+            case 12:  # Heartbeat: the port as the throttle time, which every client can read
                 values = {"throttle_time": timedelta(milliseconds=port)}
         answer = build(load_response_schema(asked.api_key, asked.api_version), values)
         return encode_response(RequestHeader(asked.api_key, asked.api_version, asked.correlation_id), answer)

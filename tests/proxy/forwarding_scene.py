@@ -1,4 +1,4 @@
-"""One client's connection and the broker's that belongs to it, with fake links at both ends."""
+"""A downstream and an upstream connection with fake transports at both ends."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ PRODUCE, FETCH, METADATA, OFFSET_COMMIT, HEARTBEAT, API_VERSIONS = 0, 1, 3, 8, 1
 
 
 class Link(asyncio.Transport):
-    """Remembers what was written and whether it is read from."""
+    """A transport that records writes and whether reading is paused."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("10.0.0.1", 5)})
@@ -58,7 +58,7 @@ class Link(asyncio.Transport):
 
 
 class Scene:
-    """A proxy with one client; `connect` makes the broker's side, or `is_slow` until told."""
+    """A proxy with one client. With `is_slow`, the broker is connected only when the test calls `connected`."""
 
     def __init__(self, *interceptors: Interceptor, max_frame_bytes: int = 1 << 20, is_slow: bool = False) -> None:
         self.routes = Routes(interceptors)
@@ -74,7 +74,7 @@ class Scene:
         self.client.connection_made(self.client_link)
         self.broker: UpstreamSide | None = None
 
-    # What the two sides ask of the proxy.
+    # connection_host.ConnectionHost and BrokerDirectory
 
     @property
     def limits(self) -> Mapping[int, range]:
@@ -102,10 +102,10 @@ class Scene:
         self.seen.append((told, is_all))
 
     def reading(self) -> tuple[bool, bool]:
-        """Whether the client is read from, and the broker."""
+        """Whether the client is being read from, and the broker."""
         return self.client_link.is_reading_now, self.broker_link.is_reading_now
 
-    # What happens.
+    # Actions
 
     def connected(self) -> None:
         self.broker = UpstreamSide(self.client, self)
@@ -123,7 +123,7 @@ class Scene:
 
 
 class Clerk:
-    """An interceptor that decides as it is told to, and remembers."""
+    """An interceptor that records its calls and decides by a function of the test."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class Clerk:
 
 
 def request(api_key: int, version: int, correlation_id: int, **values: Any) -> bytes:
-    """With its length."""
+    """Encodes a request with its length."""
     header = RequestHeader(api_key, version, correlation_id, "me")
     return encode_request(header, build(request_type(api_key, version), values))
 
@@ -169,5 +169,5 @@ def produce(correlation_id: int, *, acks: int, version: int = 9, size: int = 50)
 
 
 def answer(correlation_id: int, content: bytes = b"\0\0\0\0\0\0") -> bytes:
-    """Of any API whose answers pass; with its length."""
+    """Encodes an answer with its length, for any API whose answers are forwarded."""
     return (4 + len(content)).to_bytes(4) + correlation_id.to_bytes(4) + content

@@ -1,4 +1,4 @@
-"""Requests of clients and answers of a coordinator, as interceptors of the proxy see them, without a socket."""
+"""Clients' requests and a coordinator's answers, as the proxy's interceptors see them, without sockets."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +25,7 @@ CONSUMER_GROUP_HEARTBEAT = 68
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A manual clock."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -39,7 +39,7 @@ class Clock:
 
 @dataclass(eq=False)
 class FakeClient:
-    """A client's connection, of which is kept why it was hung up on."""
+    """A client's connection that records the reasons for which it was hung up on."""
 
     client_id: str = "app"
     host: str = "10.0.0.7"
@@ -62,7 +62,7 @@ def asked(api_key: int, version: int, client_id: str = "app", **values: Any) -> 
 
 
 def answered(request: Request, **values: Any) -> bytes:
-    """The frame of a broker's answer."""
+    """Encodes a broker's answer to a request."""
     header = RequestHeader(request.api_key, request.api_version, request.correlation_id)
     entity_type = response_type(request.api_key, request.api_version)
     return encode_response(header, build(entity_type, values))[4:]
@@ -97,13 +97,13 @@ def join(
 
 
 def joining_beat(group_id: str, member_id: str, **more: Any) -> Request:
-    """A heartbeat of the newer protocol; it joins unless it has another epoch."""
+    """Encodes a ConsumerGroupHeartbeat, which joins unless another epoch is given."""
     values: dict[str, Any] = {"group_id": group_id, "member_id": member_id, "member_epoch": 0, "topic_partitions": None}
     return asked(CONSUMER_GROUP_HEARTBEAT, 1, subscribed_topic_names=["orders"], **(values | more))
 
 
 def response_of(decision: Decision, request: Request) -> Any:
-    """What a client reads that was answered in the broker's place."""
+    """Decodes the response of an Answer."""
     assert isinstance(decision, Answer)
     correlation_id, response = decode_response(b"".join(decision.pieces)[4:], request.api_key, request.api_version)
     assert correlation_id == request.correlation_id
@@ -111,7 +111,7 @@ def response_of(decision: Decision, request: Request) -> Any:
 
 
 def forwarded_by(decision: Decision, request: Request) -> Any:
-    """What the broker reads in the request's place."""
+    """Decodes the request that replaces the client's."""
     assert isinstance(decision, Instead)
     header, entity = decode_request(decision.frame, request.api_key, request.api_version)
     assert (header.correlation_id, header.client_id) == (42, "app")
@@ -119,14 +119,14 @@ def forwarded_by(decision: Decision, request: Request) -> Any:
 
 
 class Coordinator:
-    """Plays the coordinator behind a watching proxy: what it answers is what a test says."""
+    """A scripted coordinator behind an observing proxy: the test states its answers."""
 
     def __init__(self, watching: Watching, *guards: Interceptor) -> None:
         self.watching = watching
         self.guards = guards
 
     def ask(self, client: FakeClient, request: Request) -> Decision:
-        """Through the guards, and past the watching if they let it pass."""
+        """Shows a request to the guards, and to the observer unless a guard decides otherwise than PASS."""
         for guard in self.guards:
             decision = guard.request(client, request)
             if not isinstance(decision, Pass):
@@ -148,7 +148,7 @@ class Coordinator:
         leads: tuple[str, ...] = (),
         **joining: Any,
     ) -> None:
-        """A join and its answer at once; a leader is told all members."""
+        """Sends a join and its answer at once; the answer lists all members if the joiner leads."""
         request = join(group_id, member_id, **joining)
         self.ask(client, request)
         self.admit(client, request, member_id, generation=generation, leads=leads)

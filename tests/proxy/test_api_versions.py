@@ -1,4 +1,4 @@
-"""What clients are told of versions: what the broker speaks, within what the proxy can pass on."""
+"""ApiVersions answers for clients: the broker's versions, limited to those that the proxy can forward."""
 
 import contextlib
 import random
@@ -59,7 +59,7 @@ def test_an_api_of_which_nothing_is_left_is_not_told_of(version: int) -> None:
 
 
 def test_an_answer_in_version_0_to_who_asked_in_another_is_cut_too() -> None:
-    """KIP-511: a broker that does not know the version says so as version 0 would."""
+    """A broker that does not know the version answers as in version 0 (KIP-511)."""
     frame = answer_of(0, {API_VERSIONS: (0, 99)}, error_code=ErrorCode.unsupported_version)
     assert ranges_of(cut(frame, 4, limits_of(())), 0) == {API_VERSIONS: (0, NEWEST)}
 

@@ -1,4 +1,4 @@
-"""Who has not logged in yet is told what the broker speaks that he means, and costs next to nothing."""
+"""Clients that have not logged in get the versions of the broker that they mean, at next to no cost."""
 
 import socket
 import struct
@@ -15,7 +15,7 @@ LISTENER = Listener(sasl=Sasl(mechanisms=("PLAIN",), users=Users.nobody))
 
 
 def told_by(client: Client, version: int = 4) -> int:
-    """The id of the broker whose versions one is told."""
+    """Returns the id of the broker whose versions the client gets."""
     (found,) = [each for each in client.ask(API_VERSIONS, version).api_keys if each.api_key == NODE]
     return int(found.max_version)
 

@@ -1,4 +1,4 @@
-"""Commits that pass are counted, and nothing else becomes of them."""
+"""Forwarded commits are counted and not changed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""More clients than there may be, at a proxy: refused, and counted as such alone."""
+"""Clients beyond a proxy's connection limits are refused, and counted only as refused."""
 
 import socket
 from contextlib import closing

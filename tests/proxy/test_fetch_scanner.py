@@ -1,4 +1,4 @@
-"""A Fetch answer that is sent on while it comes: nothing of it changes but the addresses at its end."""
+"""A Fetch answer that is streamed: nothing in it changes except the addresses at its end."""
 
 import random
 from dataclasses import replace
@@ -21,7 +21,7 @@ UNKNOWN_TAG = b"\x63\x03abc"  # 99
 
 
 def long_hosts(answer: Any) -> Any:
-    """As of a cluster whose names are long, so that ours fit."""
+    """Gives an answer's endpoints long host names, so that the proxy's endpoints fit into their bytes."""
     brokers = tuple(replace(each, node_id=abs(each.node_id), host="h" * 130) for each in answer.node_endpoints)
     return replace(answer, node_endpoints=brokers)
 
@@ -31,7 +31,7 @@ def is_at_tail(walk: FetchWalk) -> bool:
 
 
 def walked(frame: bytes, cuts: list[int]) -> bytes:
-    """The answer after a walk in which it comes in parts."""
+    """Returns the answer after it was scanned in parts."""
     walk, passed, tail = FetchWalk(), bytearray(), b""
     for start, end in zip([0, *cuts], [*cuts, len(frame)], strict=True):
         chunk = frame[start:end]
@@ -92,7 +92,7 @@ def test_every_difference_of_lengths_is_made_up_for(host_length: int) -> None:
 
     assert len(sent) == len(frame)
     assert b"x" * 4 not in sent
-    fits = host_length >= len(here(3).host) and host_length != len(here(3).host) + 1  # no tag has only 1 byte
+    fits = host_length >= len(here(3).host) and host_length != len(here(3).host) + 1  # no padding tag has only 1 byte
     assert read.node_endpoints == ((moved(endpoint),) if fits else ())
 
 

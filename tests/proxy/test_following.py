@@ -1,4 +1,4 @@
-"""Brokers that come, go and move, and clients that shall not have to care."""
+"""Brokers that are added, removed or moved, which clients of the proxy do not notice."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ DEADLINE = 60.0
 A, B, C = Place("a", 1), Place("b", 2), Place("c", 3)
 
 
-# What is known, by itself.
+# addresses.Brokers
 
 
 def test_what_an_answer_tells_is_new_moved_missing_or_nothing() -> None:
@@ -82,7 +82,7 @@ def test_a_port_goes_by_the_id() -> None:
     assert Numbering(port_base=65_000).port_of(600) is None
 
 
-# A proxy at work, in a thread beside the test.
+# A running proxy, in a separate thread.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +97,13 @@ class Scene:
         return Client(host, int(port))
 
     def port_behind(self, node_id: int | None = None) -> int:
-        """The port of the broker that a client is connected to."""
+        """Returns the port of the broker that a client is connected to."""
         with self.client(node_id) as client:
             throttle_time: timedelta = client.ask(HEARTBEAT, 4).throttle_time
         return round(throttle_time.total_seconds() * 1000)
 
     def told(self) -> dict[int, Place]:
-        """What a client is told of brokers."""
+        """Returns the brokers in a Metadata answer that a client gets."""
         with self.client() as client:
             brokers = client.ask(METADATA, 12, topics=()).brokers
         return {each.node_id: Place(each.host, each.port) for each in brokers}
@@ -349,6 +349,6 @@ def test_a_client_that_is_held_back_and_hears_nothing_is_idle(is_full: bool) -> 
         if is_full:
             scene.loop.call_soon_threadsafe(side.upstream_is_full)
             until(lambda: not scene.proxy.clients, "the sweep")
-        else:  # an answer is due, and may take its time
+        else:  # an answer comes, possibly later
             time.sleep(1)
             assert scene.proxy.clients

@@ -1,4 +1,4 @@
-"""One client's requests and the answers to them, between two fake links: what passes, what waits, in which order."""
+"""One client's requests and answers between two fake links: what is forwarded, what waits, and in which order."""
 
 import logging
 from typing import Any
@@ -49,7 +49,7 @@ def cut(stream: bytes, places: list[int]) -> list[bytes]:
     return [stream[start:end] for start, end in zip([0, *at], [*at, len(stream)], strict=True) if start < end]
 
 
-# What passes.
+# Forwarding
 
 
 def test_a_request_and_its_answer_pass_as_they_are() -> None:
@@ -88,7 +88,7 @@ def test_a_long_answer_is_not_waited_for() -> None:
 @settings(max_examples=60, deadline=None)
 @given(seeds=st.lists(st.integers(0, 5), max_size=8), data=st.data())
 def test_however_the_stream_is_cut_the_same_comes_out(seeds: list[int], data: st.DataObject) -> None:
-    """Of all kinds of requests: such as pass, produce without an answer, are seen whole, or are answered here."""
+    """The stream has all kinds of requests: forwarded, Produce with acks=0, seen whole, and answered here."""
     refused = Clerk(lambda request: Answer(REFUSED), interests=[OFFSET_COMMIT])
     watching = Clerk(watched=[HEARTBEAT])
     scene = Scene(refused, watching)
@@ -155,7 +155,7 @@ def test_the_end_of_a_fetch_answer_is_rewritten_though_its_beginning_has_left() 
     scene = Scene()
     scene.ask(request(FETCH, 17, 77) + heartbeat(8))
     entity = next(each for seed in range(100) if (each := random_answer(FETCH, 17, random.Random(seed))).node_endpoints)
-    # So many that it is longer than what would be waited for.
+    # So many that the answer is longer than one that is buffered.
     brokers = tuple(replace(entity.node_endpoints[0], node_id=7, host="k" * 100) for _ in range(1000))
     entity = replace(entity, node_endpoints=brokers)
     frame = frame_of(FETCH, 17, entity)
@@ -340,7 +340,7 @@ def test_a_produce_that_was_seen_and_passed_is_awaited_only_if_it_is_answered() 
     assert [each.correlation_id for each in scene.client.awaited] == [2]
 
 
-# What breaks.
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -402,7 +402,7 @@ def test_either_side_that_goes_takes_the_other_with_it() -> None:
 
 
 def test_who_is_served_here_goes_on_without_a_broker_that_has_nothing_to_answer() -> None:
-    """Brokers hang up on who is idle, and one that lives with a group of ours is idle all the time to them."""
+    """Brokers close idle connections, and to them a member of a locally coordinated group is idle."""
     taken: list[Request] = []
 
     def take(request: Request) -> Decision:
@@ -438,7 +438,7 @@ def test_a_malformed_produce_is_not_waited_for_when_all_of_it_is_there(caplog: p
 def test_a_produce_whose_lengths_cannot_be_read_is_hung_up_on_with_one_line(
     clerks: tuple[Clerk, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
-    hostile = b"\0\0\0\x1a" + b"\0\0\0\x0c" + bytes(4) + b"\xff\xff" + b"\xff" * 16  # tags: a number that never ends
+    hostile = b"\0\0\0\x1a" + b"\0\0\0\x0c" + bytes(4) + b"\xff\xff" + b"\xff" * 16  # tags: a varint that never ends
     scene = Scene(*clerks)
     scene.ask(heartbeat(1), hostile)
     assert scene.client_link.is_closed
@@ -456,7 +456,7 @@ def test_an_answer_that_waits_to_be_whole_counts_as_held() -> None:
 
 
 def test_a_login_without_headers_is_told_of_as_ever_though_it_is_not_passed_on() -> None:
-    """librdkafka before 2.11.1 takes a broker without version 0 for one that knows no handshake."""
+    """librdkafka before 2.11.1 takes a broker without version 0 for one without SaslHandshake."""
     assert SASL_HANDSHAKE not in Routes(()).limits
     assert Routes(())[SASL_HANDSHAKE << 16].is_refused
     assert not Routes(())[SASL_HANDSHAKE << 16 | 1].is_refused
@@ -469,7 +469,7 @@ def test_only_so_many_kinds_of_requests_are_remembered() -> None:
     assert len(scene.routes) < 100
 
 
-# Back-pressure.
+# Backpressure
 
 
 def test_a_broker_that_does_not_read_holds_up_the_client_and_the_other_way_round() -> None:
@@ -513,7 +513,7 @@ def test_a_client_that_is_far_ahead_is_not_read_from(is_together: bool) -> None:
 
 
 def test_what_a_client_sent_before_it_went_reaches_a_broker_that_is_still_called() -> None:
-    """As it would a broker: it may have asked for no answers."""
+    """The requests may want no answers, and would have reached a broker directly."""
     scene = Scene(is_slow=True)
     sent = produce(1, acks=0)
     scene.ask(sent)

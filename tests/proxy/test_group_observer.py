@@ -1,4 +1,4 @@
-"""What a proxy learns of groups from what passes by."""
+"""What a proxy learns of groups from forwarded requests and responses."""
 
 import logging
 
@@ -29,7 +29,7 @@ def coordinator(watching: Watching) -> Coordinator:
 
 @pytest.fixture
 def stable(coordinator: Coordinator) -> Coordinator:
-    """Two members, a and b, in generation 2 of a group; a leads."""
+    """Returns a coordinator whose group has members a, the leader, and b, in generation 2."""
     coordinator.let_in(ANN, "g", "a", generation=1, leads=("a",))
     coordinator.sync(ANN, "g", "a", generation=1)
     second = join("g", "b")
@@ -64,7 +64,7 @@ def beat(
     instance_id: str | None = None,
     error_code: ErrorCode = ErrorCode.none,
 ) -> None:
-    """A heartbeat of the newer protocol, and its answer."""
+    """Sends a ConsumerGroupHeartbeat and its answer."""
     request = joining_beat("g", member_id, member_epoch=epoch, instance_id=instance_id)
     coordinator.answer(client, request, member_id=member_id, member_epoch=told, assignment=None, error_code=error_code)
 
@@ -349,7 +349,7 @@ def test_members_of_the_newer_protocol_are_known_by_their_heartbeats(watching: W
     assert (view.kind, view.generation, len(view.members)) == ("consumer", 4, 1)
 
 
-# Groups of one kind that are asked for as if they were of the other
+# Groups of one kind that clients use as the other kind
 
 
 def test_a_refused_heartbeat_of_the_newer_protocol_leaves_a_classic_group_as_it_is(

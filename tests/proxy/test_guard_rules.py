@@ -1,4 +1,4 @@
-"""How an operator writes what clients are held to."""
+"""Parsing the rules that operators write."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Guards within forwarding: what they take out of a request and put into an answer, between requests that pass."""
+"""Guards within forwarding: what they remove from requests and add to answers, between other requests."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def secretive() -> Guarding:
 
 
 def _described(correlation_id: int, *names: str) -> bytes:
-    """A broker's answer, with its length."""
+    """Encodes a broker's DescribeGroups answer, with its length."""
     entity = build(response_type(DESCRIBE_GROUPS, 5), {"groups": [{"group_id": name} for name in names]})
     return encode_response(RequestHeader(DESCRIBE_GROUPS, 5, correlation_id), entity)
 
@@ -119,7 +119,7 @@ def test_metadata_passes_a_read_only_proxy_without_its_wish_to_make_topics() -> 
     topics = [{"name": "new", "topic_id": None}]
     asked = request(METADATA, 12, 1, topics=topics, allow_auto_topic_creation=True)
     harmless = request(METADATA, 12, 1, topics=topics, allow_auto_topic_creation=False)
-    scene.ask(asked + heartbeat(2))  # which is refused: it keeps a member in a group
+    scene.ask(asked + heartbeat(2))  # the heartbeat is refused: it would renew a member's session
     assert scene.broker_link.written == harmless
 
 

@@ -1,4 +1,4 @@
-"""What guards refuse, what they let pass, and what of a request they take out."""
+"""What guards refuse, what they let pass, and what they remove from requests."""
 
 import logging
 from datetime import timedelta
@@ -438,7 +438,7 @@ def _watched(clock: Clock, **rules: Any) -> Coordinator:
 
 
 def _grow(coordinator: Coordinator, size: int, group_id: str = "g") -> list[FakeClient]:
-    """So many members, m0 leads."""
+    """Lets so many members join; m0 leads."""
     clients = [FakeClient(client_id=f"m{number}") for number in range(size)]
     members = tuple(f"m{number}" for number in range(size))
     for client, member_id in zip(clients, members, strict=True):
@@ -478,7 +478,7 @@ def test_who_is_on_the_way_is_counted(clock: Clock) -> None:
 
 
 def _given_ids(coordinator: Coordinator, size: int) -> list[FakeClient]:
-    """So many who have asked for ids, m0 and so on, and have got them."""
+    """Gives member ids to so many clients, m0 and so on, that have not joined yet."""
     clients = [FakeClient() for _ in range(size)]
     for number, client in enumerate(clients):
         assert coordinator.ask(client, join("g")) is PASS

@@ -1,4 +1,4 @@
-"""A hidden topic and transaction: which APIs can name them, what is told of them, and what becomes of the rest."""
+"""A hidden topic and transactional id: which APIs can name them, their errors, and the results for other names."""
 
 from typing import Any
 from uuid import UUID
@@ -58,10 +58,10 @@ def test_every_api_that_can_name_a_topic_or_a_transaction_is_in_the_table_or_doe
 
 
 def test_every_api_that_can_show_topics_or_transactions_unasked_is_in_the_table() -> None:
-    """An answer that has a list of topics though the request names none, or may leave that null or empty for all."""
+    """The check covers answers with a list of topics whose request names none, or may have a null or empty list."""
     showing = {key for key in GUARDED if any(_shows_unasked(key, each) for each in known_versions(key))}
     in_table = {key for key, api in NAMING.items() if api.shown}
-    named_below = {WRITE_TXN_MARKERS}  # in each marker; its answer has no others
+    named_below = {WRITE_TXN_MARKERS}  # topics are named in each marker; the answer has no others
     assert showing - REFUSED - GROUP_APIS - UNSERVED - ACLS - named_below <= in_table
 
 
@@ -332,7 +332,7 @@ def test_it_is_one_line_of_the_log(hiding: Hiding, client: FakeClient, caplog: p
     assert line.startswith("refused api=DeleteTopics reason=journal peer=10.0.0.7:5555 client=app")
 
 
-# Within forwarding.
+# Within forwarding
 
 
 def test_produce_and_fetch_pass_between_others_in_order(hiding: Hiding) -> None:
@@ -380,7 +380,7 @@ def test_answers_to_requests_that_do_not_name_it_pass_in_parts(hiding: Hiding) -
 
 
 def test_guards_may_change_the_same_request(hiding: Hiding) -> None:
-    """Read-only, Metadata makes no topics: that is taken out of it; and the journal is left out of its answer."""
+    """Read-only mode changes a Metadata request, so that it creates no topics, and hiding changes its answer."""
     clock = Clock()
     scene = Scene(hiding, Guarding(GuardRules(is_read_only=True), Watching(clock), clock))
     scene.ask(request(METADATA, 12, 1, topics=None, allow_auto_topic_creation=True))
@@ -402,11 +402,11 @@ def test_what_nobody_here_knows_or_only_brokers_ask_is_neither_offered_nor_passe
     assert not scene.limits[api_key]
 
 
-# What tests are written with.
+# Helpers
 
 
 def _amended(decision: Any, asked_for: Any, **values: Any) -> Any:
-    """What the client reads of a broker's answer."""
+    """Decodes a broker's answer as the client gets it."""
     assert isinstance(decision, Instead)
     assert decision.amended
     frame = decision.amended(answered(asked_for, **values))

@@ -1,4 +1,4 @@
-"""Looks at brokers that fail: what is said of it, how often, and what is counted."""
+"""Metadata refreshes that fail: what is logged, how often, and what is counted."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from tests.proxy.test_following import DEADLINE, proxying, until
 A, B, C = Place("a", 1), Place("b", 2), Place("c", 3)
 
 
-# What is said, by itself.
+# failures.format_failures
 
 
 def test_reasons_that_differ_by_the_place_alone_are_told_once() -> None:
@@ -42,12 +42,12 @@ def test_advice_stands_first_and_in_place_of_what_it_is_about() -> None:
     assert told_together(advised(failures, failures[1], "speak up")) == "b:2: speak up (the same of c:3); no a:1"
 
 
-# A proxy at work.
+# A running proxy.
 
 
 async def _until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(DEADLINE):
-        while not is_so():  # noqa: ASYNC110 - what is waited for are a log and a meter, which tell nobody
+        while not is_so():  # noqa: ASYNC110 - there is no event for a log line or a counter
             await asyncio.sleep(0.01)
 
 

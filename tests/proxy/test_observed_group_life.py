@@ -1,4 +1,4 @@
-"""Whatever a proxy sees of a group, in whatever order, what it believes stays possible."""
+"""An observed group stays in a possible state, whatever is observed, in whatever order."""
 
 from dataclasses import replace
 
@@ -77,7 +77,7 @@ class GroupLife(RuleBasedStateMachine):
         if self.group.generation < self.highest:
             assert self.had_nobody
         self.highest = self.group.generation
-        self.had_nobody = not replace(self.group, _joining={}).alive(self.now)  # but for who is on the way back
+        self.had_nobody = not replace(self.group, _joining={}).alive(self.now)  # except members that join again
 
     @invariant()
     def a_group_is_empty_if_nobody_is_in_it_or_on_the_way(self) -> None:

@@ -1,4 +1,4 @@
-"""Rules about groups and the topic that has all of them: who may not see a group may not read it there either."""
+"""Group rules and `__consumer_offsets`: a client that may not see a group may not read it from that topic either."""
 
 import pytest
 

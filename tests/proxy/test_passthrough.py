@@ -1,4 +1,4 @@
-"""An answer is called plain only if there is nothing to rewrite in it; and the usual ones are called so."""
+"""Answers are recognized as needing no rewrite only if they have no addresses; the common ones are recognized."""
 
 import random
 from collections.abc import Callable
@@ -25,7 +25,7 @@ seeds = st.integers(0, 1_000_000)
 
 
 def plain(answer: Any) -> Any:
-    """The same, as it is where no partition has moved and nothing went wrong."""
+    """Removes all errors and tagged fields from an answer: no partition has moved, and nothing went wrong."""
     topics = tuple(
         replace(topic, **{name: tuple(map(_plain_partition, getattr(topic, name))) for name in _partition_lists(topic)})
         for topic in answer.responses
@@ -85,7 +85,7 @@ def test_a_broken_answer_is_plain_only_if_it_has_no_addresses(
     for _ in range(rng.randint(1, 3)):
         frame[rng.randrange(4, len(frame))] = rng.choice((0, 1, 2, 0x7F, 0x80, 0xFF, rng.randrange(256)))
     if is_plain(framed([bytes(frame)])):
-        with suppress(BadBody):  # such as a null array: it passes as it is, and the client will say what it thinks
+        with suppress(BadBody):  # such as a null array: the client gets it unchanged
             assert addressed(bytes(frame), api_key, version) is None
 
 

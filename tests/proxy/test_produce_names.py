@@ -1,4 +1,4 @@
-"""The names in a Produce request, found without looking at its records."""
+"""The names in a Produce request are found without reading its records."""
 
 import random
 

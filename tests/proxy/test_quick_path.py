@@ -1,4 +1,4 @@
-"""What most frames are takes the quick path: it comes out as it came, in one piece."""
+"""Most frames take the fast path: they are forwarded unchanged and in one piece."""
 
 import random
 from dataclasses import replace
@@ -17,7 +17,7 @@ LONG = 100_000
 
 
 def fetch_answer(correlation_id: int, *, size: int, is_plain: bool = True) -> tuple[bytes, Any]:
-    """With one partition that has so many bytes of records."""
+    """Makes a Fetch answer with one partition that has so many bytes of records."""
     answers = (random_answer(FETCH, 18, random.Random(seed)) for seed in range(1000))
     found = next(each for each in answers if each.node_endpoints and any(topic.partitions for topic in each.responses))
     topic = next(topic for topic in found.responses if topic.partitions)
@@ -28,7 +28,7 @@ def fetch_answer(correlation_id: int, *, size: int, is_plain: bool = True) -> tu
 
 
 def parts(answer: bytes) -> list[bytes]:
-    """As a broker writes it: the head, the records, the tail."""
+    """Splits an answer as a broker writes it: the head, the records, the tail."""
     return [answer[:70], answer[70:-3], answer[-3:]]
 
 

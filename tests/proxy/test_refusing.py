@@ -1,4 +1,4 @@
-"""The answer to a refused request: of every API and version that kio knows, and what is in some of them."""
+"""Responses to refused requests: for every API and version that kio knows, and the contents of some."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -20,7 +20,7 @@ _APIS = [key for key in range(200) if known_versions(key)]
 
 
 def _asking_for_two_of_each(entity_type: Any) -> Any:
-    """A request with two elements in each list."""
+    """Makes a request with two elements in each list."""
     shape = shape_of(entity_type)
     return entity_type(**{field.name: _example(field) for field in (*shape.plain, *shape.tagged)})
 
@@ -51,7 +51,7 @@ def _errors_in(entity: Any) -> Iterator[ErrorCode]:
 
 
 def _answered(api_key: int, version: int, request: Any) -> Any:
-    """The refusal as a client reads it."""
+    """Decodes the refusing response as a client does."""
     stream = b"".join(refusal_pieces(api_key, version, 77, request, _REFUSAL))
     (frame,) = FrameSplitter(1 << 20).feed(stream)
     correlation_id, response = decode_response(frame, api_key, version)
@@ -67,12 +67,12 @@ def test_there_are_apis_to_be_refused() -> None:
 def test_every_version_of_every_api_is_refused_with_the_code_where_clients_look(api_key: int) -> None:
     for version in known_versions(api_key):
         request = _asking_for_two_of_each(request_type(api_key, version))
-        codec(api_key, version).write_request(request, [])  # it is one that a client could send
+        codec(api_key, version).write_request(request, [])  # raises if a client could not send it
         errors = [*_errors_in(_answered(api_key, version, request))]
         if api_key == _DESCRIBE_LOG_DIRS and version < 3:
-            assert errors == []  # there is no place; clients take an empty list for a refusal
+            assert errors == []  # it has no error code; clients take an empty list for a refusal
         else:
-            assert errors.count(_REFUSAL.error) in (1, 2, 4, 8)  # at the top, or for each thing that was asked for
+            assert errors.count(_REFUSAL.error) in (1, 2, 4, 8)  # at the top level, or per requested element
             assert set(errors) <= {_REFUSAL.error, ErrorCode.none}
 
 

@@ -1,4 +1,4 @@
-"""Of every answer that may hold addresses, in every version: the addresses are ours, and nothing else has changed."""
+"""In every answer that may have addresses, in every version, they become the proxy's, and nothing else changes."""
 
 import contextlib
 import random
@@ -42,7 +42,7 @@ def test_the_apis_that_bear_addresses_are_these() -> None:
 
 
 def test_no_other_answer_to_a_client_has_a_host_and_a_port() -> None:
-    """Of all that kio knows and clients are told of: a new one with addresses has to be rewritten, or listed here."""
+    """The check covers all APIs of kio for clients: a new one with addresses has to be rewritten, or listed here."""
     limits = limits_of(())
     bearing = [
         (api_key, version)
@@ -52,7 +52,7 @@ def test_no_other_answer_to_a_client_has_a_host_and_a_port() -> None:
         and {"host", "port"} <= _field_names(load_response_schema(api_key, version))
     ]
     between_brokers = {52, 53, 54, 59, 82}  # Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot, UpdateRaftVoter
-    streams = {88, 89}  # what applications say of themselves
+    streams = {88, 89}  # endpoints of applications, which they announce themselves
     others = between_brokers | streams
     assert sorted(each for each in bearing if each[0] not in others) == sorted(BEARING)
 

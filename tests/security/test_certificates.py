@@ -1,4 +1,4 @@
-"""What is in certificates. Names are as Java's X500Principal.getName() wrote them for these very names (OpenJDK 17)."""
+"""Reading certificates. The expected names were formatted by Java's X500Principal.getName() (OpenJDK 17)."""
 
 import datetime
 import ssl
@@ -96,7 +96,7 @@ def test_what_is_cut_off_anywhere_is_no_certificate() -> None:
             subject_of(whole[:size])
 
 
-# Our own: will clients take it?
+# The listener's own certificate: will clients accept it?
 
 AUTHORITY = authority("own")
 DAY = datetime.timedelta(days=1)
@@ -172,7 +172,7 @@ def is_taken_by_openssl(held: str, asked: str) -> bool:
     try:
         asking.do_handshake()
     except ssl.SSLCertVerificationError as error:
-        return error.verify_code not in (62, 64)  # another host, another address
+        return error.verify_code not in (62, 64)  # host mismatch, IP address mismatch
     return True
 
 

@@ -1,4 +1,4 @@
-"""The server's half of a login, frame by frame; the client's half is the one that kcoord's own clients use."""
+"""The server's half of a login, frame by frame; the client's half is that of kcoord's clients."""
 
 import struct
 from typing import Any
@@ -56,7 +56,7 @@ def refused(outcome: Outcome) -> Refusal:
 
 
 def log_in(made: Login, sasl: Sasl) -> Outcome:
-    """The whole login by kcoord's client; what became of the last frame."""
+    """Runs the whole login with kcoord's client; returns the outcome of the last frame."""
     steps: Steps = login_steps(Security(sasl=sasl), where="here")
     question, outcome = steps.send(None), None
     while True:

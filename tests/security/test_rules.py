@@ -1,4 +1,4 @@
-"""What rules allow."""
+"""What authorization rules allow."""
 
 from typing import Any
 
@@ -164,7 +164,7 @@ def test_what_is_remembered_of_made_up_names_is_bounded() -> None:
 )
 def test_settings_of_groups_are_asked_for_by_who_may_though_there_are_none(rules: str, said: ErrorCode) -> None:
     permissions = Permissions(rights(rules), "User:alice", HOST)
-    cluster: Any = None  # there is nothing to be looked for in it
+    cluster: Any = None  # it is not used
     asked = DescribeConfigs(
         resources=(ResourceAsked(resource_type=32, resource_name="orders", configuration_keys=None),)
     )

@@ -1,4 +1,4 @@
-"""Files of rules: how they are written, what is said of mistakes, and that changes are seen."""
+"""Files of rules: parsing, the messages for mistakes, and reloading changes."""
 
 from pathlib import Path
 
@@ -128,7 +128,7 @@ def test_a_changed_file_is_taken_up_once_it_rests(tmp_path: Path) -> None:
     path.write_text("super User:a\n")
     file = RulesFile(path)
     assert not file.look()
-    path.write_text("")  # whoever writes it is not done yet
+    path.write_text("")  # it is still being written
     assert not file.look()
     replace(path, "super User:b\n")
     assert not file.look()
@@ -160,7 +160,7 @@ def test_a_broken_file_is_reported_once_and_the_rules_stay(tmp_path: Path) -> No
 
 
 def replace(path: Path, text: str) -> None:
-    """As editors do it: another file takes the name."""
+    """Replaces the file as editors do: another file is renamed to it."""
     other = path.with_suffix(".new")
     other.write_text(text)
     other.replace(path)

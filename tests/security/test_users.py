@@ -1,4 +1,4 @@
-"""Users in a file: what is kept of a password, who can be told from whom, and files that change or break."""
+"""The file of users: what is stored of a password, unknown users that look like known ones, files that change."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""A cluster in this process, its loop in a thread beside the test."""
+"""A cluster in this process, with its loop in a separate thread."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ class Server:
         return Client(found.host, found.port, **options)
 
     def on_loop(self, look: Callable[[], Any]) -> Any:
-        """What `look` sees on the server's own thread."""
+        """Calls `read` on the server's thread and returns the result."""
 
         async def looked() -> Any:
             return look()

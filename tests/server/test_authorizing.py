@@ -1,4 +1,4 @@
-"""Rules at work in a server. That it answers as Kafka does is in tests/integration/test_rules_like_kafka.py."""
+"""Rules at work in a server. tests/integration/test_rules_like_kafka.py compares its answers with Kafka's."""
 
 import logging
 import time
@@ -46,7 +46,7 @@ def guarded(serve: Serve, rules: Path) -> Server:
 
 
 def change(server: Server, rules: Path, text: str) -> None:
-    """Other rules, taken up without waiting for the chore that looks."""
+    """Replaces the rules and reloads them without waiting for the periodic reload."""
     rules.write_text(text)
     authorizer: Any = server.runtime._authorizer
     for _ in range(3):
@@ -102,7 +102,7 @@ def test_rules_that_cannot_be_read_stop_a_server_before_it_listens(rules: Path) 
 
 
 def test_a_member_that_repeats_itself_is_looked_at_each_time(serve: Serve, rules: Path) -> None:
-    """Frames that are known again are not read again; whether they are allowed is another matter."""
+    """A frame that matches a template is not decoded again, but it must be authorized again."""
     server = guarded(serve, rules)
     with server.client() as client:
         me = joined(client)
@@ -167,7 +167,7 @@ def test_what_is_denied_is_logged_once_with_its_name_made_harmless(
     with caplog.at_level(logging.INFO, logger="kcoord.server"), server.client() as client:
         for _ in range(3):
             assert seen(client, "evil\nINFO forged") is NOT_THE_TOPIC
-        client.ask(METADATA, 9, topics=None)  # what is left out in silence is not told here, either
+        client.ask(METADATA, 9, topics=None)  # silent checks log nothing
     said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("denied")]
     assert said == ["denied principal='User:ANONYMOUS' host=127.0.0.1 operation=describe topic='evil\\nINFO forged'"]
 

@@ -1,4 +1,4 @@
-"""A connection by itself: a fake link on one side, a scripted owner on the other."""
+"""A connection by itself: a fake transport on one side, a scripted host on the other."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from kcoord.tickets import Ticket
 
 
 class Link(asyncio.Transport):
-    """Remembers what was written and whether it is read from."""
+    """A transport that records writes and whether reading is paused."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("10.0.0.1", 5)})
-        self.writes: list[bytes] = []  # of each call, what it wrote
+        self.writes: list[bytes] = []  # the bytes of each call
         self.is_reading_now = True
         self.is_closed = False
         self.is_aborted = False
@@ -52,7 +52,7 @@ class Link(asyncio.Transport):
 
 
 class Script:
-    """An owner that answers `x` with `X`, parks `park`, and hangs up on `bye`."""
+    """A host that answers `x` with `X`, parks `park`, and hangs up on `bye`."""
 
     stood: Callable[[AnsweredFrame, bytes, bytes], None] | None = None
 
@@ -113,7 +113,7 @@ class Script:
         self.sends.append(send)
 
     def take_turns(self) -> None:
-        """One round: who asked for a turn has it, then answers leave."""
+        """Runs one event round: the scheduled decisions, then the scheduled sends."""
         turns, self.turns = self.turns, []
         for turn in turns:
             turn(self.now())
@@ -150,7 +150,7 @@ Send = Callable[..., None]
 
 @pytest.fixture
 def receive(connection: Connection, script: Script) -> Callable[[bytes], None]:
-    """Bytes come in, and a round is worked."""
+    """Receives bytes and runs one event round."""
 
     def receive(chunk: bytes) -> None:
         connection.data_received(chunk)

@@ -1,4 +1,4 @@
-"""Deadlines are judged when what had arrived is decided: on a loop whose clock and iterations are the test's."""
+"""Deadlines expire after arrived requests are decided, on a loop whose clock and iterations the test controls."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class FakeTimer:
 
 
 class FakeLoop:
-    """Polls its sockets, then its timers, then what is to be called soon, as asyncio does in one iteration."""
+    """A loop that polls sockets, then timers, then runs scheduled calls, as asyncio does in one iteration."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -48,7 +48,7 @@ class FakeLoop:
 
 
 class Stage:
-    """Members with sessions, whose alarm begins a judgement as the server's does."""
+    """Members with sessions, whose timer begins a deferred expiry as the server's does."""
 
     def __init__(self) -> None:
         self.loop = FakeLoop()

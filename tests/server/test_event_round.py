@@ -1,4 +1,4 @@
-"""Rounds: all have their turn, then answers leave."""
+"""Event rounds: all connections decide, then answers leave."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from kcoord.server.connection.event_round import Turn, Turns
 
 
 def run(script: Callable[[Turns, list[str]], None], *, settle: Callable[[], None] | None = None) -> list[str]:
-    """What happened, after as many rounds as there are to be had."""
+    """Runs all rounds that the script schedules and returns the events in order."""
     happened: list[str] = []
 
     async def main() -> None:
@@ -86,7 +86,7 @@ def test_a_fault_in_settling_keeps_no_answer_and_no_later_round_from_being_had(
 
 
 def test_what_is_to_leave_leaves_without_a_turn() -> None:
-    """As the answers to those that were parked, when their time has come."""
+    """Answers to parked requests are an example."""
     assert run(lambda turns, happened: turns.ask_to_send(lambda: happened.append("A"))) == ["-", "A", "."]
 
 

@@ -1,4 +1,4 @@
-"""What a client tester finds in the log of who speaks HTTP here, or wants what is not served."""
+"""The log lines about clients that speak HTTP, or that use protocols that are not served."""
 
 import logging
 import socket

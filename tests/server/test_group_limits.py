@@ -1,4 +1,4 @@
-"""Limits of groups as clients meet them: by whom they have logged in."""
+"""Limits of groups per authenticated principal, as clients meet them."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ MODEST = Security(sasl=Plain(username="modest", password=Secret("secret-2")))
 
 
 def commit(server: Server, group_id: str, **options: Any) -> ErrorCode:
-    """Commit an offset of a group that nobody is in, over a connection of its own."""
+    """Commits an offset of a group without members over a new connection."""
     line = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}
     with server.client(**options) as client:
         answer = client.ask(

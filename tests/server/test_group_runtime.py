@@ -1,4 +1,4 @@
-"""Nothing is answered before it is kept; and what happens when it cannot be."""
+"""No reply leaves before its records are durable; failures of the journal unload groups."""
 
 import struct
 from collections.abc import Callable
@@ -33,7 +33,7 @@ AT = Instant(1000.0, 1_700_000_000_000)
 
 
 class FullStore(MemoryStore):
-    """Takes nothing while the disk is full, and gives nothing while its content fails to be read."""
+    """A store that refuses appends while the disk is full, and fails to be read while it has a fault."""
 
     is_full = False
     fault: Exception | None = None
@@ -65,7 +65,7 @@ class Stage:
         self._tickets = count(1)
 
     def ask(self, decide: Any, request: object) -> tuple[Ticket, Any]:
-        """The request's ticket, and its reply if it is not parked."""
+        """Returns the request's ticket, and its reply if it is not parked."""
         ticket = Ticket(next(self._tickets))
         return ticket, self.runtime.decide(NODE, decide, request, ticket, AT)
 
@@ -73,12 +73,12 @@ class Stage:
         return self.runtime.flush(AT)
 
     def read(self, *, later: float = 0.0) -> None:
-        """All that is to be read by now, or so many seconds later."""
+        """Loads all partitions that are due now, or so many seconds later."""
         for _ in self.runtime.read(lambda: Instant(AT.now + later, AT.wall_ms + round(later * 1000))):
             pass
 
     def restart(self) -> None:
-        """Another runtime on the same logs; it has not read them yet."""
+        """Makes another runtime on the same logs, which has not loaded them yet."""
         self.runtime = GroupRuntime(self.cluster, lambda: str(next(self._tickets)))
 
     def log_of(self, group_id: str) -> PartitionLog:
@@ -86,13 +86,13 @@ class Stage:
         return self.cluster.topics["__consumer_offsets"].partitions[index].log
 
     def fail_to_read(self, group_id: str, fault: Exception | None) -> None:
-        """What is kept of the group's partition cannot be read from now on; with None, it can be again."""
+        """Makes reads of the group's partition fail with this fault, or succeed again with None."""
         store = self.log_of(group_id).segments[0].store
         assert isinstance(store, FullStore)
         store.fault = fault
 
     def batches(self, group_id: str = "g") -> list[list[Record]]:
-        """What was written to the partition of the group, batch by batch."""
+        """Returns the batches in the group's partition."""
         content = self.log_of(group_id).read(0, max_bytes=1 << 30)
         assert isinstance(content, bytes)
         return [list(read_records(batch)) for batch in split(content)]
@@ -143,7 +143,7 @@ class Stage:
         return self.ask(Coordinator.sync, request)
 
     def replies(self) -> dict[Ticket, Any]:
-        """To requests that were parked."""
+        """Takes the replies to parked requests."""
         return dict(self.runtime.take_replies())
 
     def completing_group(self) -> tuple[str, str]:
@@ -162,7 +162,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
 
 @pytest.fixture
 def fill(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    """The disk is full from now on, or no longer."""
+    """Makes the disk full, or not full any more."""
     return lambda is_full: monkeypatch.setattr(FullStore, "is_full", is_full)
 
 
@@ -203,7 +203,7 @@ def test_a_commit_that_cannot_be_kept_is_not_seen(stage: Stage, fill: Fill) -> N
 
 @pytest.mark.fact("O-118")
 def test_an_offset_that_is_read_is_kept_before_the_answer_may_leave(stage: Stage, fill: Fill) -> None:
-    """Who commits and who reads in one round are answered after the same flush, or not at all."""
+    """A commit and a fetch of one round are answered after the same flush, or not at all."""
     stage.commit(0, offset=1)
     stage.flush()
     stage.commit(0, offset=2)
@@ -241,7 +241,7 @@ def test_a_plan_is_handed_out_once_it_is_kept(stage: Stage) -> None:
 
 @pytest.mark.parametrize("are_taken", [False, True])
 def test_a_plan_that_cannot_be_kept_is_handed_out_to_nobody(stage: Stage, fill: Fill, are_taken: bool) -> None:
-    """And the group is as the log knows it: here empty, so that all are to join anew (D5)."""
+    """The group is loaded again from the log: here it is empty, so that all members must join again (D5)."""
     leader, follower = stage.completing_group()
     waiting, _ = stage.sync(follower, 2)
     stage.flush()
@@ -287,7 +287,7 @@ def test_a_group_that_is_not_read_yet_says_so_and_a_heartbeat_is_fine(stage: Sta
 
 
 def test_what_cannot_be_written_does_not_stay_in_memory(stage: Stage) -> None:
-    """A fault of ours: the wire lets no such name through."""
+    """This needs a bug: no such name passes the validation of requests."""
     with pytest.raises(struct.error):
         stage.commit(0, group_id="g" * 40_000)
     with pytest.raises(struct.error):

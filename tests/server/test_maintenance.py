@@ -1,4 +1,4 @@
-"""What is done beside requests goes on, whatever one time of it comes to."""
+"""Maintenance tasks go on after a failure."""
 
 import asyncio
 from collections.abc import Set
@@ -27,7 +27,7 @@ _NODE: Final = NodeId(1)
 
 
 class FailingStore(MemoryStore):
-    """Fails to be read while there are faults left."""
+    """A store whose reads fail while there are faults left."""
 
     faults: list[Exception]
 
@@ -42,7 +42,7 @@ class FailingStore(MemoryStore):
 
 
 class Household:
-    """A cluster whose groups are unread, in which "g" has committed 7. Its clock goes on by itself."""
+    """A cluster whose groups are not loaded, in which "g" has committed 7. Its clock advances with each reading."""
 
     connections: Set[Connection] = frozenset()
 
@@ -78,7 +78,7 @@ class Household:
             self._is_read.set()
 
     def read(self) -> list[int]:
-        """The offsets of "g", once all is read."""
+        """Loads all groups and returns the offsets of "g"."""
         groups = self.groups
         assert groups
 
@@ -116,7 +116,7 @@ def test_groups_that_could_not_be_read_are_read_all_the_same(
 def test_reading_goes_on_when_what_follows_it_has_failed(
     household: Household, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The first time, nothing is read; and then whoever waits cannot be answered."""
+    """First a read fails, then draining the parked requests fails."""
     household.faults.append(OSError(5, "Input/output error"))
     household.faults_of_settling.append(RuntimeError("a fault of ours"))
     assert household.read() == [7]

@@ -1,4 +1,5 @@
-"""Memory is kept while a server works and given back afterwards. Each in a process of its own, whose settings stay."""
+"""Free memory is retained while a server works and returned when it is idle. Settings of malloc last, so each test has
+its separate process."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What is counted of a cluster at work, as Prometheus sees it: figures that can be known are held exactly."""
+"""The metrics of a running cluster, as Prometheus reads them. Values that are deterministic are compared exactly."""
 
 import asyncio
 import threading
@@ -37,7 +37,7 @@ class Counted:
     clients: ExitStack
 
     def client(self, **options: Any) -> Client:
-        """One that is closed in the end, if not before."""
+        """Opens a client that is closed at the end of the test."""
         host, _, port = self.bootstrap.rpartition(":")
         return self.clients.enter_context(Client(host, int(port), **options))
 
@@ -56,7 +56,7 @@ class Counted:
 def counting(
     data_dir: Path | None = None, *, fsync: bool = False, listener: Listener | None = None, **settings: str
 ) -> Iterator[Counted]:
-    """A cluster with metrics in this process, its loop in a thread beside the test."""
+    """A cluster with metrics in this process, with its loop in a separate thread."""
     given = {"group.initial.rebalance.delay.ms": "0", **settings}
     setup = Setup(
         topics=(("t", 3),),
@@ -93,7 +93,7 @@ def count() -> Iterator[Count]:
 
 
 class Member:
-    """A member that does what it is told, over a connection of its own."""
+    """A scripted member with its separate connection."""
 
     def __init__(self, counted: Counted, group_id: str = "g", instance_id: str | None = None) -> None:
         self.client = counted.client()
@@ -121,7 +121,7 @@ class Member:
         return answer
 
     def join(self, **named: Any) -> None:
-        """A dynamic member is given an id first, and asks again."""
+        """Joins twice: a dynamic member gets an id first and joins again with it."""
         self.ask_to_join(**named)
         if self.joined().error_code.name == "member_id_required":
             self.ask_to_join(**named)
@@ -160,7 +160,7 @@ def stable(counted: Counted, **named: Any) -> Member:
 
 
 def errors(scrape: Scrape, api: str) -> dict[str, float]:
-    """Requests of an API by error."""
+    """Returns the counts of an API's requests by error."""
     samples = scrape.families["kcoord_requests"].samples
     return {sample.labels["error"]: sample.value for sample in samples if sample.labels["api"] == api}
 

@@ -1,4 +1,4 @@
-"""The topic that groups live in, as clients and operators see it: made with the first group, and nobody else's."""
+"""`__consumer_offsets`, as clients and operators see it: made with the first group, and protected from clients."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Gates over sockets: who is let in, who is refused and counted, while others go on."""
+"""Pre-auth connections over sockets: clients are promoted, or refused and counted, while others go on."""
 
 import logging
 import socket
@@ -56,7 +56,7 @@ def principals(server: Server) -> list[str]:
 
 
 def refused(server: Server, *reasons: Refusal) -> None:
-    """These were refused, and nobody else; waits, for a client may know before the server has counted."""
+    """Waits until exactly these refusals are counted: a client may notice before the server has counted."""
     expected = {reason: reasons.count(reason) for reason in reasons}
     end = time.monotonic() + 30
     while server.on_loop(lambda: dict(server.runtime.refused)) != expected:
@@ -72,7 +72,7 @@ def opened(server: Server) -> Iterator[socket.socket]:
 
 
 def closed_after(server: Server, content: bytes) -> bytes:
-    """All that is answered to this before the server hangs up."""
+    """Sends bytes and returns everything received until the server hangs up."""
     with opened(server) as connection:
         connection.sendall(content)
         received = b""
@@ -318,7 +318,7 @@ def test_those_at_the_gate_count_as_connections(serve: Serve, is_encrypted: bool
 
 
 def eventually(server: Server, look: Callable[[], Any]) -> Any:
-    """What is seen on the server's thread once there is something to be seen."""
+    """Polls `read` on the server's thread until its result is true, and returns it."""
     end = time.monotonic() + 20  # less than TLS itself gives one to go
     while not (seen := server.on_loop(look)):
         assert time.monotonic() < end
@@ -371,13 +371,13 @@ def test_a_password_of_one_who_has_gone_is_not_checked(serve: Serve) -> None:
     server = serve(listener=Listener(sasl=SASL))
     entrance: Any = server.runtime._entrance
     released = threading.Event()
-    for _ in range(2):  # as many as there are threads
+    for _ in range(2):  # one per thread
         server.on_loop(lambda: entrance.check(released.wait, lambda _: None))
     with opened(server) as connection:
         connection.sendall(frame(HANDSHAKE, 1, mechanism="PLAIN"))
         connection.sendall(frame(AUTHENTICATE, 2, auth_bytes=b"\0alice\0secret-1"))
         checking = eventually(server, lambda: [gate._checking for gate in entrance.gates if gate._checking])[0]
-    # The gate has stopped reading, and so does not see that its client has gone: its time is over.
+    # The pre-auth connection has paused reading, so it does not notice that its client has gone: it times out.
     server.on_loop(lambda: [gate._give_up() for gate in list(entrance.gates)])
     eventually(server, checking.cancelled)  # a client is given up once what has arrived is read
     released.set()

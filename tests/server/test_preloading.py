@@ -1,4 +1,4 @@
-"""What serving needs is there to be imported, whatever was renamed or deleted since."""
+"""All modules that preloading names can be imported."""
 
 from kcoord.api.table import SERVED
 from kcoord.server.preloading import preload_proxy, preload_server

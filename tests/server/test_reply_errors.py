@@ -1,4 +1,4 @@
-"""The first error of a reply, of whatever kind."""
+"""The first error of replies of every type."""
 
 from typing import Any, get_args, get_type_hints
 
@@ -42,7 +42,7 @@ def test_that_of_the_whole_comes_before_those_of_lines() -> None:
 
 @pytest.mark.parametrize("kind", get_args(Reply))
 def test_every_reply_of_groups_can_say_an_error(kind: Any) -> None:
-    """Where the error is follows from the types: one that cannot be read would be found here."""
+    """The positions of errors follow from the types of fields; a type that cannot be handled would fail here."""
     fields = {name: () for name, hint in get_type_hints(kind).items() if "tuple" in str(hint)}
     required = {**({"member_id": ""} if kind.__name__ == "JoinReply" else {}), **fields}
     assert first_error(kind(**required)) is ErrorCode.none

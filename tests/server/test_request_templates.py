@@ -1,4 +1,4 @@
-"""What a client asks again and again: read once, answered in the same bytes, and never mistaken for something else."""
+"""Repeated requests: decoded once, answered with the same bytes, and never mistaken for another request."""
 
 import time
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def heartbeat(joined: Any, correlation_id: int, **values: Any) -> bytes:
 
 
 def answers(client: Client, *requests: bytes) -> list[tuple[int, ErrorCode]]:
-    """The correlation ids and errors of the answers."""
+    """Sends the requests and returns the correlation ids and errors of the answers."""
     client.send_bytes(b"".join(requests))
     frames = [client.receive_frame() for _ in requests]
     decoded = [decode_response(frame, HEARTBEAT, VERSION) for frame in frames]
@@ -119,7 +119,7 @@ def test_the_same_reply_is_written_once_and_another_anew() -> None:
 
 
 def a_commit(version: int, correlation_id: int, shape: Shape, offsets: Iterator[int]) -> bytes:
-    """As a frame without its length."""
+    """Returns a commit as a frame without its length prefix."""
     named = {"topic_id": UUID(int=7)} if version >= 10 else {}
     topics = [
         {

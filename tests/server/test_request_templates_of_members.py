@@ -1,4 +1,4 @@
-"""Members that join and sync again and again: known by their bytes, and never mistaken for another or for before."""
+"""Repeated joins and syncs: matched by their bytes, and never mistaken for another member's or an earlier one."""
 
 import time
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ sizes = st.sampled_from([0, 1, 3, 126, 127, 128, 500])
 
 
 def a_join(version: int, correlation_id: int, protocols: Protocols, **values: Any) -> bytes:
-    """As a frame without its length."""
+    """Returns a join as a frame without its length prefix."""
     asked = {
         "group_id": "g",
         "session_timeout": SESSION,
@@ -173,7 +173,7 @@ def _wait_until_rebalancing(client: Client) -> None:
 
 
 class Rebalancing:
-    """A member that numbers its requests, and holds each answer against its number."""
+    """A member that numbers its requests and checks the correlation id of each answer."""
 
     def __init__(self, client: Client, join_version: int = 3) -> None:
         self.subscription = b""

@@ -1,4 +1,4 @@
-"""Heartbeats and commits that are answered without being decided: as quick as that, and as true as any other answer."""
+"""Heartbeats and commits that are answered from the cache: the answers are always those of a decision."""
 
 import logging
 import socket
@@ -21,12 +21,12 @@ from tests.server.test_serving_groups import HEARTBEAT, JOIN_GROUP, OFFSET_COMMI
 
 NONE, SESSION = ErrorCode.none, timedelta(seconds=30)
 CREATE_TOPICS, DELETE_TOPICS = 19, 20
-ENOUGH = 20  # requests one by one, until they stand
+ENOUGH = 20  # requests sent one at a time, until responses are cached
 TOPICS = (("t", 3), ("u", 2))
 
 
 class Stood(list[tuple[int, bytes]]):
-    """The API's key and the answer of each frame that stood."""
+    """The API key and the answer of each cache hit."""
 
     def __call__(self, standing: Any, chunk: bytes, answer: bytes) -> None:
         self.append((int.from_bytes(chunk[4:6]), answer))

@@ -1,4 +1,4 @@
-"""Joins and syncs of a large group: parked where they are read, and answered as any other."""
+"""Cached joins and syncs of a large group: parked where they are read, and answered like any other."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ from tests.server.test_serving_groups import (
     quick,
 )
 
-MEMBERS = 40  # of 32 on they are many
+MEMBERS = 40  # a group counts as large from 32 on
 JOIN, SYNC = "JoinGroup", "SyncGroup"
 UNANSWERED = "a parked request could not be answered"
 
 
 def nothing_waits(server: Server) -> bool:
-    """No request, and no bytes of one."""
+    """Whether no request is pending and no bytes are held."""
     waiting: tuple[int, int] = server.on_loop(
         lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)
     )
@@ -42,8 +42,10 @@ def nothing_waits(server: Server) -> bool:
 
 
 class Crowd:
-    """The members of one group, which all join with new subscriptions each time. The first one leads. Some are older
-    clients than others, and whether all or half of them sync before the plan is there alternates."""
+    """The members of one group, which all join with new subscriptions each time. The first one leads.
+
+    Some are older clients. All of them and half of them sync before the plan, alternately.
+    """
 
     def __init__(self, clients: list[Client], onlooker: Client) -> None:
         self.members = [Rebalancing(client, join_version=2 + number % 2) for number, client in enumerate(clients)]
@@ -77,7 +79,8 @@ class Crowd:
         assert [len(each.members) for each in told] == [len(self.members), *[0] * (len(self.members) - 1)]
 
     def begin_to_sync(self, server: Server) -> tuple[Rebalancing, list[Rebalancing]]:
-        """After a few rounds all have joined, and all but the leader wait for the plan: the leader, and the others."""
+        """Returns the leader and the others after a few rebalances: all have joined, and all but the leader wait for a
+        plan."""
         for _ in range(3):
             self.rebalance()
         leader, *others = self.members
@@ -90,7 +93,7 @@ class Crowd:
         return leader, others
 
     def sync_all_but_one(self, its_part: bytes) -> None:
-        """The plan is given to all but the second member, which is hung up on."""
+        """Hands the plan out to all but the second member, whose connection is closed."""
         leader, unlucky, *others = self.members
         plan = {each.member_id: b"for %s" % each.member_id.encode() for each in (leader, *others)}
         leader.sync({**plan, unlucky.member_id: its_part})
@@ -118,7 +121,7 @@ def server(serve: Serve) -> Server:
 
 @pytest.fixture
 def stood(monkeypatch: pytest.MonkeyPatch) -> "Counter[tuple[str, str]]":
-    """How many of each API waited or were answered where they were read, and how many were decided."""
+    """Counts by API how many cached requests were parked, answered, or had to be decided."""
     counts: Counter[tuple[str, str]] = Counter()
     ask_again = ClusterRuntime.ask_again
 

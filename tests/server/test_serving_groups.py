@@ -1,4 +1,4 @@
-"""Groups behind sockets: where a group's coordinator is, and what members are remembered as."""
+"""Groups over sockets: finding the coordinator, and the fields that it stores of members."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ def quick(serve: Serve, brokers: int = 1, properties: Mapping[str, str] = Mappin
 
 
 def join(client: Client, group_id: str, version: int = 3, **values: Any) -> Any:
-    """Up to version 3 members are let in at once."""
+    """Joins with a version up to 3, in which members are added at once."""
     return client.ask(JOIN_GROUP, version, **{**_joining(group_id), **values})
 
 
@@ -214,7 +214,7 @@ def test_a_member_that_hangs_up_while_its_join_is_parked_holds_up_nobody(serve: 
 
 
 def test_a_plan_that_turns_out_not_to_be_kept_while_it_is_handed_out_is_given_to_nobody(serve: Serve) -> None:
-    """A large assignment is sent at once, and all that it rests on is to be kept before."""
+    """A large assignment is sent at once, so its record must be flushed before."""
     server = quick(serve)
     with server.client() as leader, server.client() as first, server.client() as second:
         leader_id = join(leader, "g").member_id
@@ -241,7 +241,7 @@ def _until_parked(server: Server, requests: int) -> None:
 
 
 def fail_to_flush(server: Server, group_id: str) -> None:
-    """The next time."""
+    """Makes the next flush fail."""
     assert server.runtime.groups is not None
     journal: Any = server.runtime.groups._log
     original = journal.flush
@@ -267,7 +267,7 @@ def test_a_fault_in_what_is_due_does_not_stop_the_clock(
             raise RuntimeError("a bug")
 
         def ring() -> None:
-            """As the alarm does, which then is gone."""
+            """Runs the tick as the timer does, which then is not set any more."""
             assert server.runtime._alarm
             server.runtime._alarm.cancel()
             server.runtime._tick()
@@ -275,6 +275,6 @@ def test_a_fault_in_what_is_due_does_not_stop_the_clock(
         with monkeypatch.context() as broken:
             broken.setattr(groups, "has_due", fails)
             server.on_loop(ring)
-        # Nobody asks for anything meanwhile, and the session ends all the same.
+        # Without any request meanwhile, the session expires all the same.
         _until(lambda: bool(server.on_loop(lambda: groups._coordinators[NodeId(1)].groups["g"].is_empty)))
     assert "what was due could not be done" in caplog.text

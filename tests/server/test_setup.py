@@ -1,4 +1,4 @@
-"""What a cluster starts with."""
+"""The set-up of a cluster."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""Requests that are decided in slices: they take turns, and one at a time has much memory."""
+"""Requests that are decided in slices: they alternate, and one at a time holds decompressed bytes."""
 
 import asyncio
 import socket
@@ -26,7 +26,7 @@ PRODUCE, LIST_OFFSETS, METADATA = 0, 2, 3
 
 
 class Running:
-    """What a thread has to do, until the test has it done."""
+    """Work for a thread, pending until the test runs it."""
 
     def __init__(self, act: Callable[[], bytes]) -> None:
         self._act = act
@@ -56,7 +56,7 @@ class Running:
 
 
 class Loop:
-    """Calls what is to be called soon when the test says so, and runs in threads what it is told to."""
+    """A loop that runs scheduled calls and thread work when the test asks for it."""
 
     def __init__(self) -> None:
         self.ready: list[Callable[[], None]] = []
@@ -267,7 +267,7 @@ def test_a_client_that_resets_its_connection_amidst_a_large_batch_leaves_nothing
 
 
 def when_slices_wait(server: Server, act: Callable[[], object]) -> None:
-    """Have this done when the first slice of a request is over, and the next has not begun."""
+    """Calls this between the first slice of a request and the next."""
     add = server.runtime._sliced.add
 
     def add_and_act(*arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""`python -m tests.simulation 17` lives through seed 17 again and tells all that happened."""
+"""`python -m tests.simulation 17` runs seed 17 again and prints its diary."""
 
 import logging
 import os

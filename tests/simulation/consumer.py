@@ -1,4 +1,4 @@
-"""A simulated member. It does what real consumers do, at its own pace, and as badly as they do at times.
+"""A simulated consumer. It behaves as real consumers do, with random delays and mistakes.
 
 find the coordinator ─► join ─► sync ─► fetch offsets ─► heartbeats and commits ─┐
          ▲               ▲                                                        │
@@ -36,7 +36,7 @@ GARBAGE: Final = b"\x00\x01\xff"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What a consumer is like in all its lives."""
+    """The traits of a consumer, which all its lives have in common."""
 
     name: str
     group_id: str
@@ -44,14 +44,14 @@ class Traits:
     session_timeout: float
     rebalance_timeout: float
     prefers_sticky: bool
-    is_garbled: bool  # nobody can read its subscription
+    is_garbled: bool  # its subscription cannot be parsed
     needs_known_id: bool
     can_skip_assignment: bool
-    is_two_handed: bool  # commits over a connection of its own
+    is_two_handed: bool  # commits over a separate connection
 
 
 class Consumer:
-    """One life: a process from its start to its end. What it asked in an earlier turn it listens to no more."""
+    """One life: a process from start to end. Answers to requests of an earlier turn are ignored."""
 
     def __init__(self, world: World, server: Server, traits: Traits, topics: tuple[str, ...]) -> None:
         self.traits = traits
@@ -71,16 +71,16 @@ class Consumer:
         self._commit_link: Link | None = None
         self._look_for_coordinator()
 
-    # What befalls it.
+    # Events from outside.
 
     def end(self) -> None:
-        """Die without a word."""
+        """Dies without leaving the group."""
         self._world.note(self.traits.name, "ends")
         self.is_alive = self.is_in_group = False
         self._hang_up()
 
     def sleep(self, seconds: float) -> None:
-        """Stop in the middle of everything, as for a collection of garbage, and know nothing of it afterwards."""
+        """Pauses in the middle of everything, as for a garbage collection, without noticing it."""
         self._world.note(self.traits.name, f"sleeps {seconds:.1f} s")
         self._sleeps_until = self._world.now + seconds
 
@@ -97,7 +97,7 @@ class Consumer:
         leaving = Leaving(member_id=self.member_id, instance_id=self.traits.instance_id)
         self._ask(Coordinator.leave, Leave(group_id=self.traits.group_id, members=(leaving,)), lambda reply: self.end())
 
-    # The way into the group.
+    # Joining the group.
 
     def _look_for_coordinator(self) -> None:
         self._begin_turn()
@@ -162,7 +162,7 @@ class Consumer:
         self._beat_later()
 
     def _plan(self, members: tuple[JoinedMember, ...]) -> dict[str, bytes]:
-        """Partitions in turn to those who want them. A hasty leader forgets somebody."""
+        """Assigns partitions round-robin to subscribers. A hasty leader forgets a member."""
         known = members[1:] if self._world.goes_wrong(0.05) else members
         wishes = {member.member_id: topics_of(member.metadata) or set() for member in known}
         parts: dict[str, list[str]] = {member_id: [] for member_id in wishes}
@@ -219,7 +219,7 @@ class Consumer:
     # Life in the group.
 
     def _take_part(self) -> None:
-        """Go on where a broken connection ended it."""
+        """Continues as a member after a reconnect."""
         self._beat_later()
         self._commit_later()
 
@@ -269,7 +269,7 @@ class Consumer:
             self._despair(errors[0])
 
     def _despair(self, error: ErrorCode) -> None:
-        """What a consumer does about an error; that it gets no other is a part of what is tested."""
+        """Handles an error as consumers do. That no other error occurs is part of the test."""
         match error:
             case ErrorCode.rebalance_in_progress:
                 self._join_when_ready()
@@ -289,7 +289,7 @@ class Consumer:
                 raise AssertionError(f"{self.traits.name} does not know what to do about {error!r}")
 
     def _join_when_ready(self) -> None:
-        """First finish what was begun, and commit it; heartbeats go on meanwhile."""
+        """Finishes and commits current work before joining again; heartbeats go on meanwhile."""
         if self._is_told_to_join:
             return
         self._is_told_to_join = True

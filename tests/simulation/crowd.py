@@ -1,4 +1,4 @@
-"""All consumers of a simulation. Who dies is started again some time later, as a supervisor does."""
+"""All consumers of a simulation. A dead consumer is restarted some time later, as by a supervisor."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,7 +17,7 @@ class Crowd:
         self._server = server
         self._traits = [self._some_traits(number, groups) for number in range(world.rng.randint(2, 6))]
         self._consumers: dict[str, Consumer] = {}
-        self._zombies: list[Consumer] = []  # that a consumer with the same instance id was started beside
+        self._zombies: list[Consumer] = []  # a duplicate with the same instance id was started
         self._rests_until = 0.0
         self._is_over = False
         for traits in self._traits:
@@ -31,12 +31,12 @@ class Crowd:
         return self._world.rng.choice(SUBSCRIPTIONS)
 
     def start_beside(self, consumer: Consumer) -> None:
-        """An operator's mistake: the same consumer runs twice."""
+        """Starts the same consumer twice: an operator's mistake."""
         self._zombies.append(consumer)
         self._start(consumer.traits)
 
     def end_all(self, pause: float) -> None:
-        """As when a service is taken down for a while."""
+        """Ends all consumers for a while, as when a service is taken down."""
         self._rests_until = self._world.now + pause
         for consumer in self._consumers.values():
             consumer.end()
@@ -50,7 +50,7 @@ class Crowd:
         self.end_all(0.0)
 
     def is_settled(self) -> bool:
-        """Whether every group is Stable, all who live are in it, and each has what the plan gave it."""
+        """Whether every group is Stable, all live consumers are members, and each has its assignment of the plan."""
         groups = {traits.group_id for traits in self._traits}
         return all(self._is_group_settled(group_id) for group_id in groups)
 

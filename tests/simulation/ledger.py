@@ -1,15 +1,15 @@
-"""What was promised and what was kept: every reply and every record of a simulated cluster, held against each other.
+"""A ledger of all replies and records of a simulated cluster, which checks the replies against the records.
 
-| promise                                            | held against                                                |
+| promise                                            | checked against                                             |
 |----------------------------------------------------|-------------------------------------------------------------|
-| a request is answered once, or waits               | the tickets on the members                                  |
-| a reply never leaves before its records            | the records that the journals took until then               |
-| an acknowledged commit is there, after a crash too | a plain table of what the journals took                     |
+| a request is answered once, or is parked           | the tickets on the members                                  |
+| a reply never leaves before its records            | the records that the journals had stored by then            |
+| an acknowledged commit survives a crash            | a plain table of the stored records                         |
 | at most one owner per partition and generation     | the assignments of all replies to SyncGroup                 |
-| a fenced member never commits                      | who is a member; offsets that go back from one to the next  |
-| generations only grow                              | the generations seen since the groups were read             |
-| replaying the log gives what the live path holds   | a second coordinator that only replays                      |
-| so does the log as bytes, and the compacted log    | a third that reads them                                     |
+| a fenced member never commits                      | the members; offsets that go back from one to the next      |
+| generations only grow                              | the generations seen since the groups were loaded           |
+| replaying the log gives the live state             | a second coordinator that only replays                      |
+| so does the log as bytes, and the compacted log    | a third coordinator that reads them                         |
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ Place = tuple[str, str, int]  # a group, a topic, a partition
 
 
 class Ledger:
-    """`group` finds a group as it is now; `replayed` knows only what the journals took."""
+    """`group` returns the live state of a group; `replayed` is a coordinator that only replays stored records."""
 
     def __init__(self, group: Callable[[str], Group], replayed: Coordinator) -> None:
         self.kept: dict[Place, int] = {}  # offsets, as the journals took them
@@ -144,7 +144,7 @@ class Ledger:
     # Records.
 
     def keep(self, records: Sequence[Record]) -> None:
-        """A journal took these."""
+        """Records that a journal has stored these."""
         for record in records:
             self._replayed.replay(record)
             match record:
@@ -180,22 +180,22 @@ class Ledger:
     # Steps.
 
     def forget(self, ticket: Ticket) -> None:
-        """The server hung up instead of an answer."""
+        """Drops a request: the server hung up instead of answering."""
         del self._waiting[ticket]
 
     def forget_waiting(self) -> None:
-        """The process crashed."""
+        """Drops all requests: the process crashed."""
         self._waiting.clear()
 
     def go_back(self) -> None:
-        """Groups are read again from a journal: what was between two generations is as it was before."""
+        """Resets to the replayed state, because groups are loaded again from a journal."""
         groups = self._replayed.groups
         self._generations = {group_id: group.generation for group_id, group in groups.items()}
         self._members = {group_id: frozenset(group.members) for group_id, group in groups.items()}
         self._gone -= {(group_id, member_id) for group_id, group in groups.items() for member_id in group.members}
 
     def check(self, coordinators: Iterable[Coordinator]) -> None:
-        """What is true after each step."""
+        """Checks the invariants that hold after each step."""
         parked: list[Ticket] = []
         live: dict[str, Group] = {}
         for coordinator in coordinators:
@@ -213,7 +213,7 @@ class Ledger:
         invariants.check_replayed(live, self._replayed.groups)
 
     def check_log(self, read: Mapping[str, Group]) -> None:
-        """What was read from the logs is what they took."""
+        """Checks that groups read from the logs equal the replayed ones."""
         invariants.check_same(read, self._replayed.groups)
 
     def _check_who_is_gone(self, live: Mapping[str, Group]) -> None:

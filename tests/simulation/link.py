@@ -1,6 +1,6 @@
-"""A client's connection to a node: it keeps the order of what is sent, takes its time, and may break.
+"""A client's connection to a node: it preserves order, has latency, and may break.
 
-As the real connection does, it answers in the order of the requests: what comes behind a request that is parked waits.
+Like the real connection, it answers in the order of requests: requests behind a parked one wait.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from tests.simulation.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Call:
-    """A request, and who is to hear the reply."""
+    """A request, its sender, and the callback for the reply."""
 
     who: str
     decide: Callable[..., Any]
@@ -30,7 +30,7 @@ class Link:
     def __init__(self, world: World, node: Node, node_id: int, on_closed: Callable[["Link"], None]) -> None:
         self.node_id = node_id
         self.is_open = True
-        self.standing: dict[object, tuple[Any, Any]] = {}  # the node's: what stands, and its reply
+        self.standing: dict[object, tuple[Any, Any]] = {}  # used by the node: prevalidated requests, with their replies
         self._world = world
         self._node = node
         self._on_closed = on_closed
@@ -48,7 +48,7 @@ class Link:
         self._world.later(self._arrives_at - self._world.now, lambda: self._arrive(call))
 
     def drop(self) -> None:
-        """The client hangs up, or the network does it. What was sent may arrive all the same."""
+        """Closes the link from the client's side, or by the network. Sent requests may arrive all the same."""
         if not self.is_open:
             return
         self.is_open = False
@@ -61,17 +61,17 @@ class Link:
     # The node's end.
 
     def forget(self) -> None:
-        """The node hears that the client hung up."""
+        """The node notices that the client hung up."""
         self._is_served = False
         self._behind.clear()
 
     def break_off(self) -> None:
-        """The node hangs up: what it has sent may arrive before the client hears of it."""
+        """The node hangs up; sent replies may arrive before the client notices."""
         self.forget()
         self._world.later(self._travel_time(), self.drop)
 
     def answer(self, call: Call, reply: Reply) -> None:
-        """The reply to the request that was parked; the next one's turn has come."""
+        """Sends the reply to the parked request and decides the next requests."""
         assert self._parked is call
         self._parked = None
         self._send_back(call, reply)

@@ -40,7 +40,7 @@ STAND: Final[dict[Any, Any]] = {
 
 
 class FlakyStore(MemoryStore):
-    """Keeps all that it took, over every crash; sometimes it takes nothing."""
+    """A store that survives every crash; sometimes an append fails."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class FlakyStore(MemoryStore):
 
 
 class WatchedLog(GroupLog):
-    """Tells the ledger what was kept."""
+    """A group log that reports stored records to the ledger."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
         super().__init__(cluster)
@@ -90,7 +90,7 @@ class _Noted(Appending):
 
 
 class Server:
-    """All nodes of a cluster, which are one process."""
+    """A server process with all nodes of a cluster."""
 
     def __init__(self, world: World, settings: Settings, nodes: int) -> None:
         self._world = world
@@ -116,7 +116,7 @@ class Server:
         self._lateness = 0.0
         self._start()
 
-    # What clients see.
+    # Interface of clients.
 
     def node_of(self, group_id: str) -> NodeId:
         return coordinator_of(self.cluster, group_id).node_id
@@ -141,10 +141,10 @@ class Server:
         return reply
 
     def _again(self, link: Link, call: Call) -> Reply | None:
-        """The reply to what stands, as connections have it; None if it does not."""
+        """Returns the reply to a prevalidated heartbeat or commit, as connections do, or None."""
         at, (standing, reply) = self._world.instant(), link.standing.get(_words(call), (None, None))
         if isinstance(standing, StandingJoin | StandingSync):
-            return None  # that is for the node to ask, see `_anew`
+            return None  # handled by the node in `_anew`
         if isinstance(standing, StandingCommit):
             record = standing.commit(call.request.offsets, at)
             if record is not None:
@@ -166,7 +166,7 @@ class Server:
     # Time.
 
     def tick_at(self) -> float | None:
-        """A busy process is late."""
+        """Returns when the tick runs, which is late in a busy process."""
         deadline = self._runtime.deadline()
         return None if deadline is None else deadline + self._lateness
 
@@ -180,10 +180,10 @@ class Server:
         assert deadline is None or deadline > self._world.now, "after a tick, the next deadline is in the future"
         self._settle()
 
-    # What befalls it.
+    # Events from outside.
 
     def crash(self) -> None:
-        """Everything in memory is lost: who waits hears nothing more, and looks for a coordinator again."""
+        """Loses everything in memory: parked requests get no reply, and clients look up the coordinator again."""
         self._world.note("server", "crashes")
         self._end_compaction()
         links, self._links = self._links, []
@@ -197,7 +197,7 @@ class Server:
         self._start()
 
     def begin_compaction(self) -> None:
-        """Of some log, a step now and then; the coordinators go on meanwhile."""
+        """Begins to compact one log, in steps; the coordinators go on meanwhile."""
         partitions = [partition for partition in self.cluster.topics[OFFSETS_TOPIC].partitions if partition.log.size]
         if partitions and self._compaction is None:
             retention_ms = self._world.rng.choice([0, 60_000])
@@ -231,7 +231,7 @@ class Server:
             self._world.rng.choice(links).drop()
 
     def make_topic_anew(self, name: str) -> None:
-        """Deleted and created with the same name, as an operator does who wants it empty."""
+        """Deletes the topic and creates it again under the same name, as an operator does to empty it."""
         topic = self.cluster.topics[name]
         self.cluster.delete_topic(topic)
         self._runtime.topic_deleted(name, topic.topic_id, self._world.instant())
@@ -243,7 +243,7 @@ class Server:
         self._settle()
 
     def delete_groups(self) -> None:
-        """All of them, as an operator does."""
+        """Deletes all groups, as an operator."""
         for node_id in self.cluster.nodes:
             group_ids = tuple(self._runtime._coordinators[node_id].groups)
             call = Call(
@@ -254,7 +254,7 @@ class Server:
             )
             self.decide(Link(self._world, self, node_id, lambda link: None), call)
 
-    # What the simulation sees.
+    # Interface of the simulation.
 
     def coordinators(self) -> Iterable[Coordinator]:
         return self._runtime._coordinators.values()
@@ -266,7 +266,7 @@ class Server:
         self.ledger.check(self.coordinators())
 
     def check_log(self) -> None:
-        """What is read from the logs, compacted or not, is what was kept."""
+        """Checks that the logs, compacted or not, give the stored state."""
         reading = Coordinator(settings=self.cluster.settings, topics=ClusterTopics(self.cluster), fresh_id=str)
         log = GroupLog(self.cluster)
         for index in range(len(log.partitions)):
@@ -292,7 +292,7 @@ class Server:
         self._settle()
 
     def _settle(self) -> None:
-        """Send the replies to what was parked. One of them may let a connection go on, which settles again."""
+        """Sends the replies to parked requests. One of them may unblock its connection, which calls this again."""
         if self._is_settling:
             return
         self._is_settling = True
@@ -300,7 +300,7 @@ class Server:
         self._is_settling = False
 
     def _keep(self, own: list[tuple[Ticket, Reply]]) -> bool:
-        """Send what was decided once it is kept; if it cannot be, hang up on those who would have heard of it."""
+        """Flushes, then sends all replies; if the flush fails, breaks the links that they would have gone to."""
         replies = self._runtime.take_replies()
         is_kept = self._runtime.flush(self._world.instant())
         for ticket, reply in own + replies:
@@ -328,7 +328,7 @@ class Server:
 
 
 def _words(call: Call) -> object:
-    """What a connection knows a request by: all of it but what varies."""
+    """Returns the key of a request on its connection: all its fields except the variable ones."""
     match call.request:
         case Commit() as commit:
             return commit._replace(offsets=())

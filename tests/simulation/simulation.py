@@ -1,9 +1,9 @@
 """A cluster and its consumers from their first request to the last, all of it from one seed.
 
 First everything goes wrong that can: connections break, processes crash, journals fail, consumers sleep, operators and
-intruders interfere. Then calm comes, and within a bounded time every group must be Stable with all who live in it. At
-last all consumers die, and nothing may be left of them. After each step the ledger holds what was promised against
-what was kept.
+intruders interfere. Then calm comes, and within a bounded time every group must be Stable with all live consumers. At
+last all consumers die, and nothing may be left of them. After each step the ledger checks all replies against the
+records.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ TIME_TO_FORGET: Final = 2000.0
 
 
 class SimulationFailed(AssertionError):
-    """An invariant does not hold; the text says how to see it again."""
+    """An invariant does not hold; the message has the command that reproduces it."""
 
 
 class Simulation:

@@ -1,4 +1,4 @@
-"""Requests and replies in a few words, for the diary."""
+"""Formats requests and replies for the diary."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ _SAID = ("member_id", "generation_id", "leader", "assignment")
 
 
 def told(request: object, reply: object | None) -> str:
-    """A line on what was asked and what came of it; None: it waits."""
+    """Formats a request and its reply in one line; no reply means that it is parked."""
     said = "waits" if reply is None else f"{_error(reply)} {_some(reply, _SAID)}"
     return f"{type(request).__name__} {_some(request, _ASKED)} → {said}"
 
@@ -20,7 +20,7 @@ def _some(what: object, names: tuple[str, ...]) -> str:
 
 
 def _short(value: object) -> str:
-    """The 36 characters at the end of a member id are a number here."""
+    """Formats a value; the 36 characters at the end of a simulated member id are a number."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_short(key)}: {_short(part)}" for key, part in value.items()) + "}"
     text = value.decode() if isinstance(value, bytes) else str(value)
@@ -34,7 +34,7 @@ def _error(reply: Any) -> str:
 
 
 def _parts(reply: Any) -> list[Any]:
-    """The reply and the lines of it, which have errors of their own."""
+    """Returns the reply and its nested results, which have error fields, too."""
     parts = [reply]
     for name in ("members", "topics", "groups", "results", "partitions"):
         for part in getattr(reply, name, ()):

@@ -1,4 +1,4 @@
-"""The simulation can fail: each of these breaks the coordinator in one place, and is noticed for what it is."""
+"""The simulation can fail: each sabotage breaks the coordinator in one point, and is detected as such."""
 
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Many seeds, each the whole life of a cluster. KCOORD_SIMULATION_SEEDS and KCOORD_SIMULATION_STEPS say how many."""
+"""Simulates many seeds, each the whole life of a cluster: KCOORD_SIMULATION_SEEDS of KCOORD_SIMULATION_STEPS steps."""
 
 import os
 import subprocess

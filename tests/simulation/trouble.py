@@ -108,7 +108,7 @@ class Trouble:
         ]
         self._send("operator", group_id, choices)
 
-    # With those who ask for what is not theirs.
+    # With intruders.
 
     def _intrude(self) -> None:
         victim = self._crowd.somebody()

@@ -1,4 +1,4 @@
-"""Time, chance and memory: all that happens in a simulation follows from one seed."""
+"""The environment of a simulation: clock, randomness and diary. All events follow from one seed."""
 
 import heapq
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class World:
         return self._queue[0][0] if self._queue else None
 
     def run_next(self) -> None:
-        """Step the clock to what is next, and let it happen."""
+        """Advances the clock to the next action and runs it."""
         at, _, action = heapq.heappop(self._queue)
         self.now = max(self.now, at)
         action()
@@ -39,11 +39,11 @@ class World:
         return not self.is_calm and self.rng.random() < probability
 
     def note(self, who: str, what: object, came_of_it: object = None) -> None:
-        """Kept as it is: most diaries are never read."""
+        """Adds an entry to the diary; it is formatted only when read, since most diaries are never read."""
         self.diary.append((self.now, who, what, came_of_it))
 
     def told(self, last: int | None = None) -> str:
-        """What happened, a line each."""
+        """Formats the diary, one line per entry."""
         lines = self.diary if last is None else self.diary[-last:]
         return "\n".join(
             f"{at:9.3f}  {who:<9} {what if isinstance(what, str) else told(what, came_of_it)}"

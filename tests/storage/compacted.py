@@ -1,4 +1,4 @@
-"""A whole log, compacted in one go."""
+"""Compaction of a whole log at once."""
 
 from kcoord.protocol.records.batch import split
 from kcoord.storage.cleaner_policy import LastRecords

@@ -1,4 +1,4 @@
-"""An operating system whose calls fail, or at one of which the process ends: kcoord.storage.filesystem is the seam."""
+"""A filesystem whose calls fail, or during one of which the process ends. It replaces kcoord.storage.filesystem."""
 
 import errno
 from pathlib import Path
@@ -7,17 +7,19 @@ from kcoord.storage.filesystem import System
 
 
 class Crash(BaseException):
-    """The process ends here. Nothing that comes after is done, whatever it is."""
+    """Stands for the end of the process: no code after it runs."""
 
 
 class FailingSystem(System):
-    """Fails as it is told; counts what changes something, and crashes at `crash_at` of these."""
+    """Fails as its attributes demand. It counts the calls that change something, and crashes at the `crash_at`-th of
+    these.
+    """
 
     def __init__(self, *, crash_at: int | None = None) -> None:
         self.changes = 0
         self.synced: list[str] = []
         self.synced_folders: list[str] = []
-        self.room: int | None = None  # for so many writes and folders; None: no limit
+        self.room: int | None = None  # How many writes and folders succeed; None means no limit.
         self.cannot_sync = self.cannot_truncate = False
         self._crash_at = crash_at
 
@@ -79,6 +81,6 @@ class FailingSystem(System):
 
 
 def open_files_of(folder: Path) -> int:
-    """How many descriptors of this process lead into the folder."""
+    """Returns how many descriptors of this process are open in the folder."""
     targets = [str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
     return sum(target.startswith(f"{folder}/") for target in targets)

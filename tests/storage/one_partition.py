@@ -1,4 +1,4 @@
-"""A log of groups in one partition, kept in stores that a test brings, and compacted."""
+"""A groups' log in one partition, in stores that a test brings, and its compaction."""
 
 from collections.abc import Callable, Generator
 from typing import Final
@@ -33,11 +33,11 @@ class OnePartition:
         self.log: PartitionLog = self.groups.partitions[0].log
 
     def coordinator(self) -> Coordinator:
-        """One that knows of no group."""
+        """Returns a coordinator without groups."""
         return Coordinator(settings=Settings(), topics=ClusterTopics(self.cluster), fresh_id=str)
 
     def read(self) -> Coordinator:
-        """What the log tells."""
+        """Returns a coordinator that has replayed the log."""
         coordinator = self.coordinator()
         for facts in self.groups.read(0, FactReader()):
             for fact in facts:

@@ -1,4 +1,4 @@
-"""Record the golden segments anew, from a real broker: `python -m tests.storage.record_segments`."""
+"""Records the golden segments again, from a real broker: `python -m tests.storage.record_segments`."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ CODECS: Final = {"plain": "0", "lz4": "3"}
 
 
 def record(name: str) -> None:
-    """What a broker wrote with this codec, and what Kafka's own tool prints of it."""
+    """Records a broker's segment with this codec, and what Kafka's own tool prints of it."""
     target = FOLDER / name
     with KafkaCluster(properties=SETTINGS | {"offsets.topic.compression.codec": CODECS[name]}) as kafka:
         scene = LogScene(kafka.bootstrap)
@@ -24,7 +24,8 @@ def record(name: str) -> None:
         target.joinpath(SEGMENT).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(kafka.brokers[0].data_dir / SEGMENT, target / SEGMENT)
     printed = JavaTools().run("dump-log", "--offsets-decoder", "--files", target / SEGMENT).stdout
-    target.joinpath(PRINTED).write_text("".join(printed.splitlines(keepends=True)[1:]))  # the first line names the file
+    # The first line names the file.
+    target.joinpath(PRINTED).write_text("".join(printed.splitlines(keepends=True)[1:]))
 
 
 if __name__ == "__main__":

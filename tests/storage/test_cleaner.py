@@ -1,4 +1,4 @@
-"""Compaction a step at a time: the log goes on meanwhile, and is as it was until all is there."""
+"""Compaction a step at a time: the log can be appended to meanwhile, and is unchanged until the swap."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.storage.one_partition import DAY_MS, NOW_MS, OnePartition
 
 
 class CountedStore(MemoryStore):
-    """Fails from the n-th append on, and tells whether it was deleted."""
+    """Fails from the n-th append on, and counts its deletions."""
 
     fails_after = 10**9
     appends = 0
@@ -86,7 +86,7 @@ def test_tombstones_go_once_everybody_could_have_seen_them(journal: Journal) -> 
 
 
 def run_again(journal: Journal, now_ms: int) -> None:
-    """With something new, as there is nothing to do otherwise."""
+    """Compacts again, after an append that makes the log worth compacting."""
     journal.keep(GroupDeleted(group_id="nobody's"), at_ms=now_ms)
     journal.compact(now_ms)
 

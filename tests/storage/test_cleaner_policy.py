@@ -1,4 +1,4 @@
-"""Compaction: what goes, what stays, and that whoever reads the log afterwards knows the same."""
+"""The cleaner's policy: which records are retained, and that readers of the compacted log get the same state."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -20,7 +20,7 @@ COMMIT, ABORT = b"\x00\x00\x00\x01", b"\x00\x00\x00\x00"
 
 
 class LogWriter:
-    """Batches one after another, at the offsets that a broker would give them."""
+    """Writes batches one after another, at the offsets that a broker would give them."""
 
     def __init__(self) -> None:
         self.content = b""
@@ -60,7 +60,7 @@ def compacted(content: bytes, *, now: int = NOW) -> bytes:
 
 
 def told(content: bytes) -> list[tuple[int, str | None, str | None]]:
-    """Offset, key and value of each record that is no marker."""
+    """Returns offset, key and value of each record that is no marker."""
     return [
         (record.offset, record.key.decode() if record.key else None, record.value.decode() if record.value else None)
         for batch in split(content)
@@ -70,7 +70,7 @@ def told(content: bytes) -> list[tuple[int, str | None, str | None]]:
 
 
 def batches_in(content: bytes) -> list[tuple[int, int, int]]:
-    """Base offset, last offset and count of each batch."""
+    """Returns base offset, last offset and count of each batch."""
     found = [batch.header for batch in split(content)]
     return [(header.base_offset, header.last_offset, header.record_count) for header in found]
 
@@ -171,7 +171,7 @@ def test_a_record_of_an_open_transaction_stays_and_so_does_what_it_may_replace(l
 
 
 def test_what_is_behind_the_begin_of_an_open_transaction_stays_until_it_has_ended(log: LogWriter) -> None:
-    """A tombstone there deletes what the transaction has pending: were it gone, a commit would bring that back."""
+    """A tombstone there deletes what the transaction has pending: if it were gone, a commit would restore that."""
     log.put(("b", "1"))
     log.put(("a", "1"), producer=7)
     log.put(("a", None), ("b", "2"), ("b", "3"))
@@ -185,7 +185,7 @@ def test_what_is_behind_the_begin_of_an_open_transaction_stays_until_it_has_ende
 
 
 def test_what_a_broker_has_emptied_neither_begins_nor_ends_a_transaction(log: LogWriter) -> None:
-    """Of a producer that is still known, a broker keeps the last batch, without records, and may drop the marker."""
+    """A broker retains the last batch of a known producer without its records, and may drop the marker."""
     log.put(("a", "1"), producer=7)
     log.end(8, commits=True)
     emptied = b"".join(assemble(without_records(batch.header), b"") for batch in split(log.content))
@@ -209,7 +209,7 @@ def test_a_corrupt_batch_is_not_written_anew(log: LogWriter) -> None:
 
 @given(data=st.data())
 def test_records_that_are_not_what_they_say_are_refused_or_leave_a_sound_batch(data: st.DataObject) -> None:
-    """The checksum is right: someone wrote it so."""
+    """The checksum is right: a writer has made it so."""
     log = LogWriter()
     log.put(("a", None), ("b", "1" * 70), ("a", "2"))
     (batch,) = split(log.content)
@@ -231,7 +231,7 @@ def test_a_record_whose_time_is_no_number_is_refused(log: LogWriter) -> None:
         compacted(assemble(batch.header, plain[: -len(record)] + endless))
 
 
-# Any log at all.
+# Random logs
 
 KEYS = st.sampled_from("abcd")
 PRODUCERS = st.integers(1, 2)
@@ -244,7 +244,7 @@ STEPS = st.one_of(
 
 @dataclass
 class Reader:
-    """Who reads the log from its start, as the coordinator does."""
+    """Replays the log from its start, as the coordinator does."""
 
     values: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
     pending: dict[int, dict[bytes, tuple[int, bytes]]] = field(default_factory=dict)
@@ -306,7 +306,7 @@ def test_who_reads_the_compacted_log_knows_the_same(steps: list[Any], codec: Cod
 def test_a_log_that_goes_on_after_a_compaction_gives_what_it_would_have_given(
     steps: list[Any], more: list[Any]
 ) -> None:
-    """Also with transactions that were open then and end later."""
+    """Holds also for transactions that were open at the compaction and end later."""
     whole = written([*steps, *more])
     so_far = written(steps)
     assert whole.startswith(so_far)

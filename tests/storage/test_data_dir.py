@@ -1,4 +1,4 @@
-"""The data folder: whose it is, who uses it, and the topics that are found in it again."""
+"""The data folder: its identity, its lock, and the topics that a start finds in it."""
 
 import logging
 import subprocess
@@ -34,7 +34,7 @@ def batch(producer: int = -1) -> Batch:
 
 
 class Server:
-    """The part of a server that has to do with its folder."""
+    """The part of a server that uses its data folder."""
 
     def __init__(
         self, folder: Path, *, nodes: int = 1, fsync: bool = False, system: FailingSystem | None = None
@@ -88,7 +88,7 @@ def folders_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_dir())
 
 
-# The folder
+# The folder itself
 
 
 def test_a_new_folder_gets_a_cluster_id_and_keeps_it(folder: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_topic_for_which_there_is_no_room_is_not_made(folder: Path, caplog: py
     caplog.set_level(logging.CRITICAL)
     system = FailingSystem()
     with Server(folder, system=system) as server:
-        for room in range(5):  # a line of the file of topics; of each partition a folder and its metadata
+        for room in range(5):  # A line of the file of topics; for each partition a folder and its metadata.
             system.room = room
             with pytest.raises(OSError, match="No space"):
                 server.create("orders", 2)
@@ -321,7 +321,7 @@ def test_a_log_whose_file_could_not_be_synced_takes_nothing_more(folder: Path) -
         server.cluster.storage.sync()
 
 
-# Folders that are not as they should be
+# Folders with missing, damaged or foreign contents
 
 
 def test_a_damaged_log_fails_and_nothing_else(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""What the controllers' log tells of topics; that of a real broker is read in tests/integration/test_topics_on_disk."""
+"""Topics in the controllers' log; tests/integration/test_topics_on_disk reads that of a real broker."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A log found again: whole, torn at any byte, damaged anywhere, left in the middle of something."""
+"""Recovery of a log: complete, torn at any byte, damaged anywhere, or left in the middle of a replacement."""
 
 import logging
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ first_segment = "00000000000000000000.log"
 
 
 class Disk:
-    """One log's folder, opened again and again."""
+    """The folder of one log, which is opened again and again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "t-0"
@@ -129,7 +129,7 @@ def test_a_bit_that_flips_before_other_batches_fails_the_log_and_changes_nothing
     whole = disk.segment().read_bytes()
     for position in range(size, 2 * size):
         if size + 12 <= position < size + 16:
-            continue  # the leader epoch: it stands outside the checksum
+            continue  # The leader epoch, which the checksum does not cover.
         damaged = bytearray(whole)
         damaged[position] ^= 0x80
         disk.segment().write_bytes(damaged)
@@ -317,7 +317,7 @@ def test_an_epoch_is_never_below_what_the_log_holds(disk: Disk) -> None:
 
 
 def compacted(log: PartitionLog, count: int) -> list[bytes]:
-    """Every second batch of the oldest segments."""
+    """Returns every second batch of the oldest segments."""
     content = b"".join(segment.whole_batches(0, segment.size) for segment in log.segments[:count])
     return [bytes(found.data) for found in split(content)][::2]
 

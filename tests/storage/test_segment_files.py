@@ -1,4 +1,4 @@
-"""Segments in files with names: written at once, few of them open, synced when that is ordered."""
+"""Segments in named files: written at once, few of them open, flushed to the disk if that is configured."""
 
 import logging
 import resource
@@ -19,7 +19,7 @@ def files_of(*, most: int = 10, is_synced: bool = False, system: FailingSystem |
 
 @contextmanager
 def full_disk(size: int) -> Iterator[None]:
-    """No file grows beyond so many bytes: a write that would is cut short, and the next one fails."""
+    """Limits the size of files: a write beyond it is cut short, and the next one fails."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

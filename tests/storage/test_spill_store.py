@@ -1,4 +1,4 @@
-"""Stores in files: they hold what they were given, take little memory, and survive a full disk."""
+"""Spill-over stores: they return what was appended, take little memory, and survive a full disk."""
 
 import logging
 import os
@@ -21,14 +21,14 @@ Folder = Path
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """The folder that temporary files are made in."""
+    """The folder for temporary files."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
 @contextmanager
 def full_disk(size: int) -> Iterator[None]:
-    """No file grows beyond so many bytes: a write that would is cut short, and the next one fails."""
+    """Limits the size of files: a write beyond it is cut short, and the next one fails."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -38,7 +38,7 @@ def full_disk(size: int) -> Iterator[None]:
 
 
 class TrackedStores(FileStores):
-    """Stores that are closed after the test: Python warns of files that are not, and warnings are failures here."""
+    """Stores that are closed after the test: Python warns of open files, and warnings are failures here."""
 
     made: ClassVar[list[FileStore]] = []
 
@@ -221,7 +221,7 @@ def test_a_file_that_was_cut_short_is_an_error_of_the_read() -> None:
 
 
 class StoreLife(RuleBasedStateMachine):
-    """Two stores that share little memory and a disk that is full at times, held against plain bytes."""
+    """Two stores that share little memory and a disk that is full at times, compared with plain bytes."""
 
     def __init__(self) -> None:
         super().__init__()

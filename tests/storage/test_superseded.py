@@ -1,4 +1,4 @@
-"""What compaction need not read: batches of which every commit was followed by one to the same places."""
+"""The index of superseded batches, which compaction need not read."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ NOBODYS = GroupDeleted(group_id="nobody's")
 
 
 class WatchedStore(MemoryStore):
-    """Tells how much is read, and may take nothing."""
+    """Counts the bytes that are read, and may refuse appends."""
 
     is_full = False
     read_bytes = 0
@@ -35,7 +35,7 @@ class WatchedStore(MemoryStore):
 
 
 class Journal(OnePartition):
-    """And what was kept in it."""
+    """A journal, and a coordinator with the state that was acknowledged."""
 
     def __init__(self) -> None:
         super().__init__(WatchedStore)
@@ -60,7 +60,7 @@ class Journal(OnePartition):
 
 @pytest.fixture(autouse=True)
 def looks_up_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in logs that are small enough to be read through."""
+    """Makes compaction use lookups also in logs that are small enough for a scan."""
     monkeypatch.setattr(cleaner, "_LOOK_BYTES", 1)
 
 
@@ -77,7 +77,7 @@ def usual(first: int, count: int, text: str = "") -> UsualPlaces:
 
 
 PLACES = (usual(0, 1), usual(1, 1), usual(1, 3), usual(2, 9), usual(0, 2, text="note"))
-"""Of every way in which commits are written; some of them share partitions."""
+"""One for each encoder of commits; some of them share partitions."""
 
 
 def again(places: UsualPlaces, offset: int) -> StoredAgain:
@@ -140,7 +140,7 @@ def test_of_more_batches_than_can_be_known_those_before_are_read(
 
 
 def test_what_retention_has_deleted_is_not_looked_for(journal: Journal) -> None:
-    """An operator may say so: cleanup.policy=compact,delete."""
+    """An operator may configure it so: cleanup.policy=compact,delete."""
     journal.log.settings = replace(journal.log.settings, is_deletable=True)
     for offset in range(3):
         journal.add(again(usual(offset, 1), 7))
@@ -187,7 +187,7 @@ def test_several_segments_are_compacted_though_some_were_to_be_before(journal: J
 
 
 def test_of_a_flush_that_is_kept_in_part_that_part_counts(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch for each commit of nine offsets, more of them than one write has."""
+    """Each commit of nine offsets is a batch, and there are more batches than one write has."""
     many = [usual(100 * number, 9) for number in range(100)]
     journal.add(*(again(each, 1) for each in many))
     assert journal.flush()
@@ -225,7 +225,7 @@ def test_many_batches_that_stand_are_read_through(journal: Journal, monkeypatch:
 
 
 class Batch:
-    """To be written, of so many records."""
+    """A batch to be written, with so many records."""
 
     def __init__(self, count: int, *trails: Trail) -> None:
         self.count = count

@@ -1,4 +1,4 @@
-"""kcoord's own file of topics: the last word counts, and a torn one does not."""
+"""kcoord's own file of topics: the last line of a topic counts, and a torn one does not."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -21,7 +21,7 @@ time.sleep(60)
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A script in the place of `kcoord serve`."""
+    """Replaces `kcoord serve` by a script."""
     script = tmp_path / "serve.py"
     monkeypatch.setattr(embedded, "serve_command", lambda *_: [sys.executable, str(script)])
     return script

@@ -16,7 +16,7 @@ from kcoord.testing.tools import JavaTools
 
 from .test_process import is_alive, wait_until_gone
 
-# java_tools skips where no Kafka is wanted, fails where none can be had, and has the jars ready.
+# java_tools skips if no Kafka is wanted, fails if none is available, and resolves the jars.
 pytestmark = pytest.mark.usefixtures("java_tools")
 
 PARENT = """

@@ -1,8 +1,8 @@
-"""How a cluster is reached: what was given (options, files, contexts, secrets) put together to one Connection.
+"""How to connect to a cluster: options, files, contexts and secrets, merged into one Connection.
 
-connection        what wins over what, and what comes of it
-client_settings   one name for what Java's files and -X call differently
-contexts          clusters that have a name, in a file of the user's
-secrets           references to environment, files and commands
-security          TLS and the login of settings; jaas, jaas_settings, keystores, oauth
+connection        the precedence of the sources, and the result
+client_settings   one set of names for the settings that Java's files and -X name differently
+contexts          named clusters, in a file of the user
+secrets           references to environment variables, files and commands
+security          TLS and the login, from settings; jaas, jaas_settings, keystores, oauth
 """

@@ -1,7 +1,7 @@
-"""The settings of a client under one set of names, whichever language they came in.
+"""The settings of a client under one set of names, whichever names they were given by.
 
-Java's client.properties and librdkafka's -X mean the same things by different names. Here librdkafka's are taken, since
-its names are finer (sasl.username instead of a line of JAAS), and the second client wants them anyway:
+Java's client.properties and librdkafka's -X mean the same things by different names. Here librdkafka's names are used,
+since they are finer (sasl.username instead of a line of JAAS), and librdkafka needs them anyway:
 
     Java                                     here
     sasl.mechanism                           sasl.mechanisms
@@ -76,12 +76,13 @@ KNOWN: Final = frozenset(
         DELEGATION_TOKEN,
     }
 )
-"""What our own client understands."""
+"""The settings that our own client supports."""
 
 _SETTLED_ELSEWHERE: Final = frozenset({"ssl.truststore.type", "ssl.keystore.type", "ssl.protocol"})
-"""Read and of no effect: a store's content tells its type, and ssl.enabled.protocols the versions."""
+"""Accepted and without effect: the type of a store is detected from its content, and ssl.enabled.protocols names the
+versions."""
 
-# Of each set, the nearest layer that gives any decides alone: a truststore of a file does not mix with a PEM of -X.
+# The nearest layer with any key of a set replaces the whole set: a truststore of a file does not mix with a PEM of -X.
 _EXCLUSIVE: Final = (
     frozenset({"ssl.ca.location", "ssl.ca.pem"}),
     frozenset({"https.ca.location", "https.ca.pem"}),
@@ -93,11 +94,11 @@ _EXCLUSIVE: Final = (
 
 
 class BadConnection(ValueError):
-    """Settings that no connection can be made of; the message says where they stand."""
+    """The settings do not make a connection; the message says where they were given."""
 
 
 class BadJaas(ValueError):
-    """A JAAS line that Kafka would not read either. The text is not repeated: it holds the password."""
+    """A JAAS line is invalid, for Kafka too. The text is not repeated: it contains the password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +107,9 @@ class Setting:
     origin: str
     """Where it was given, for errors: a file and line, -X, a context."""
     name: str = ""
-    """As it was written there: Java's where that is another than ours."""
+    """The name that it was given by: Java's if that differs from ours."""
     is_of_file: bool = False
-    """Java's files hold much that is not for us; what -X says is always meant."""
+    """Whether it is from a file: Java's files have many settings that are not for kcoord; every -X is."""
 
     @property
     def text(self) -> str:
@@ -121,11 +122,12 @@ class Setting:
 
 Layer = dict[str, Setting]
 Follow = Callable[[str, str], Secret]
-"""From a key and its value, which may be a reference, to the secret. Raises BadReference."""
+"""Resolves a key and its value, which may be a reference, to the secret. Raises BadReference."""
 
 
 def of_file(path: Path, named_by: str, environment: Mapping[str, str]) -> Layer:
-    """The settings of a client.properties, and who named it; it may run no commands. Raises BadConnection."""
+    """Reads the settings of a client.properties. `named_by` says who named the file; it may not run commands. Raises
+    BadConnection."""
     try:
         properties = read_properties_file(path.expanduser())
     except OSError as error:
@@ -138,14 +140,14 @@ def of_file(path: Path, named_by: str, environment: Mapping[str, str]) -> Layer:
 
 
 def of_pairs(pairs: Iterable[tuple[str, str]], origin: str, environment: Mapping[str, str]) -> Layer:
-    """The settings of -X, or of a context. Raises BadConnection."""
+    """Resolves the settings of -X, or of a context. Raises BadConnection."""
     follow = partial(resolve, environment=environment)
     follow_within = partial(resolve_without_commands, environment=environment)
     return _layer(((key, value, origin) for key, value in pairs), follow, follow_within)
 
 
 def merged(layers: Iterable[Layer]) -> Layer:
-    """One out of many, the later ones winning key by key."""
+    """Merges layers; the later ones win key by key."""
     together: Layer = {}
     for layer in layers:
         for rivals in _EXCLUSIVE:
@@ -156,7 +158,7 @@ def merged(layers: Iterable[Layer]) -> Layer:
 
 
 def _layer(given: Iterable[tuple[str, str, str]], follow: Follow, follow_within: Follow) -> Layer:
-    """`follow_within` is for references in a JAAS line that was itself fetched from somewhere."""
+    """Resolves settings. `follow_within` resolves references in a JAAS line that was itself fetched by a reference."""
     layer: Layer = {}
     for name, text, origin in given:
         key = _RENAMED.get(name, name)

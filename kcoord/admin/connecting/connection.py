@@ -1,6 +1,6 @@
-"""Which cluster is meant, and how to connect to it: what was given, put together to one Connection.
+"""Resolves which cluster to connect to, and how: merges all sources into one Connection.
 
-Key by key, what stands higher wins:
+Key by key, the upper source wins:
 
     -b, --request-timeout        the command line
     -X key=value                 the command line, one setting at a time
@@ -8,9 +8,9 @@ Key by key, what stands higher wins:
     KCOORD_BOOTSTRAP_SERVER, KCOORD_COMMAND_CONFIG
     a context                    --context, KCOORD_CONTEXT, or the one of `kcoord context use`
 
-Two rules keep credentials where they belong. A context that is not named on the command line is left aside as soon as
-something above it says where the cluster is: its credentials are for its own brokers. And --context leaves KCOORD_*
-aside: who names a context means that one.
+Two rules ensure that credentials go to their own brokers only. A context that is not named on the command line is
+ignored as soon as a source above it names the cluster. And --context disables KCOORD_*: whoever names a context means
+that one.
 """
 
 from collections.abc import Mapping
@@ -44,24 +44,24 @@ THREE_WAYS: Final = (
 
 
 class NoCluster(BadConnection):
-    """Nothing says where the cluster is."""
+    """No source names the cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What stands on the command line."""
+    """The connection options of the command line."""
 
     bootstrap: str | None = None
     command_config: Path | None = None
     pairs: tuple[tuple[str, str], ...] = ()
-    """Of -X, in their order."""
+    """The pairs of -X, in their order."""
     context: str | None = None
     request_timeout: float | None = None
     may_be_current_context: bool = True
-    """Whether the context of `kcoord context use` is meant where nothing else says which cluster."""
+    """Whether the context of `kcoord context use` applies if no other source names a cluster."""
     bootstrap_option: str = "-b"
     config_option: str = "--command-config"
-    """What the command calls them, for what is said of mistakes in them."""
+    """The names of the options in this command, for error messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,26 +69,27 @@ class Connection:
     """All that is needed to connect to a cluster's brokers."""
 
     bootstrap: tuple[str, ...]
-    """host:port of each."""
+    """The endpoints of the bootstrap servers, as host:port."""
     security: Security = field(default_factory=Security)
     client_id: str = CLIENT_ID
     request_timeout: float = DEFAULT_TIMEOUT
     setup_timeout: float = DEFAULT_SETUP_TIMEOUT
-    """Seconds until a broker must have accepted a connection and told its versions; never more than for a request."""
+    """Seconds until a broker must have accepted a connection and sent its versions; never more than for a request."""
     librdkafka: Mapping[str, str | Secret] = field(default_factory=dict)
-    """The same as the configuration of librdkafka; librdkafka_configuration() makes it ready for use."""
+    """These settings as librdkafka's configuration; librdkafka_configuration() makes it ready for use."""
     needs_librdkafka: str | None = None
-    """Why our own client cannot speak to this cluster, in words."""
+    """Why our own client cannot connect to this cluster; None if it can."""
     source: str = "-b"
-    """Who said where the cluster is, for errors."""
+    """The source that named the cluster, for errors."""
     warnings: tuple[str, ...] = ()
-    """What the user should know."""
+    """Warnings for the user."""
     ignored: tuple[str, ...] = ()
-    """Keys of files that mean nothing here, as key (file:line)."""
+    """Keys of files without effect here, as key (file:line)."""
 
 
 def resolve(given: Given, environment: Mapping[str, str]) -> Connection:
-    """Read files, contexts and secrets, and put them together. Raises NoCluster, BadConnection and their like."""
+    """Reads files, contexts and secrets, and merges them. Raises NoCluster, BadConnection and the errors of their
+    files."""
     chosen = _choose(given, environment)
     settings = merged(chosen.layers)
     if "bootstrap.servers" not in settings:
@@ -118,7 +119,8 @@ def resolve(given: Given, environment: Mapping[str, str]) -> Connection:
 
 
 def librdkafka_configuration(connection: Connection) -> dict[str, Any]:
-    """What confluent_kafka's clients take: secrets revealed, and tokens fetched where it asks for them."""
+    """Returns the configuration of confluent_kafka's clients, with secrets revealed and a callback that fetches
+    tokens."""
     revealed: dict[str, Any] = {
         key: value.reveal() if isinstance(value, Secret) else value for key, value in connection.librdkafka.items()
     }
@@ -127,7 +129,7 @@ def librdkafka_configuration(connection: Connection) -> dict[str, Any]:
         import time
 
         def token(_: str) -> tuple[str, float, str, dict[str, str]]:
-            # Asked for again in a minute: our own source keeps the token as long as it is good.
+            # librdkafka calls again in a minute: our own source caches the token while it is valid.
             return sasl.token().reveal(), time.time() + 60, "", dict(sasl.extensions)
 
         revealed["oauth_cb"] = token
@@ -135,7 +137,7 @@ def librdkafka_configuration(connection: Connection) -> dict[str, Any]:
 
 
 def addresses(setting: Setting) -> tuple[str, ...]:
-    """host:port of each of a list. Raises BadConnection."""
+    """Parses a list of host:port. Raises BadConnection."""
     found = tuple(text.strip() for text in setting.text.split(",") if text.strip())
     if not found:
         raise BadConnection(f"{setting.origin}: no address is given: HOST:PORT is expected")
@@ -143,7 +145,7 @@ def addresses(setting: Setting) -> tuple[str, ...]:
 
 
 def host_and_port(text: str, origin: str = "-b") -> tuple[str, int]:
-    """Of `host:9092`, `[::1]:9092`, and as Java allows it `SASL_SSL://host:9092`. Raises BadConnection."""
+    """Parses `host:9092`, `[::1]:9092` and, as Java allows it, `SASL_SSL://host:9092`. Raises BadConnection."""
     host, _, port = text.rpartition("://")[2].rpartition(":")
     is_bracketed = host.startswith("[") and host.endswith("]")
     if not host or not port.isascii() or not port.isdecimal() or (":" in host and not is_bracketed):
@@ -154,13 +156,13 @@ def host_and_port(text: str, origin: str = "-b") -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-# Which layers count
+# Selecting layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Chosen:
     layers: tuple[Layer, ...]
-    """The last wins."""
+    """The last layer wins."""
     warnings: tuple[str, ...] = ()
 
 
@@ -190,7 +192,7 @@ def _of_environment(environment: Mapping[str, str]) -> list[Layer]:
 
 
 def _with_context(name: str | None, above: list[Layer], environment: Mapping[str, str]) -> _Chosen:
-    """The layers of a context, or of the current one, below the others; without one where there is none."""
+    """Adds the layers of a context, or of the current one, below the others; none if there is no context."""
     from kcoord.admin.connecting.contexts import contexts_path, load, permission_warning
 
     path = contexts_path(environment)
@@ -209,11 +211,11 @@ def _with_context(name: str | None, above: list[Layer], environment: Mapping[str
     return _Chosen(layers=(*layers, *above), warnings=(warning,) if warning else ())
 
 
-# What comes of them
+# From layers to the connection
 
 
 def _timeout(settings: Layer, key: str, default: float) -> float:
-    """The seconds of a setting in milliseconds."""
+    """Returns a setting in milliseconds as seconds."""
     if key not in settings:
         return default
     text = settings[key].text.strip()
@@ -223,7 +225,8 @@ def _timeout(settings: Layer, key: str, default: float) -> float:
 
 
 def _is_for_librdkafka(key: str, setting: Setting) -> bool:
-    """What our own client does not know: of -X and contexts all, of Java's files only what both of them have."""
+    """Whether librdkafka gets a setting that our own client does not support: all of -X and contexts; of Java's files
+    only what both have."""
     return not setting.is_of_file or key.startswith(_PREFIXES_OF_LIBRDKAFKA)
 
 

@@ -29,7 +29,7 @@ _HEAD: Final = "# The contexts of kcoord: see kcoord context --help. Secrets sta
 
 
 class BadContexts(ValueError):
-    """A file that cannot be read, a name that is not there, a secret that must not be kept."""
+    """The file cannot be read, a name does not exist, or a secret must not be stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contexts:
-    """All that are in the file."""
+    """All contexts of the file."""
 
     by_name: Mapping[str, Context] = field(default_factory=dict)
     current: str | None = None
@@ -53,7 +53,8 @@ class Contexts:
         return self.by_name[name]
 
     def with_context(self, name: str, context: Context) -> "Contexts":
-        """With one more, or another in its place. Raises BadContexts for a name or a secret that cannot be kept."""
+        """Returns these contexts with one added or replaced. Raises BadContexts for a bad name or a secret that must
+        not be stored."""
         if not _NAME.fullmatch(name):
             raise BadContexts(f"{name!r} cannot be the name of a context: letters, digits, dots, - and _ can")
         if not context.bootstrap and not context.command_config:
@@ -74,22 +75,23 @@ class Contexts:
 
 
 def holds_plain_secret(key: str, value: str) -> bool:
-    """Whether this would write a secret itself into the file."""
+    """Whether storing this setting would write a secret itself into the file."""
     if not is_secret_key(key) or is_reference(value):
         return False
     if key != JAAS:
         return True
-    from kcoord.admin.connecting.jaas import login_module  # here: most contexts have none
+    from kcoord.admin.connecting.jaas import login_module  # imported here: most contexts have no JAAS line
 
     try:
         options = login_module(value).options
     except BadJaas:
-        return True  # what cannot be read is not kept either
+        return True  # an unreadable line is not stored either
     return any(is_secret_key(name) and not is_reference(secret.reveal()) for name, secret in options.items())
 
 
 def contexts_path(environment: Mapping[str, str]) -> Path:
-    """KCOORD_CONFIG_DIR, or kcoord in the user's config folder (XDG_CONFIG_HOME, else ~/.config; macOS too)."""
+    """Returns the path of the file: in KCOORD_CONFIG_DIR, or in kcoord in the user's config folder (XDG_CONFIG_HOME,
+    else ~/.config; macOS too)."""
     if folder := environment.get("KCOORD_CONFIG_DIR"):
         return Path(folder, FILE)
     home = environment.get("XDG_CONFIG_HOME")
@@ -97,7 +99,7 @@ def contexts_path(environment: Mapping[str, str]) -> Path:
 
 
 def permission_warning(path: Path) -> str | None:
-    """Words for a file that others may read, None for one that is as it should be."""
+    """Returns a warning for a file that others may read, None otherwise."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:
@@ -106,8 +108,8 @@ def permission_warning(path: Path) -> str | None:
 
 
 def load(path: Path) -> Contexts:
-    """What is in the file; none where there is no file. Raises BadContexts with its name and line."""
-    import tomllib  # here: most runs need none
+    """Reads the file; without a file there are no contexts. Raises BadContexts with its name and line."""
+    import tomllib  # imported here: most runs need none
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -125,7 +127,7 @@ def load(path: Path) -> Contexts:
 
 
 def save(path: Path, contexts: Contexts) -> None:
-    """Write the file whole, so that a reader sees the old or the new one; mode 0600, its folder 0700."""
+    """Writes the file atomically, so that a reader sees the old or the new one; mode 0600, its folder 0700."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{FILE}.")  # mode 0600 from the start
     try:
@@ -134,14 +136,14 @@ def save(path: Path, contexts: Contexts) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)
-    except OSError as error:  # a full disk names no file
+    except OSError as error:  # the error of a full disk has no file name
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
-        Path(name).unlink(missing_ok=True)  # unless it has become the file
+        Path(name).unlink(missing_ok=True)  # unless it was renamed
 
 
 def _where(path: Path, text: str, problem: str) -> str:
-    """tomllib says "… (at line 3, column 5)" or "… (at end of document)"."""
+    """Moves the line of a tomllib error, "… (at line 3, column 5)" or "… (at end of document)", in front of it."""
     found = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", problem, re.DOTALL)
     if not found:
         return f"{path}: {problem}"
@@ -194,5 +196,5 @@ def _toml(contexts: Contexts) -> str:
 
 
 def _quoted(text: str) -> str:
-    """TOML's basic strings are JSON's, but for DEL."""
+    """Quotes a text. TOML's basic strings are JSON's, except for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

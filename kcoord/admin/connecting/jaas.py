@@ -1,9 +1,9 @@
-"""Java's login configuration, as it stands in sasl.jaas.config.
+"""Parses Java's login configuration, the value of sasl.jaas.config.
 
     org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="a \\"quoted\\" one";
 
-Kafka reads it by java.io.StreamTokenizer, whose rules these are: texts in double or single quotes with C's escapes,
-bare words of letters, digits and -_$. that begin with no digit, comments of both kinds.
+Kafka parses it with java.io.StreamTokenizer, whose rules these are: texts in double or single quotes with C's escapes,
+bare words of letters, digits and -_$. that do not begin with a digit, comments of both kinds.
 """
 
 import re
@@ -32,11 +32,11 @@ _LETTERS: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 class LoginModule:
     class_name: str
     options: dict[str, Secret]
-    """All of them: which is secret depends on the module."""
+    """All options: which of them are secret depends on the module."""
 
     @property
     def name(self) -> str:
-        """The class without its package."""
+        """The name of the class without its package."""
         return self.class_name.rpartition(".")[2]
 
     def option(self, name: str) -> str | None:
@@ -50,7 +50,7 @@ class _Token(NamedTuple):
 
 
 def login_module(text: str) -> LoginModule:
-    """The one module of a sasl.jaas.config. Raises BadJaas."""
+    """Parses the one module of a sasl.jaas.config. Raises BadJaas."""
     tokens = _tokens(text)
     module = _module(tokens)
     if next(tokens, None) is not None:

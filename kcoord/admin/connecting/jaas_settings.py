@@ -1,4 +1,4 @@
-"""What a line of JAAS means as settings: the login modules of Kafka's own clients, and Java's for Kerberos."""
+"""Translates a JAAS line to settings: the login modules of Kafka's own clients, and Java's for Kerberos."""
 
 import json
 
@@ -8,7 +8,7 @@ from kcoord.client.secret import Secret
 
 
 def settings_of_jaas(line: Secret, follow: Follow) -> dict[str, str | Secret]:
-    """The settings that the line stands for. Raises BadJaas, BadReference."""
+    """Returns the settings that the line stands for. Raises BadJaas, BadReference."""
     module = login_module(line.reveal())
     match module.name:
         case "PlainLoginModule" | "ScramLoginModule":
@@ -51,7 +51,7 @@ def _extensions(module: LoginModule, prefix: str) -> str | None:
 
 
 def _unsecured(module: LoginModule) -> str | None:
-    """The claims that Kafka's OAuthBearerUnsecuredLoginCallbackHandler would make a token of."""
+    """Returns the claims of the token that Kafka's OAuthBearerUnsecuredLoginCallbackHandler would create."""
     claims: dict[str, object] = {}
     for option, secret in module.options.items():
         kind, underscore, name = option.partition("_")

@@ -1,6 +1,6 @@
-"""Certificates and keys in the stores that Java's clients use: PEM, PKCS12 and JKS, told apart by what is in them.
+"""Reads certificates and keys from the stores of Java's clients: PEM, PKCS12 and JKS, recognised by their content.
 
-Java does the same: a "JKS" store may be a PKCS12 file since Java 9, so ssl.keystore.type tells little.
+Java does the same: a "JKS" store may be a PKCS12 file since Java 9, so ssl.keystore.type proves little.
 
 JKS, as sun.security.provider.JavaKeyStore writes it (big endian; a text is a 16-bit length and UTF-8):
 
@@ -33,19 +33,19 @@ _PEM_KEY: Final = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?-----END \
 
 
 class BadKeystore(ValueError):
-    """A store that cannot be read; the message names the file."""
+    """The store cannot be read; the message names the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyEntry:
     certificate_chain: str
     key: Secret
-    """PEM, perhaps encrypted."""
+    """PEM, possibly encrypted."""
     key_password: Secret | None = None
 
 
 def trusted_certificates(path: Path, password: Secret | None) -> str:
-    """All certificates of a truststore, as PEM text. Raises BadKeystore."""
+    """Returns all certificates of a truststore, as PEM text. Raises BadKeystore."""
     content = _content(path)
     if content.startswith(_JKS_MAGIC):
         store = _read_jks(path, content, password)
@@ -61,7 +61,7 @@ def trusted_certificates(path: Path, password: Secret | None) -> str:
 
 
 def key_entry(path: Path, password: Secret | None, key_password: Secret | None) -> KeyEntry:
-    """The private key of a keystore and its certificates. Raises BadKeystore."""
+    """Returns the private key of a keystore and its certificates. Raises BadKeystore."""
     content = _content(path)
     if content.startswith(_JKS_MAGIC):
         return _jks_entry(path, _read_jks(path, content, password), key_password or password)
@@ -71,7 +71,7 @@ def key_entry(path: Path, password: Secret | None, key_password: Secret | None) 
 
 
 def pem_key_entry(text: str, key_password: Secret | None, *, name: str) -> KeyEntry:
-    """A private key and its certificates from PEM text. Raises BadKeystore."""
+    """Returns a private key and its certificates from PEM text. Raises BadKeystore."""
     certificates, key = _PEM_CERTIFICATE.findall(text), _PEM_KEY.search(text)
     if not certificates or not key:
         missing = "certificate" if key else "private key"
@@ -103,14 +103,14 @@ def _pem(label: str, der: bytes) -> str:
     return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----"])
 
 
-# PKCS12, by the package cryptography.
+# PKCS12, read with the package cryptography.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pkcs12:
     key: Any
     certificates: list[Any]
-    """Its own certificate first."""
+    """All certificates; that of the key comes first."""
 
 
 def _pkcs12(path: Path, content: bytes, password: Secret | None) -> _Pkcs12:
@@ -120,7 +120,7 @@ def _pkcs12(path: Path, content: bytes, password: Secret | None) -> _Pkcs12:
         store = pkcs12.load_pkcs12(content, password.reveal().encode() if password else None)
     except ValueError:
         raise BadKeystore(f"{path}: {_wrong_password(password)}, or it is damaged") from None
-    except Exception as error:  # cryptography's own kinds, such as a cipher that OpenSSL has given up
+    except Exception as error:  # cryptography's own exceptions, such as for a cipher that OpenSSL no longer supports
         raise BadKeystore(f"{path}: it cannot be read ({type(error).__name__})") from None
     own = [store.cert.certificate] if store.cert else []
     return _Pkcs12(key=store.key, certificates=[*own, *(each.certificate for each in store.additional_certs)])
@@ -188,7 +188,7 @@ class _Reader:
 
 def _read_jks(path: Path, content: bytes, password: Secret | None) -> _Jks:
     body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
-    if password is not None:  # without one Java, too, reads certificates unchecked
+    if password is not None:  # without a password Java also reads certificates unchecked
         expected = hashlib.sha1(_utf16(password) + _WHITENER + body).digest()  # noqa: S324 - the format's own
         if not hmac.compare_digest(digest, expected):
             raise BadKeystore(f"{path}: the password is wrong, or it is damaged")
@@ -205,8 +205,8 @@ def _jks_entries(reader: _Reader) -> _Jks:
     store = _Jks()
     for _ in range(reader.number(">I")):
         kind = reader.number(">I")
-        reader.sized(">H")  # its alias
-        reader.number(">Q")  # when it was made
+        reader.sized(">H")  # the alias
+        reader.number(">Q")  # the creation time
         if kind == 1:
             protected = reader.sized(">I")
             chain = [_jks_certificate(reader, version) for _ in range(reader.number(">I"))]
@@ -220,7 +220,7 @@ def _jks_entries(reader: _Reader) -> _Jks:
 
 def _jks_certificate(reader: _Reader, version: int) -> bytes:
     if version == 2:
-        reader.sized(">H")  # its type, X.509
+        reader.sized(">H")  # the type, X.509
     return reader.sized(">I")
 
 
@@ -239,7 +239,7 @@ def _jks_entry(path: Path, store: _Jks, key_password: Secret | None) -> KeyEntry
 
 
 def _unprotected(protected: bytes, password: bytes) -> bytes:
-    """JKS' own protection: salt, the key XORed with a chain of SHA-1 digests, and a digest of password and key."""
+    """Decrypts a key of JKS: salt, the key XORed with a chain of SHA-1 digests, and a digest of password and key."""
     salt, check = protected[:_DIGEST_SIZE], protected[-_DIGEST_SIZE:]
     hidden = protected[_DIGEST_SIZE:-_DIGEST_SIZE]
     pad = itertools.islice(itertools.chain.from_iterable(_digests(password, salt)), len(hidden))
@@ -257,7 +257,7 @@ def _digests(password: bytes, salt: bytes) -> Iterator[bytes]:
 
 
 def _protected_bytes(der: bytes) -> bytes:
-    """The octets of an EncryptedPrivateKeyInfo: SEQUENCE { SEQUENCE { OID, NULL }, OCTET STRING }."""
+    """Returns the octets of an EncryptedPrivateKeyInfo: SEQUENCE { SEQUENCE { OID, NULL }, OCTET STRING }."""
     algorithm, rest = _der(_der(der, 0x30)[0], 0x30)
     if _der(algorithm, 0x06)[0] != _JKS_PROTECTION:
         raise ValueError("the private key is protected in a way that is not known here")
@@ -265,7 +265,7 @@ def _protected_bytes(der: bytes) -> bytes:
 
 
 def _der(content: bytes, tag: int) -> tuple[bytes, bytes]:
-    """The first element, which must be of this tag, and what follows it."""
+    """Returns the first element, which must have this tag, and the bytes after it."""
     reader = _Reader(content)
     if reader.number(">B") != tag:
         raise ValueError("the private key is damaged")

@@ -1,6 +1,6 @@
-"""Where bearer tokens come from: an authorization server, a file, or made here without a signature (for tests).
+"""Sources of bearer tokens: an authorization server, a file, or unsigned tokens that are made here (for tests).
 
-Each source keeps its token until shortly before it ends: one token serves all brokers.
+Each source caches its token until shortly before it expires: one token serves all brokers.
 """
 
 import json
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from urllib.request import OpenerDirector
 
 _MARGIN: Final = 0.8
-"""A token is used for this share of its life, as Java's login refresh does."""
+"""A token is used for this share of its lifetime, as Java's login refresh does."""
 _MOST_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentials:
-    """The grant of RFC 6749 §4.4."""
+    """The client credentials grant of RFC 6749 §4.4."""
 
     endpoint: str
     client_id: str
     client_secret: Secret
     scope: str | None = None
     authorities: str | None = None
-    """Whom to trust at an https endpoint, as PEM; None: whom the system trusts."""
+    """The certificate authorities to trust at an https endpoint, as PEM; None: those of the system."""
     timeout: float = 30.0
 
 
@@ -42,11 +42,11 @@ class ClientCredentials:
 class Token:
     secret: Secret
     lifetime: float | None
-    """Seconds from when it was fetched; None: not known, so it is fetched anew each time."""
+    """Seconds since it was fetched; None: unknown, so that it is fetched again each time."""
 
 
 class TokenSource:
-    """Calls for a token when there is none that is good enough; safe to share between threads."""
+    """Fetches a token when the cached one is no longer valid; safe to share between threads."""
 
     def __init__(self, fetch: Callable[[], Token]) -> None:
         self.fetch = fetch
@@ -64,12 +64,12 @@ class TokenSource:
 
 
 def from_server(grant: ClientCredentials) -> Token:
-    """Ask the authorization server. Raises LoginFailed, NoAnswer."""
+    """Requests a token from the authorization server. Raises LoginFailed, NoAnswer."""
     return _token_of(_answer(grant), _shown(grant.endpoint))
 
 
 def from_file(path: Path) -> Token:
-    """A token that something else keeps fresh, as Kubernetes does; read anew at each connection."""
+    """Reads a token that another program refreshes, as Kubernetes does; it is read again for each connection."""
     try:
         text = path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -85,7 +85,7 @@ def unsecured_now(claims: Mapping[str, Any], lifetime: float) -> Token:
 
 
 def unsecured(claims: Mapping[str, Any], lifetime: float, now: float) -> Token:
-    """A token without a signature: brokers take it only if nobody configured them for production."""
+    """Makes an unsigned token: brokers accept it only if they are not configured for production."""
     body = {**claims, "iat": now, "exp": now + lifetime}
     parts = [_base64url(json.dumps(part).encode()) for part in ({"alg": "none"}, body)]
     return Token(secret=Secret(f"{parts[0]}.{parts[1]}."), lifetime=lifetime)
@@ -101,9 +101,9 @@ def _answer(grant: ClientCredentials) -> bytes:
     pair = f"{grant.client_id}:{grant.client_secret.reveal()}"
     headers = {"Authorization": f"Basic {b64encode(pair.encode()).decode()}", "Accept": "application/json"}
     shown = _shown(grant.endpoint)
-    url = _LOGIN.sub("", grant.endpoint)  # the login is that of the grant
+    url = _LOGIN.sub("", grant.endpoint)  # the login of the URL is not sent: the grant has its own
     try:
-        request = Request(url, urlencode(form).encode(), headers)  # noqa: S310 - security.py looks at it
+        request = Request(url, urlencode(form).encode(), headers)  # noqa: S310 - security.py checks the scheme
         with _opener(grant).open(request, timeout=grant.timeout) as response:
             return bytes(response.read(_MOST_BYTES))
     except HTTPError as error:
@@ -115,7 +115,7 @@ def _answer(grant: ClientCredentials) -> bytes:
         ) from None
     except TimeoutError:
         raise NoAnswer(f"the authorization server {shown} did not answer within {grant.timeout:g} s") from None
-    except (InvalidURL, ValueError):  # whose words repeat a part of it
+    except (InvalidURL, ValueError):  # their messages quote a part of the URL
         raise LoginFailed(f"cannot ask the authorization server {shown}: that is no URL") from None
     except (OSError, HTTPException) as error:
         reason = error.reason if isinstance(error, URLError) else error
@@ -126,7 +126,7 @@ _LOGIN: Final = re.compile(r"(?<=://)[^/?#]*@")
 
 
 def _shown(endpoint: str) -> str:
-    """Scheme, host and path. What stands before an @ may be a password, even where it has a slash in it."""
+    """Returns scheme, host and path. The text before an @ may be a password, even if it contains a slash."""
     return in_one_line(re.split(r"[?#]", re.sub(r"(?<=://).*@", "", endpoint, flags=re.DOTALL))[0])
 
 
@@ -134,7 +134,7 @@ def _opener(grant: ClientCredentials) -> "OpenerDirector":
     from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener
 
     class NoRedirect(HTTPRedirectHandler):
-        """Whoever is redirected to would be shown the client's secret."""
+        """Refuses redirects: the target would get the client's secret."""
 
         def redirect_request(self, *_: Any) -> None:
             return None
@@ -160,7 +160,7 @@ def _token_of(body: bytes, shown: str) -> Token:
 
 
 def _remaining(token: str, now: float) -> float | None:
-    """What is left by the token's own claim, where it is a JWT."""
+    """Returns the remaining lifetime by the token's exp claim, if it is a JWT."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -172,7 +172,7 @@ def _remaining(token: str, now: float) -> float | None:
 
 
 def _seconds(value: object) -> float | None:
-    """A span of time that has an end; None for everything else that a server may answer."""
+    """Parses a finite, positive number of seconds; None for anything else that a server may answer."""
     try:
         seconds = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -181,7 +181,7 @@ def _seconds(value: object) -> float | None:
 
 
 def _error_of(body: bytes) -> str:
-    """The reason of RFC 6749 §5.2: an error code and perhaps words. Nothing else is repeated."""
+    """Formats the error of RFC 6749 §5.2: an error code and perhaps a description. Nothing else is repeated."""
     try:
         answer = json.loads(body)
         words = [answer[name] for name in ("error", "error_description") if isinstance(answer.get(name), str)]

@@ -1,12 +1,12 @@
-"""Secrets by reference: settings name a place, the secret itself is fetched when a connection is made.
+"""Secrets by reference: a setting names a source, and the secret is fetched when a connection is made.
 
 env:NAME        the environment variable NAME
 file:PATH       the file, without its last line end
-command:…       what the command prints, without its last line end; words are split as a shell does, nothing more
-text:…          the rest as it stands, for a secret that looks like one of these
+command:…       the output of the command, without its last line end; words are split as in a shell, nothing more
+text:…          the rest literally, for a secret that looks like one of these
 
-Commands are for those who type them, by -X or into a context of theirs. A file may come from somewhere: nothing that
-stands in one is run.
+Commands are only for users who type them, with -X or into a context. A file may come from anywhere: no command of a
+file is run.
 """
 
 import os
@@ -41,11 +41,11 @@ _SECRET_IN_JAAS: Final = re.compile(r"(?:password|secret)\w*\s*=\s*[\"']?(?!env:
 
 
 class BadReference(ValueError):
-    """A place where there is no secret."""
+    """A reference leads to no secret."""
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether the value of such a setting must not be shown."""
+    """Whether the value of this setting must not be shown."""
     lowered = key.lower()
     return lowered in _SECRET_KEYS or any(word in lowered for word in _SECRET_WORDS)
 
@@ -56,14 +56,15 @@ def is_reference(value: str) -> bool:
 
 
 def holds_secret(key: str, value: str) -> bool:
-    """Whether a setting's value is a secret itself, and not a reference to one. A JAAS line may hold references."""
+    """Whether a setting's value is a secret itself, and not a reference to one. A JAAS line may contain references."""
     if not value or not is_secret_key(key) or is_reference(value):
         return False
     return key.lower() != "sasl.jaas.config" or _SECRET_IN_JAAS.search(value) is not None
 
 
 def resolve(key: str, value: str, environment: Mapping[str, str] = os.environ) -> Secret:
-    """The secret that a setting's value is or refers to. Raises BadReference, which names the key and the place."""
+    """Returns the secret that a setting's value is or refers to. Raises BadReference, which names the key and the
+    source."""
     scheme, colon, place = value.partition(":")
     if not colon or scheme not in _SCHEMES:
         return Secret(value)
@@ -79,7 +80,7 @@ def resolve(key: str, value: str, environment: Mapping[str, str] = os.environ) -
 
 
 def resolve_without_commands(key: str, value: str, environment: Mapping[str, str]) -> Secret:
-    """As `resolve`, of what stands in a file. Raises BadReference for a command, too."""
+    """Resolves a setting of a file. Raises BadReference for a command too."""
     if value.startswith("command:"):
         raise BadReference(
             f"{key}: command: runs a program, which no file may ask for; say it by -X or in a context, or say env:NAME"
@@ -105,7 +106,7 @@ def _of_file(key: str, path: str) -> Secret:
 
 
 def _of_command(key: str, command: str) -> Secret:
-    import shlex  # here: most settings have no command
+    import shlex  # imported here: most settings have no command
     import subprocess
 
     shown = f"{key}: the command {in_one_line(command)!r}"

@@ -1,4 +1,5 @@
-"""From settings to what our own client and librdkafka need: TLS, the login, and which of the two can do it."""
+"""Translates settings to the TLS and login of our own client and of librdkafka, and decides which of the two is
+used."""
 
 import json
 from functools import partial
@@ -9,7 +10,7 @@ from kcoord.admin.connecting.client_settings import DELEGATION_TOKEN, UNSECURED_
 from kcoord.client.secret import Secret
 from kcoord.client.security import TLS_VERSIONS, OAuthBearer, Plain, Sasl, Scram, Security, Tls
 
-if TYPE_CHECKING:  # and at call time: most connections need no store and no token
+if TYPE_CHECKING:  # and at call time: most connections need neither a store nor a token
     from kcoord.admin.connecting.keystores import KeyEntry
     from kcoord.admin.connecting.oauth import ClientCredentials
 
@@ -20,7 +21,8 @@ SPOKEN: Final = ("PLAIN", *_SCRAM, "OAUTHBEARER")
 
 
 def security_of(settings: Layer, *, timeout: float) -> Security:
-    """Without a login where only librdkafka has the mechanism. Raises BadConnection: what is wrong, and where."""
+    """Returns TLS and login. There is no login if only librdkafka supports the mechanism. Raises BadConnection with the
+    setting and its source."""
     protocol = protocol_of(settings)
     tls = _tls(settings) if protocol.endswith("SSL") else None
     sasl = _sasl(settings, timeout) if protocol.startswith("SASL") else None
@@ -38,7 +40,8 @@ def protocol_of(settings: Layer) -> str:
 
 
 def mechanism_of(settings: Layer) -> str:
-    """Java takes GSSAPI where none is given; that is rarely meant, so a name and password without one are refused."""
+    """Returns the mechanism. Java uses GSSAPI if none is given. That is rarely meant, so that a name and password
+    without a mechanism are refused."""
     given = settings.get("sasl.mechanisms")
     if given is not None and given.text.strip():
         return given.text.strip()
@@ -48,7 +51,7 @@ def mechanism_of(settings: Layer) -> str:
 
 
 def bad(settings: Layer, key: str, what: str) -> BadConnection:
-    """An error about this setting, by the name and the place that it was given."""
+    """Returns an error about this setting, with its name and its source."""
     given = settings[key]
     return BadConnection(f"{given.origin}: {given.name or key}: {what}")
 
@@ -79,7 +82,7 @@ def _tls(settings: Layer) -> Tls:
 
 
 def _checks_host_name(settings: Layer) -> bool:
-    """Java's "" and librdkafka's "none" turn it off."""
+    """Whether host names are checked. Java's "" and librdkafka's "none" turn it off."""
     given = settings.get("ssl.endpoint.identification.algorithm")
     algorithm = "https" if given is None else given.text.strip().lower()
     if algorithm not in ("https", "", "none"):
@@ -99,11 +102,12 @@ def _versions(settings: Layer) -> tuple[str, ...]:
 
 
 def _authorities(settings: Layer, stem: str) -> str | None:
-    """Of brokers ("ssl.ca") or of the authorization server ("https.ca"), which are seldom the same."""
+    """Returns the certificate authorities of brokers ("ssl.ca") or of the authorization server ("https.ca"), which
+    rarely are the same."""
     if f"{stem}.pem" in settings:
         return settings[f"{stem}.pem"].text
     location = settings.get(f"{stem}.location")
-    if location is None or location.text == "probe":  # librdkafka's word for whom the system trusts
+    if location is None or location.text == "probe":  # librdkafka's word for the system's authorities
         return None
     from kcoord.admin.connecting.keystores import BadKeystore, trusted_certificates
 
@@ -127,7 +131,7 @@ def _key_entry(settings: Layer) -> "KeyEntry | None":
         found = [text for text in texts if text is not None]
         if not found:
             return None
-        # One file may hold both, as Java's and librdkafka's users keep it.
+        # One file may contain both; Java's and librdkafka's users do this.
         return pem_key_entry("\n".join(found), key_password, name="ssl.certificate and ssl.key")
     except BadKeystore as error:
         given = next(key for key in ("ssl.keystore.location", *_PEM_KEYS) if key in settings)
@@ -232,7 +236,7 @@ def _unsecured_bearer(settings: Layer, extensions: dict[str, str]) -> OAuthBeare
 
 
 def _of_librdkafka(settings: Layer) -> tuple[dict[str, Any], float]:
-    """librdkafka's `principal=alice scope=a,b lifeSeconds=60`."""
+    """Parses librdkafka's `principal=alice scope=a,b lifeSeconds=60`."""
     told = dict(word.partition("=")[::2] for word in settings["sasl.oauthbearer.config"].text.split())
     if "principal" not in told:
         raise bad(settings, "sasl.oauthbearer.config", "principal=NAME is missing")

@@ -1,4 +1,4 @@
-"""Partitions that nobody owns, topics that are not there, and shares that are more uneven than they need to be."""
+"""Checks for partitions that nobody owns, topics that do not exist, and shares that are more uneven than necessary."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -10,13 +10,13 @@ from kcoord.admin.model import GroupType, TopicPartition
 from kcoord.assignors.plan import Plan, shares, spread
 from kcoord.assignors.range import assign_range
 
-_UNEVEN: Final = 2  # one partition more than another member is as even as it gets
+_UNEVEN: Final = 2  # a difference of one partition between members is even
 
 
 def unowned_partitions(case: Case) -> Iterable[Finding]:
-    """A stable group leaves a partition to nobody: its topic has grown, or an assignor is wrong."""
+    """Finds partitions that a stable group assigns to nobody: a topic has grown, or an assignor is wrong."""
     if not case.is_settled or any(member.assignment is None for member in case.group.members):
-        return  # what cannot be read may own them
+        return  # a member whose assignment is unreadable may own them
     owned = case.group.owners.keys()
     unowned = [
         tp
@@ -41,7 +41,7 @@ def unowned_partitions(case: Case) -> Iterable[Finding]:
 
 
 def subscribed_topic_missing(case: Case) -> Iterable[Finding]:
-    """Members wait for a topic that was deleted, or whose name is mistyped, and nobody notices."""
+    """Finds members that wait for a topic that was deleted, or whose name is mistyped."""
     owned = {tp.topic for tp in case.group.owners}
     missing = sorted((case.subscribed | owned) & case.facts.missing_topics)
     if not missing:
@@ -112,7 +112,7 @@ def _share(case: Case, member_id: str, now: Plan) -> str:
 
 
 def _said(counts: Iterable[int]) -> str:
-    """The most first; many members are told by how many have how many."""
+    """Formats counts, the largest first; for many members as how many have how many."""
     counts = list(counts)
     if len(counts) <= 12:
         return ", ".join(map(str, counts))

@@ -1,4 +1,5 @@
-"""What is known of one group: how it was seen, from the first look to the last, and facts that looks do not have."""
+"""What is known of one group: its observations from the first snapshot to the last, and facts that snapshots do not
+have."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,28 +13,30 @@ from kcoord.admin.model import Group, GroupType, Member, Topic, TopicPartition
 from kcoord.assignors.plan import Plan, Subscriber
 from kcoord.assignors.sticky import assign_sticky
 
-LONG_ENOUGH: Final = 2 * COMMIT_INTERVAL  # what is younger than two commits proves nothing
+LONG_ENOUGH: Final = 2 * COMMIT_INTERVAL  # a shorter time than two commits proves nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What looks do not tell. What is not in a mapping is not known."""
+    """Facts that snapshots do not have. What is not in a mapping is unknown."""
 
     topics: Mapping[str, Topic] = field(default_factory=dict)
-    missing_topics: frozenset[str] = frozenset()  # which the cluster says do not exist
+    missing_topics: frozenset[str] = frozenset()  # topics that do not exist, according to the cluster
     topic_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    consumer_config: Mapping[str, str] | None = None  # a consumer's properties, if some were given
+    consumer_config: Mapping[str, str] | None = None  # the properties of a consumer, if given
 
 
 class Sighting(NamedTuple):
+    """A group in one snapshot."""
+
     at: float
     seen: SeenGroup
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One group. There is at least one sighting; the oldest comes first."""
+    """One group. There is at least one observation; the oldest comes first."""
 
     sightings: tuple[Sighting, ...]
     looks: tuple[Look, ...]
@@ -53,7 +56,7 @@ class Case:
 
     @property
     def span(self) -> float:
-        """Seconds from the first sighting to the last."""
+        """Seconds from the first observation to the last."""
         return self.last.at - self.first.at
 
     @property
@@ -62,12 +65,12 @@ class Case:
 
     @property
     def is_settled(self) -> bool:
-        """Stable at the last look, and a group in which each partition has one owner."""
+        """Whether the group is Stable in the last snapshot, and of a type in which each partition has one owner."""
         return self.group.state == "Stable" and self.group.type in (GroupType.CLASSIC, GroupType.CONSUMER)
 
     @cached_property
     def subscribers(self) -> tuple[Subscriber, ...] | None:
-        """What each member wants and has; None where some member does not tell."""
+        """The subscription and assignment of each member; None if those of some member are unknown."""
         members = self.group.members
         if not members or any(member.assignment is None or member.subscription is None for member in members):
             return None
@@ -83,12 +86,14 @@ class Case:
 
     @cached_property
     def subscribed(self) -> frozenset[str]:
-        """The topics that some member names, or has partitions of: what a pattern matches shows in what it got."""
+        """The topics that some member names or has partitions of. The matches of a pattern show only in the
+        assignment."""
         return frozenset(topic for member in self.group.members for topic in _wanted(member))
 
     @cached_property
     def partition_counts(self) -> dict[str, int] | None:
-        """Of all subscribed topics; None if some topic's are not known. A topic that does not exist has none."""
+        """The partition counts of all subscribed topics; None if some are unknown. A topic that does not exist has
+        none."""
         known = {name: self.facts.topics[name] for name in self.subscribed if name in self.facts.topics}
         if self.subscribed - known.keys() - self.facts.missing_topics:
             return None
@@ -96,14 +101,15 @@ class Case:
 
     @cached_property
     def even_plan(self) -> Plan | None:
-        """What a sticky assignor would give, as even as can be; None if too little is known, or nothing is settled."""
+        """The plan of a sticky assignor, as even as possible; None if too little is known, or the group is not
+        stable."""
         if not self.is_settled or self.subscribers is None or self.partition_counts is None:
             return None
         return assign_sticky(self.subscribers, self.partition_counts)
 
     @cached_property
     def histories(self) -> dict[TopicPartition, list[SeenPartition]]:
-        """Each partition as it was in each look that has it."""
+        """The successive states of each partition, from each snapshot that has it."""
         found: dict[TopicPartition, list[SeenPartition]] = {}
         for sighting in self.sightings:
             for seen in sighting.seen.partitions:
@@ -135,15 +141,15 @@ class Case:
 
 
 def unread(seen: SeenPartition) -> int | None:
-    """Records that can still be read, None if that is not known: what was deleted before the start of the log does not
-    wait, though Kafka's tool counts it as lag."""
+    """Returns how many records can still be read, None if unknown. Records that were deleted before the start of the
+    log do not count, though Kafka's tool counts them as lag."""
     if seen.lag is None or seen.bounds is None:
         return seen.lag
     return min(seen.lag, seen.bounds.end - seen.bounds.start)
 
 
 def partition_facts(tp: TopicPartition, **more: Any) -> dict[str, Any]:
-    """As every document of kcoord names a partition."""
+    """Names a partition with the keys that every document of kcoord uses."""
     return {"topic": tp.topic, "partition": tp.partition, **more}
 
 

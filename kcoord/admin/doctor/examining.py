@@ -1,4 +1,5 @@
-"""The table of all checks, and the examination: every check on every group, the worst findings first."""
+"""The table of all checks, and the examination: it runs every check on every group, and sorts the worst findings
+first."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -37,10 +38,10 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 
 def examine(looks: Sequence[Look], facts: Facts, *, refused: Iterable[Refusal] = ()) -> tuple[Finding, ...]:
-    """What is wrong with the groups of these looks, the oldest first. `refused` is what was not told besides.
+    """Finds problems of the groups in these snapshots, the oldest first. `refused` are further refusals.
 
-    Groups come by their worst finding, then by name; so do the findings of one group. Those about no group come first
-    among equally bad ones.
+    Groups are sorted by their worst finding, then by name; so are the findings of one group. Those about no group come
+    first among equally bad ones.
     """
     found = [finding for case in _cases(looks, facts) for check in CHECKS for finding in check(case)]
     found += _not_told(looks, refused)
@@ -53,16 +54,18 @@ def examine(looks: Sequence[Look], facts: Facts, *, refused: Iterable[Refusal] =
 
 
 def _cases(looks: Sequence[Look], facts: Facts) -> Iterable[Case]:
-    """Of the groups that the last look has: one that is gone, or not told any more, is in its refusals."""
+    """Yields a case for each group of the last snapshot. A group that is gone, or can no longer be read, is in its
+    refusals."""
     for name in looks[-1].groups if looks else ():
         sightings = tuple(Sighting(look.at, look.groups[name]) for look in looks if name in look.groups)
         yield Case(sightings=sightings, looks=tuple(looks), facts=facts)
 
 
 def _not_told(looks: Sequence[Look], refused: Iterable[Refusal]) -> Iterable[Finding]:
-    """Each once: what is refused at the end as a warning, what was refused for a time, or is gone, as a notice.
+    """Yields a finding for each refusal, once: a warning for one of the last snapshot, a notice for one that is over or
+    a group that is gone.
 
-    That a topic does not exist is no refusal, but a finding about the offsets that groups have of it.
+    A topic that does not exist is skipped here: the check of offsets reports it.
     """
     at_the_end = dict.fromkeys((*(refusal for look in looks[-1:] for refusal in look.refused), *refused))
     before = dict.fromkeys(refusal for look in looks for refusal in look.refused)

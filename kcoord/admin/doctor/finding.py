@@ -1,4 +1,4 @@
-"""What the doctor says: a finding, how bad it is, and the codes by which monitoring knows them."""
+"""A finding of the doctor, its severity, and the codes that identify findings for monitoring."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,8 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """An error loses or withholds records now; a warning will, or wastes; a notice is worth knowing."""
+    """How bad a finding is. ERROR: records are lost or not processed now. WARNING: they soon will be, or resources are
+    wasted. NOTICE: worth knowing."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -15,7 +16,7 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 is worst."""
+        """0 is the worst."""
         return list(Severity).index(self)
 
     def is_at_least(self, other: "Severity") -> bool:
@@ -23,7 +24,8 @@ class Severity(StrEnum):
 
 
 class Code(StrEnum):
-    """Stable: alerts are written against them. docs/doctor.md has a section for each."""
+    """The codes of findings. They are stable: alerts are written against them. docs/doctor.md has a section for
+    each."""
 
     # members
     IDLE_MEMBERS = "idle-members"
@@ -63,12 +65,12 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Names in title, evidence and advice are as the cluster has them: who prints them escapes them."""
+    """Names in title, evidence and advice are unescaped, as the cluster has them: whoever prints them escapes them."""
 
     severity: Severity
     code: Code
-    group: str  # empty where it is about no single group
+    group: str  # empty if it is about no single group
     title: str
     evidence: tuple[str, ...]
     advice: str
-    facts: Mapping[str, Any] = field(default_factory=dict)  # the evidence in full, for programs
+    facts: Mapping[str, Any] = field(default_factory=dict)  # the complete evidence, for programs

@@ -1,4 +1,4 @@
-"""Asks a live cluster for the facts that looks do not have: the topics, their settings, and those of groups."""
+"""Fetches the facts that snapshots do not have from a live cluster: topics, their settings, and those of groups."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,8 @@ _WITH_SETTINGS = frozenset({GroupType.CONSUMER, GroupType.SHARE, GroupType.STREA
 def gather(
     cluster: LiveCluster, look: Look, *, consumer_config: Mapping[str, str] | None = None
 ) -> tuple[Facts, tuple[Refusal, ...]]:
-    """The facts about all that the groups of a look read or have committed, and what was not told."""
+    """Returns the facts about all topics that the groups of a snapshot read or have committed for, and what was
+    refused."""
     wanted = {topic for seen in look.groups.values() for topic in seen.topics}
     wanted |= {
         topic for seen in look.groups.values() for member in seen.group.members for topic in member.subscription or ()

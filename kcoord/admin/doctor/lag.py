@@ -1,7 +1,7 @@
-"""Lag that grows, and partitions that nobody commits.
+"""Checks for lag that grows, and for partitions that nobody commits.
 
-Commits come every few seconds, so lag goes up and down between two of them. It is said to grow if it grew by more than
-what was written in one usual commit interval; that takes looks over some time (`--for`).
+Commits come every few seconds, so lag goes up and down between two of them. It counts as growing if it grew by more
+than what was written in one default commit interval; that takes snapshots over some time (`--for`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,11 +16,12 @@ from kcoord.admin.groups.group_snapshot import SeenPartition, added
 from kcoord.admin.groups.rates import COMMIT_INTERVAL
 from kcoord.admin.model import GroupType, Member, TopicPartition
 
-_SURELY_STUCK: Final = 60.0  # seconds without a commit that no ordinary batch of records takes to work on
+_SURELY_STUCK: Final = 60.0  # seconds without a commit; processing an ordinary batch of records takes less
 
 
 def lag_growing(case: Case) -> Iterable[Finding]:
-    """The members work, and yet fall behind. Figures are of all owned partitions, also of those without a commit."""
+    """Finds groups whose members work, and yet fall behind. Figures are of all owned partitions, also of those without
+    a commit."""
     if not case.group.members:
         return
     still = {each.tp for each in _standing_still(case)}
@@ -55,7 +56,7 @@ def lag_growing(case: Case) -> Iterable[Finding]:
 
 
 def no_members(case: Case) -> Iterable[Finding]:
-    """Records wait and nobody reads them: worth a warning if there come more."""
+    """Finds groups with lag and without members; a warning if the lag grows."""
     waiting = added(map(unread, case.last.seen.partitions)) or 0
     if case.group.members or case.group.state != "Empty" or waiting == 0 or _is_committed_by_no_member(case):
         return
@@ -75,7 +76,8 @@ def no_members(case: Case) -> Iterable[Finding]:
 
 
 def commits_stand_still(case: Case) -> Iterable[Finding]:
-    """Owned by the same member all the time, behind from the beginning, written to, and not committed."""
+    """Finds partitions with the same owner all the time, behind from the beginning, written to, and without a
+    commit."""
     still = _standing_still(case)
     if not still:
         return
@@ -91,10 +93,11 @@ def commits_stand_still(case: Case) -> Iterable[Finding]:
 
 
 def nothing_committed(case: Case) -> Iterable[Finding]:
-    """In one look only a notice: a member that started just now has not committed yet."""
+    """Finds owned partitions without a committed offset; only a notice in one snapshot: a new member has not committed
+    yet."""
     if not case.is_settled:
         return
-    slow = _slow_owners(case) if case.is_seen_long_enough else set()  # they come to the others later
+    slow = _slow_owners(case) if case.is_seen_long_enough else set()  # they will reach others later
     never = [
         seen
         for seen in case.last.seen.partitions
@@ -123,7 +126,7 @@ def nothing_committed(case: Case) -> Iterable[Finding]:
 
 
 def abandoned_topic(case: Case) -> Iterable[Finding]:
-    """Offsets of a topic that the group once read: they make its total lag grow for ever."""
+    """Finds offsets of topics that the group no longer reads: they make its total lag grow forever."""
     if not case.is_settled or case.subscribers is None or any(m.subscribed_regex for m in case.group.members):
         return
     left = [
@@ -151,14 +154,14 @@ def abandoned_topic(case: Case) -> Iterable[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Growth:
-    """How much the lag of some partitions grew, in how long."""
+    """How much the lag of some partitions grew, in how many seconds."""
 
     before: int
     after: int
     seconds: float
     produced: int
     consumed: int
-    counted: int  # partitions
+    counted: int  # how many partitions
     worst: tuple[tuple[TopicPartition, int], ...]  # by how much each grew
 
     @property
@@ -186,7 +189,8 @@ class _Growth:
 
 
 def _grown(case: Case) -> list[TopicPartition]:
-    """The partitions whose lag is known at the first look and the last; with members, those that have an owner."""
+    """Returns the partitions whose lag is known in the first and the last snapshot; if there are members, only owned
+    ones."""
     known = {seen.tp for seen in case.first.seen.partitions if seen.lag is not None}
     return [
         seen.tp
@@ -196,7 +200,7 @@ def _grown(case: Case) -> list[TopicPartition]:
 
 
 def _growth(case: Case, partitions: Iterable[TopicPartition]) -> _Growth | None:
-    """None unless it is more than a commit interval explains."""
+    """Returns the growth of the lag; None unless it is more than a commit interval explains."""
     if not case.is_seen_long_enough:
         return None
     first, last = _by_tp(case.first.seen.partitions), _by_tp(case.last.seen.partitions)
@@ -213,7 +217,7 @@ def _growth(case: Case, partitions: Iterable[TopicPartition]) -> _Growth | None:
         after=after,
         seconds=case.span,
         produced=produced,
-        consumed=sum(records for records in committed if records > 0),  # what was deleted meanwhile is not consumed
+        consumed=sum(records for records in committed if records > 0),  # offsets that moved back count as nothing
         counted=len(pairs),
         worst=tuple(sorted(((tp, more) for tp, more in grown.items() if more > 0), key=lambda each: -each[1])),
     )
@@ -221,11 +225,11 @@ def _growth(case: Case, partitions: Iterable[TopicPartition]) -> _Growth | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Still:
-    """A partition that its owner does not commit."""
+    """A partition whose owner does not commit."""
 
     tp: TopicPartition
     committed: int
-    written: int  # meanwhile
+    written: int  # records written meanwhile
     lag: int
     owner: Member
 
@@ -241,7 +245,7 @@ class _Still:
 
 
 def _standing_still(case: Case) -> list[_Still]:
-    """The partitions that their owners do not commit, without those that only wait for their turn."""
+    """Returns the partitions whose owners do not commit them, without those that only wait for a slow owner."""
     still = _uncommitted(case)
     slow = _slow_owners(case) if still else set()
     return [each for each in still if each.owner.member_id not in slow]
@@ -254,10 +258,10 @@ def _waiting_their_turn(case: Case) -> list[TopicPartition]:
 
 
 def _slow_owners(case: Case) -> set[str]:
-    """The members that commit some partition and are still behind there.
+    """Returns the members that commit some partition and are still behind there.
 
-    A consumer works off what it fetched of one partition before it comes to the next, so that a slow one does not
-    commit the others for minutes. One that has caught up elsewhere could have come to them.
+    A consumer processes what it fetched of one partition before it continues with the next, so that a slow one does not
+    commit the others for minutes. One that has caught up elsewhere could have reached them.
     """
     return {
         last.owner.member_id
@@ -267,7 +271,7 @@ def _slow_owners(case: Case) -> set[str]:
 
 
 def _moved(case: Case) -> list[tuple[SeenPartition, SeenPartition]]:
-    """The first and last sighting of partitions whose committed offset advanced between them."""
+    """Returns the first and last state of partitions whose committed offset advanced between them."""
     ends = [(history[0], history[-1]) for history in case.histories.values()]
     return [
         (first, last)
@@ -281,7 +285,7 @@ def _written(first: SeenPartition, last: SeenPartition) -> int:
 
 
 def _still_advice(case: Case, still: Sequence[_Still]) -> str:
-    """Whether an owner commits other partitions tells where to search."""
+    """Returns advice; whether an owner commits other partitions decides where to search."""
     committing = {last.owner.member_id for _, last in _moved(case) if last.owner}
     end = "Look at its logs and a thread dump"
     if all(each.owner.member_id in committing for each in still):
@@ -302,7 +306,7 @@ def _some_partitions(case: Case, growth: _Growth) -> str:
 
 
 def _uncounted_evidence(case: Case, uncounted: Sequence[SeenPartition]) -> Iterable[str]:
-    """Why the lag of some partitions is not known: their owner did not come to them yet, or another reason."""
+    """Explains why the lag of some partitions is unknown: their owner has not reached them yet, or another reason."""
     slow = _slow_owners(case)
     waiting = [seen.tp for seen in uncounted if seen.owner and seen.owner.member_id in slow and not seen.committed]
     unknown = [seen.tp for seen in uncounted if seen.tp not in waiting]
@@ -320,9 +324,10 @@ def _uncommitted(case: Case) -> list[_Still]:
 
 
 def _still(history: Sequence[SeenPartition]) -> _Still | None:
-    """Behind at the first look already, so that there was something to commit all the time.
+    """Returns the partition if it is stalled: behind in the first snapshot already, so that there was something to
+    commit all the time.
 
-    The end must have moved, too: a consumer may never commit past the markers of transactions at the end of a log.
+    The end must have moved, too: a consumer may never commit past the transaction markers at the end of a log.
     """
     first, last = history[0], history[-1]
     if not (first.bounds and last.bounds and last.committed and last.owner and last.lag and first.lag):
@@ -337,7 +342,7 @@ def _still(history: Sequence[SeenPartition]) -> _Still | None:
 
 
 def _is_committed_by_no_member(case: Case) -> bool:
-    """By consumers that take partitions by themselves, without joining: they commit to a group that stays Empty."""
+    """Whether consumers with a manual assignment commit: the group stays Empty then."""
     return any(len({each.committed for each in history}) > 1 for history in case.histories.values())
 
 

@@ -1,4 +1,4 @@
-"""Members that have nothing to do, that differ from the others, or that are missing."""
+"""Checks for members that are idle, that differ from the others, or that are missing."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from kcoord.admin.model import GroupType, Member
 
 
 def idle_members(case: Case) -> Iterable[Finding]:
-    """Idle, and no plan could give all of them something. Where one could, the assignment is uneven instead."""
+    """Finds idle members that no plan could give a partition. If a plan could, the assignment is uneven instead."""
     idle = [member for member in case.group.members if member.assignment == ()]
     if not idle or case.even_plan is None or case.partition_counts is None or all(case.even_plan.values()):
         return
@@ -35,7 +35,7 @@ def idle_members(case: Case) -> Iterable[Finding]:
 
 
 def mixed_subscriptions(case: Case) -> Iterable[Finding]:
-    """Often two applications that share a group id by mistake."""
+    """Finds different subscriptions in one group: often two applications that share a group id by mistake."""
     alike: dict[tuple[tuple[str, ...], str | None], list[Member]] = defaultdict(list)
     for member in case.group.members:
         if member.subscription is not None:
@@ -60,7 +60,7 @@ def mixed_subscriptions(case: Case) -> Iterable[Finding]:
 
 
 def mixed_protocols(case: Case) -> Iterable[Finding]:
-    """A migration to KIP-848 that has begun and not ended."""
+    """Finds a migration to KIP-848 that has begun and not ended."""
     if case.group.type is not GroupType.CONSUMER:
         return
     classic = [member for member in case.group.members if member.is_classic]
@@ -93,7 +93,8 @@ def mixed_static_members(case: Case) -> Iterable[Finding]:
 
 
 def static_member_missing(case: Case) -> Iterable[Finding]:
-    """A static member stays in its group until its session runs out: one that is gone was away for longer."""
+    """Finds static members that are gone. Such a member stays in its group until its session expires, so it was away
+    for longer."""
     here = {member.instance_id for member in case.group.members}
     gone: dict[str, tuple[float, Member]] = {}
     for sighting in case.sightings:

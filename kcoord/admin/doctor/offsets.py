@@ -1,4 +1,5 @@
-"""Committed offsets that lead nowhere: before the log starts, beyond its end, of what does not exist; or soon will."""
+"""Checks for committed offsets that lead nowhere (before the log starts, beyond its end, of a missing partition), or
+soon will."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from kcoord.admin.formatting import say_count, say_partitions, say_some
 from kcoord.admin.groups.group_snapshot import SeenPartition
 from kcoord.admin.model import Bounds, GroupType, TopicPartition
 
-_NEAR: Final = 0.1  # of what is kept: the time that is left, or the records that are
+_NEAR: Final = 0.1  # the share of the retained time or records that may remain
 
 
 def offset_before_log_start(case: Case) -> Iterable[Finding]:
@@ -114,7 +115,8 @@ class _Near:
 
 
 def _committed(case: Case) -> list[_Known]:
-    """A share group's start offset is the broker's own, which keeps it within the log."""
+    """Returns the committed partitions with known bounds. Share groups have none: the broker clamps their start offsets
+    to the log."""
     if case.group.type is GroupType.SHARE:
         return []
     return [
@@ -125,7 +127,8 @@ def _committed(case: Case) -> list[_Known]:
 
 
 def _near_time(case: Case, seen: SeenPartition) -> _Near | None:
-    """A record goes when all of its segment is older than retention.ms, so this is the soonest that it can."""
+    """Warns by time. A record is deleted when all of its segment is older than retention.ms, so this is the earliest
+    time."""
     retention = _limit(case, seen.tp.topic, "retention.ms")
     if not retention or not seen.lag or seen.lag < 0 or seen.next_record_at is None or seen.next_record_at < 0:
         return None
@@ -142,7 +145,7 @@ def _near_time(case: Case, seen: SeenPartition) -> _Near | None:
 
 
 def _near_bytes(case: Case, known: _Known) -> _Near | None:
-    """Sizes are not told, so records stand for bytes. A log that still begins at 0 has never lost any."""
+    """Warns by size. Sizes are unknown, so records stand for bytes. A log that still begins at 0 has never lost any."""
     seen, offset, (start, end) = known
     retention = _limit(case, seen.tp.topic, "retention.bytes")
     ahead = offset - start
@@ -167,7 +170,7 @@ def _reached_in(case: Case, tp: TopicPartition, ahead: int) -> float | None:
 
 
 def _limit(case: Case, topic: str, name: str) -> int | None:
-    """A limit after which records are deleted; None if there is none, or it is not known."""
+    """Returns a limit after which records are deleted; None if there is none, or it is unknown."""
     config = case.facts.topic_configs.get(topic, {})
     if "delete" not in config.get("cleanup.policy", "").split(","):
         return None

@@ -1,8 +1,8 @@
-"""Rebalances that do not end, and rebalances that come again and again.
+"""Checks for rebalances that do not end, and for rebalances that come again and again.
 
-No API tells when a group rebalanced, or a classic group's generation. What repeated looks show is counted: a group that
-left Stable, and one whose members, assignment or epoch changed while it seemed Stable. Short rebalances between two
-looks that change nothing are not seen, so there may be more than are counted, never fewer.
+No API reports when a group rebalanced, or the generation of a classic group. The check counts what successive snapshots
+show: a group that left Stable, and one whose members, assignment or epoch changed while it seemed Stable. Short
+rebalances between two snapshots that change nothing are invisible, so there may be more than are counted, never fewer.
 """
 
 from collections import Counter
@@ -24,13 +24,13 @@ _TELLING: Final = (ChangeKind.STATE, ChangeKind.EPOCH, ChangeKind.MEMBER_JOINED,
 
 
 def stuck_rebalance(case: Case) -> Iterable[Finding]:
-    """In the middle of a rebalance in every look. In one look, only something to look at again."""
+    """Finds a group that rebalances in every snapshot. With one snapshot it is only a reason to check again."""
     states = [sighting.seen.group.state for sighting in case.sightings]
     if not set(states) <= REBALANCING:
         return
     lasting = case.is_seen_long_enough and _rebalances(case) < _OFTEN
     if case.is_seen_long_enough and not lasting:
-        return  # one rebalance after the other is what `frequent_rebalances` tells
+        return  # `frequent_rebalances` reports one rebalance after the other
     behind = [member for member in case.group.members if _is_behind(case, member)]
     title = (
         f"the rebalance has not ended in {say_duration(case.span)}: {case.group.state}"
@@ -81,7 +81,7 @@ def _rebalances(case: Case) -> int:
 
 
 def _rebalanced(before: Sighting, after: Sighting) -> int:
-    """How many rebalances began between two sightings, as far as they show."""
+    """Returns how many rebalances began between two observations, as far as they show."""
     old, new = before.seen.group, after.seen.group
     if old.epoch is not None and new.epoch is not None:
         return max(0, new.epoch - old.epoch)
@@ -98,7 +98,7 @@ def _plan(members: Iterable[Member]) -> dict[str, object]:
 
 
 def _returning(case: Case) -> Counter[str]:
-    """Clients (by client id and host) that were seen under more member ids than they have at any one time."""
+    """Returns clients (by client id and host) that were seen with more member ids than they have at any one time."""
     ever: dict[str, set[str]] = {}
     most: Counter[str] = Counter()
     for sighting in case.sightings:
@@ -114,7 +114,7 @@ def _client(member: Member) -> str:
 
 
 def _is_behind(case: Case, member: Member) -> bool:
-    """A KIP-848 member that has not taken over its target yet, or not given up what it must."""
+    """Whether a KIP-848 member has not reached its target yet, or not revoked what it must."""
     if case.group.type is not GroupType.CONSUMER:
         return False
     return member.target != member.assignment or (member.epoch or 0) < (case.group.assignment_epoch or 0)

@@ -1,6 +1,6 @@
-"""Settings that are out of proportion: of KIP-848 groups as the cluster has them, and of a consumer's config.
+"""Checks for settings out of proportion: of KIP-848 groups as the cluster has them, and of a consumer's config.
 
-What a classic member was set to, no API tells; `--consumer-config` is the file that it is started with.
+No API reports the settings of a classic member; `--consumer-config` is the file that it is started with.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,23 +12,23 @@ from kcoord.admin.doctor.finding import Code, Finding, Severity
 from kcoord.admin.durations import say_duration
 from kcoord.admin.model import GroupType
 
-_HEARTBEATS: Final = 3  # that should fit into a session, so that one or two may be lost
+_HEARTBEATS: Final = 3  # should fit into a session, so that one or two may be lost
 
-# What Kafka's consumer takes where nothing is said, in ms.
+# The defaults of Kafka's consumer, in ms.
 _SESSION: Final = ("session.timeout.ms", 45_000)
 _HEARTBEAT: Final = ("heartbeat.interval.ms", 3_000)
 _POLL: Final = ("max.poll.interval.ms", 300_000)
 
-# What a broker allows unless it is told otherwise: group.min.session.timeout.ms, group.max.session.timeout.ms.
+# The defaults of a broker: group.min.session.timeout.ms, group.max.session.timeout.ms.
 _BROKER_RANGE: Final = (6_000, 1_800_000)
 
-# Said by the client in a classic group, by the broker in a KIP-848 group (KIP-848, "Consumer Configurations").
+# Set by the client in a classic group, by the broker in a KIP-848 group (KIP-848, "Consumer Configurations").
 _WITHOUT_EFFECT: Final = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
 _PREFIXES: Final = {GroupType.CONSUMER: "consumer", GroupType.SHARE: "share", GroupType.STREAMS: "streams"}
 
 
 def group_settings(case: Case) -> Iterable[Finding]:
-    """Of a group whose time-outs the broker keeps."""
+    """Checks a group whose time-outs are settings of the broker."""
     prefix = _PREFIXES.get(case.group.type)
     configs = case.facts.group_configs.get(case.group.name, {})
     session = _whole(configs.get(f"{prefix}.session.timeout.ms"))
@@ -53,7 +53,7 @@ def group_settings(case: Case) -> Iterable[Finding]:
 
 
 def consumer_settings(properties: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Of a consumer's config, under Java's names. It is about no group of the cluster."""
+    """Checks a consumer's config, with Java's names. The findings are about no group of the cluster."""
     return tuple(_ConsumerConfig(properties).findings())
 
 
@@ -178,7 +178,7 @@ class _ConsumerConfig:
             )
 
     def _old_assignors(self) -> list[str]:
-        """What is named, if nothing of it is sticky."""
+        """Returns the configured assignors, if none of them is sticky."""
         said = self.properties.get("partition.assignment.strategy", "")
         names = [name.strip().rpartition(".")[2] for name in said.split(",") if name.strip()]
         return [] if any("sticky" in name.lower() for name in names) else names

@@ -1,1 +1,1 @@
-"""Groups of live clusters: snapshots of them, lag, rates and forecasts, and what changes groups."""
+"""Groups of live clusters: snapshots of them, lag, rates and forecasts, and operations that change groups."""

@@ -1,7 +1,7 @@
-"""What a group has committed, kept as brokers tell it: by topic, in columns.
+"""The committed offsets of one group, stored by topic in columns, as brokers send them.
 
-A thousand groups have tens of thousands of offsets. Who adds up their lag looks at no single one of them, so that a
-`Committed` of each is made only for who does.
+A thousand groups have tens of thousands of offsets. Code that adds up their lag reads no single one of them, so that a
+`Committed` of each is built only when somebody reads offsets one by one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,11 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from kcoord.admin.model import Committed, TopicPartition, by_topic, rows_of
 
-_partition: Final = lru_cache(maxsize=1 << 16)(TopicPartition)  # one of each: many groups may have committed for it
+_partition: Final = lru_cache(maxsize=1 << 16)(TopicPartition)  # shared by all groups that committed for it
 
 
 class TopicCommits(NamedTuple):
-    """Of one topic: the columns of `Committed`, by partition. Lags are told of all of them or of none."""
+    """The committed offsets of one topic: the columns of `Committed`, by partition. Lags are reported for all
+    partitions or for none."""
 
     topic: str
     partitions: Sequence[int]
@@ -27,18 +28,19 @@ class TopicCommits(NamedTuple):
 
 
 class Commits(Mapping[TopicPartition, Committed]):
-    """What one group has committed, by partition; `topics` has the same in columns. No topic is there twice."""
+    """The committed offsets of one group, by partition. `topics` has the same offsets in columns, and each topic
+    once."""
 
     def __init__(self, topics: Sequence[TopicCommits] = ()) -> None:
         self.topics = topics
 
     def in_order(self) -> "Commits":
-        """The same in order of topic and number. Brokers tell it in any."""
+        """Returns these offsets sorted by topic and partition. Brokers send them in any order."""
         return Commits(sorted(map(_in_order, self.topics), key=attrgetter("topic")))
 
     @cached_property
     def by_partition(self) -> dict[TopicPartition, Committed]:
-        """The same as a dict: quicker for who looks at all of it."""
+        """These offsets as a dict, which is faster for reading all of them."""
         commits: dict[TopicPartition, Committed] = {}
         for topic, partitions, offsets, epochs, metadata, told_lags in self.topics:
             texts = [text or "" for text in metadata]
@@ -67,15 +69,15 @@ def _in_order(told: TopicCommits) -> TopicCommits:
     return TopicCommits(told.topic, *columns)
 
 
-@lru_cache(maxsize=256)  # groups that commit for the same partitions are told in the same order
+@lru_cache(maxsize=256)  # brokers send the same partitions in the same order for many groups
 def _picking(partitions: tuple[int, ...]) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
-    """Puts a column in order of these; None if it is."""
+    """Returns a function that sorts a column by partition, or None if the partitions are sorted already."""
     order = sorted(range(len(partitions)), key=partitions.__getitem__)
     return itemgetter(*order) if order != list(range(len(order))) else None
 
 
 def commits_of(offsets: Mapping[TopicPartition, Committed]) -> Commits:
-    """What is known one by one."""
+    """Builds columns from offsets that are known one by one."""
     return Commits(
         [
             TopicCommits(topic, [tp.partition for tp in own], *zip(*map(offsets.__getitem__, own), strict=True))

@@ -1,4 +1,4 @@
-"""Deleting groups: which may be deleted, what is lost with them, and how to bring their offsets back."""
+"""Deletes groups: which of them may be deleted, which offsets are lost with them, and how to restore those."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ from kcoord.admin.model import Committed, Group, GroupType, Refusal, TopicPartit
 from kcoord.admin.offsets.files.undo_files import Undo, UndoPlace, UndoStep, write_undo
 from kcoord.errors import ErrorCode
 
-GROUPS_AT_ONCE: Final = 100  # are deleted together; after each such batch it may be stopped
+GROUPS_AT_ONCE: Final = 100  # in one batch; a stop takes effect between batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """A group that is to be deleted, with what it has committed."""
+    """A group that is to be deleted, with its committed offsets."""
 
     group: Group
     committed: Mapping[TopicPartition, Committed]
@@ -30,27 +30,31 @@ class Deletion:
 
     @property
     def why_not(self) -> str | None:
+        """Why the group must not be deleted now; None if it may."""
         members = len(self.group.members)
         return f"it has {say_count(members, 'member')}: stop its members first" if members else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionPlan:
+    """The groups that exist, and refusals for those that could not be read."""
+
     deletions: tuple[Deletion, ...]
     refused: tuple[Refusal, ...]
 
 
 class Fate(StrEnum):
-    """What became of a group, judged by whether it is there now."""
+    """The status of a group after the deletion, judged by whether it exists now."""
 
     DELETED = "deleted"
     KEPT = "kept"
-    UNKNOWN = "unknown"  # it could not be read again, or is there still and may be deleted yet
-    NOT_TRIED = "not-tried"  # someone asked for an end before its turn came
+    UNKNOWN = "unknown"  # it could not be read again, or it still exists and may be deleted soon
+    NOT_TRIED = "not-tried"  # the deletion was interrupted before
 
 
 class Outcome(NamedTuple):
-    """`why` it is not deleted, or not known to be; empty if it is."""
+    """The status of one group. `why` explains a group that is not deleted, or not known to be deleted; it is empty
+    otherwise."""
 
     fate: Fate
     why: str = ""
@@ -58,9 +62,9 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """What became of each group. `undo_path` is None if there is nothing that an undo could bring back.
+    """The outcome of each group. `undo_path` is None if there is nothing to undo.
 
-    That may turn out only after the file was written; it is removed then.
+    That may turn out only after the file was written; the file is then removed.
     """
 
     outcomes: Mapping[str, Outcome]
@@ -74,7 +78,8 @@ class Deleted:
 
 
 def plan_deletion(cluster: LiveCluster, names: Collection[str]) -> DeletionPlan:
-    """Groups that have members are in the plan too, with what speaks against them."""
+    """Reads the groups that are to be deleted. Groups with members are part of the plan, with the reason against their
+    deletion."""
     described = cluster.describe_groups(names)
     committed = cluster.committed(list(described.found))
     return DeletionPlan(
@@ -96,11 +101,12 @@ def delete(
     wrote: Callable[[Path], None] = lambda _: None,
     stop: Stop = NEVER,
 ) -> Deleted:
-    """Look again, write the undo file, delete, and look what is there now.
+    """Reads the groups again, writes the undo file, deletes them, and checks which of them still exist.
 
-    The broker itself refuses to delete a group that has got a member since the look. `wrote` is told where the undo
-    file is before anything is deleted; from then on no failure is raised, but is an outcome. No further groups are
-    begun after `stop` was asked for, and after a KeyboardInterrupt the broker's word counts, where there is one.
+    The broker itself refuses to delete a group that has got a member since it was read. `on_undo_written` gets the path
+    of the undo file before anything is deleted; from then on no failure is raised: it becomes an outcome. No further
+    batch begins after `stop` was requested. After a KeyboardInterrupt the broker's answers count, as far as they have
+    come.
     """
     wanted = [deletion.group.name for deletion in plan.deletions]
     again = {deletion.group.name: deletion for deletion in plan_deletion(cluster, wanted).deletions}
@@ -134,7 +140,7 @@ def _why_not(deletion: Deletion | None) -> str | None:
 
 
 def _undo_of(deletions: Collection[Deletion], cluster: LiveCluster, now: datetime) -> Undo:
-    """Only of groups that have offsets, and no share groups: where those stand is nothing that could be committed."""
+    """Covers only groups that have offsets, and no share groups: their positions cannot be committed."""
     kept = [each for each in deletions if each.committed and each.group.type is not GroupType.SHARE]
     topics = cluster.topics({tp.topic for deletion in kept for tp in deletion.committed}).found if kept else {}
     return Undo(
@@ -160,7 +166,7 @@ def _undo_of(deletions: Collection[Deletion], cluster: LiveCluster, now: datetim
 
 
 class _Ended(NamedTuple):
-    """What became of groups, and what is there now."""
+    """The outcomes of groups, and what exists now."""
 
     outcomes: Mapping[str, Outcome]
     there: "_There"
@@ -185,7 +191,8 @@ def _delete_all(cluster: LiveCluster, names: Collection[str], stop: Stop) -> _En
 
 @dataclass(slots=True)
 class _Steps:
-    """The groups that a broker was asked to delete, and what it said of them: right at any moment of an interrupt."""
+    """The groups for which a deletion was requested, and the broker's answers. It is consistent at any moment of an
+    interrupt."""
 
     begun: list[str] = field(default_factory=list)
     errors: dict[str, ErrorCode] = field(default_factory=dict)
@@ -200,12 +207,12 @@ def _delete(cluster: LiveCluster, names: list[str], steps: _Steps, stop: Stop) -
         steps.begun += batch
         try:
             steps.errors |= cluster.delete_groups(batch).found
-        except Exception as error:  # whatever it is: some groups may be gone, and that must be told
+        except Exception as error:  # any failure: some groups may be deleted, and that must be reported
             steps.failures |= dict.fromkeys(batch, f"it failed: {error}")
 
 
 class _There(NamedTuple):
-    """What could be read again: groups that are there, and the names of those that are not."""
+    """The result of reading the groups again: those that exist, and the names of those that do not."""
 
     found: Mapping[str, Deletion]
     gone: Collection[str]
@@ -214,7 +221,7 @@ class _There(NamedTuple):
 def _look_again(cluster: LiveCluster, names: list[str]) -> _There:
     try:
         plan = plan_deletion(cluster, names)
-    except Exception:  # then nothing is known, which the outcomes tell
+    except Exception:  # then nothing is known, and the outcomes say so
         return _There({}, ())
     absent = {refusal.what for refusal in plan.refused if refusal.error is ErrorCode.group_id_not_found}
     return _There(
@@ -224,7 +231,7 @@ def _look_again(cluster: LiveCluster, names: list[str]) -> _There:
 
 
 def _outcome(name: str, steps: _Steps, there: _There) -> Outcome:
-    """By what is there now. The broker's word counts only where that cannot be read."""
+    """Judges by what exists now. The broker's answer counts only for a group that cannot be read again."""
     error = steps.errors.get(name)
     said = steps.failures.get(name) or _say(error)
     if name in there.gone:
@@ -246,7 +253,7 @@ def _is_untouched(outcome: Outcome, before: Deletion, now: Deletion | None) -> b
     return outcome.fate is Fate.KEPT and now is not None and now.committed == before.committed
 
 
-# A coordinator answers so, too, if what it wrote was not replicated in time; it may be all the same.
+# A coordinator also sends these errors if its records were not replicated in time; they may be replicated later.
 _MAY_BE_DONE: Final = (
     None,
     ErrorCode.network_exception,

@@ -1,12 +1,12 @@
-"""Whether a group keeps up; if not, when it will have caught up; and how long it is behind.
+"""Forecasts of groups: whether a group keeps up; if not, when it will have caught up; and its lag in time.
 
-Between two commits the lag of every consumer grows, and most commit every five seconds, some once in minutes. One look
-at the lag therefore says little. A partition is judged when its group commits: it keeps up if everything that had been
-written some seconds before is committed then. Between commits that judgement holds for half a minute, or for as long as
-the group usually takes from commit to commit.
+Between two commits the lag of every consumer grows, and most consumers commit every five seconds, some once in minutes.
+A single snapshot of the lag therefore proves little. A partition is judged when its group commits: it keeps up if
+everything that had been written some seconds before is committed then. Between commits that judgement remains valid for
+half a minute, or for as long as the last commit took.
 
 Figures taken over half a minute are off by up to one commit. A lag that shrinks or grows by less than a commit explains
-is neither catching up nor falling behind but steady; otherwise rates of nearly zero would be forecasts of many years.
+is neither catching up nor falling behind but steady; otherwise rates of nearly zero would give forecasts of many years.
 """
 
 from collections import deque
@@ -20,12 +20,12 @@ from kcoord.admin.groups.rates import COMMIT_INTERVAL, Pace
 from kcoord.admin.model import TopicPartition
 
 LONGEST_FORECAST: Final = 30 * 24 * 3600.0
-"""Seconds. What was measured over half a minute says nothing of the time after that."""
+"""Seconds. A measurement over half a minute allows no forecast beyond that."""
 
-_GRACE: Final = 2 * COMMIT_INTERVAL  # from a record to its commit, of a consumer that keeps up
-_HOLDS: Final = 30.0  # seconds without a commit after which a group that kept up is judged anew
+_GRACE: Final = 2 * COMMIT_INTERVAL  # from a record to its commit, for a consumer that keeps up
+_HOLDS: Final = 30.0  # seconds without a commit after which a group that kept up is judged again
 _HOLDS_AT_MOST: Final = 15 * 60.0
-_REMEMBERED_ENDS: Final = 60  # of each log
+_REMEMBERED_ENDS: Final = 60  # of one log
 
 
 class Outlook(StrEnum):
@@ -38,7 +38,8 @@ class Outlook(StrEnum):
 
 
 class Forecast(NamedTuple):
-    """`seconds` until nothing is left, if it goes on like this: None if that is not so, or longer than a forecast."""
+    """`seconds` until the lag is gone at the current rates. It is None if the lag does not shrink, or beyond the
+    longest forecast."""
 
     outlook: Outlook
     seconds: float | None = None
@@ -49,14 +50,15 @@ _CAUGHT_UP: Final = Forecast(Outlook.CAUGHT_UP, 0.0)
 
 
 class Behind(NamedTuple):
-    """The age of the first record that is not consumed; `is_at_least` if that record is older than what was seen."""
+    """The lag in time: the age of the first record that is not consumed. `is_at_least` is True if that record is older
+    than the first snapshot."""
 
     seconds: float
     is_at_least: bool = False
 
 
 def forecast(lag: int | None, pace: Pace, *, keeps_up: bool | None, span: float) -> Forecast:
-    """Foretell by paces over `span` seconds. In the first seconds it is not known whether a group keeps up: None."""
+    """Forecasts from rates over `span` seconds. `keeps_up` is None in the first seconds, when it is not known yet."""
     if lag is None:
         return UNKNOWN
     if lag < 0:
@@ -76,25 +78,27 @@ def forecast(lag: int | None, pace: Pace, *, keeps_up: bool | None, span: float)
 
 
 class Progress:
-    """How the partitions of groups came on, look after look: what `keeps_up` and `behind` are told from."""
+    """Tracks the partitions of groups over successive snapshots, to answer `keeps_up` and `time_lag`."""
 
     def __init__(self) -> None:
         self._ends = _LogEnds()
         self._groups: dict[str, dict[TopicPartition, _Judgement]] = {}
 
     def see(self, look: Look) -> None:
-        """Groups that are gone are forgotten, unless something was not told: then they may be there still."""
+        """Adds a snapshot. Groups that are gone are forgotten, unless the snapshot has refusals: then they may still
+        exist."""
         self._ends.see(look)
         seen = {name: self._judge(look.at, name, each.partitions) for name, each in look.groups.items()}
         self._groups = {**self._groups, **seen} if look.refused else seen
 
     def keeps_up(self, group: str, tp: TopicPartition) -> bool | None:
-        """None if too little was seen of it."""
+        """Whether the group keeps up with this partition; None if there are too few snapshots of it."""
         judgement = self._groups.get(group, {}).get(tp)
         return judgement.keeps_up if judgement else None
 
     def behind(self, seen: SeenPartition, at: float) -> Behind | None:
-        """By the time of the next record, if that was read; otherwise by when the log was seen to grow beyond it."""
+        """Returns the lag in time: by the time of the next record if that is known, otherwise by when the log grew
+        beyond it."""
         seconds = seen.lag_seconds(at)
         if seconds is not None:
             return Behind(seconds)
@@ -118,12 +122,12 @@ class Progress:
 
 
 def furthest(behinds: Collection[Behind | None]) -> Behind | None:
-    """The one that is furthest behind, of those that are known."""
+    """Returns the largest of the known lags in time."""
     return max((each for each in behinds if each is not None), default=None)
 
 
 class _Due(NamedTuple):
-    """Where a log ended some seconds ago; where it was not seen so long ago, its first end that was seen."""
+    """The end of a log some seconds ago; if no snapshot is that old, the first end that is known."""
 
     end: int
     is_long_ago: bool
@@ -143,7 +147,7 @@ class _Judgement:
         has_committed = before is not None and committed > before
         if lag <= 0 or (has_committed and due is not None and committed >= due.end):
             self._have_done(at, lag)
-        elif before is not None and committed < before:  # somebody has reset it
+        elif before is not None and committed < before:  # its offsets were reset
             self.keeps_up, self._waiting_since = None, at
         elif has_committed:
             self._waiting_since = at
@@ -160,7 +164,8 @@ class _Judgement:
         self.keeps_up = True
 
     def _longest_wait(self, is_owned: bool) -> float:
-        """What nobody owns, and was not seen to be consumed, has little time to show that it is."""
+        """Returns how long a commit may take. A partition without an owner that was not seen to be consumed gets little
+        time."""
         if not self.keeps_up and not is_owned:
             return _GRACE
         return max(_HOLDS, min(_HOLDS_AT_MOST, 1.5 * self._usual_wait))
@@ -168,7 +173,7 @@ class _Judgement:
 
 @dataclass(slots=True)
 class _LogEnds:
-    """Where logs ended, look by look, for as long as it is remembered."""
+    """A bounded history of log ends, one for each snapshot."""
 
     _seen: dict[TopicPartition, deque[tuple[float, int]]] = field(default_factory=dict)
 
@@ -180,7 +185,7 @@ class _LogEnds:
             self._seen = {tp: self._seen[tp] for tp in ends}
 
     def due(self, tp: TopicPartition, at: float) -> _Due | None:
-        """The end at the last look until then."""
+        """Returns the end in the latest snapshot that is not newer than this time."""
         ends = self._seen.get(tp)
         if not ends:
             return None
@@ -188,7 +193,7 @@ class _LogEnds:
         return _Due(ends[0][1], is_long_ago=False) if before is None else _Due(before, is_long_ago=True)
 
     def behind(self, tp: TopicPartition, offset: int, now: float) -> Behind | None:
-        """Since when the log goes beyond an offset, as if it grew evenly from look to look."""
+        """Estimates since when the log goes beyond an offset, as if it grew evenly between snapshots."""
         ends = self._seen.get(tp)
         if not ends or ends[0][0] >= now:
             return None

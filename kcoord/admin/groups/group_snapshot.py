@@ -1,4 +1,4 @@
-"""One look at groups: what they have committed, where the logs end, who owns what; lag in records and in time."""
+"""A snapshot of groups: their committed offsets, the bounds of the logs, the owners; the lag in records and in time."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from kcoord.admin.model import Bounds, Committed, Group, Member, Refusal, TopicP
 
 
 class SeenPartition(NamedTuple):
-    """A partition that a group committed or that a member owns. The lag is that of `lag_of`."""
+    """A partition that a group committed for or that a member owns. Its lag is that of `lag_of`."""
 
     tp: TopicPartition
     committed: Committed | None
@@ -24,8 +24,8 @@ class SeenPartition(NamedTuple):
 
 
 def lag_seconds(lag: int | None, next_record_at: int | None, at: float) -> float | None:
-    """The age of the first record that is not consumed yet; 0 if there is none, None if that is not known: also of an
-    offset beyond the end."""
+    """Returns the age of the first record that is not consumed yet. It is 0 if there is none, and None if it is unknown
+    or the offset is beyond the end."""
     if lag == 0:
         return 0.0
     if lag is None or lag < 0 or next_record_at is None:
@@ -34,7 +34,7 @@ def lag_seconds(lag: int | None, next_record_at: int | None, at: float) -> float
 
 
 def lag_of(committed: Committed | None, bounds: Bounds | None) -> int | None:
-    """Records from the committed offset to the end, as Kafka's tool counts them; None if nothing is committed."""
+    """Counts records from the committed offset to the end, as Kafka's tool does; None if nothing is committed."""
     if committed is None:
         return None
     if committed.told_lag is not None or bounds is None:
@@ -43,11 +43,11 @@ def lag_of(committed: Committed | None, bounds: Bounds | None) -> int | None:
 
 
 class Unowned(Sequence[SeenPartition]):
-    """The partitions that a group has committed and nobody owns, as columns, where no times were read: a thousand
-    groups have tens of thousands of them, and who shows them as a table looks at no single one."""
+    """The partitions that a group has committed for and nobody owns, as columns without record times. A thousand groups
+    have tens of thousands of them, and a table of groups reads no single one."""
 
     def __init__(self, commits: Commits, bounds: Mapping[str, Mapping[int, Bounds]]) -> None:
-        """The commits are in order; bounds are by topic and partition."""
+        """The commits are sorted; bounds are by topic and partition."""
         self._commits = commits
         self.topics: list[str] = []
         self.partitions: list[int] = []
@@ -92,25 +92,25 @@ class Unowned(Sequence[SeenPartition]):
 
 @dataclass(frozen=True, kw_only=True)
 class SeenGroup:
-    """A group at one moment; partitions are in order of topic and number."""
+    """A group at one moment; its partitions are sorted by topic and number."""
 
     group: Group
     partitions: Sequence[SeenPartition]
 
     @cached_property
     def total_lag(self) -> int | None:
-        """None if no partition's lag is known."""
+        """The sum of the known lags; None if no partition's lag is known."""
         return added(self.lags)
 
     @property
     def lags(self) -> Sequence[int | None]:
-        """Of its partitions, in their order."""
+        """The lags of the partitions, in their order."""
         unowned = self.partitions
         return unowned.lags if isinstance(unowned, Unowned) else [seen.lag for seen in unowned]
 
     def worst_seconds(self, at: float) -> float | None:
-        """The longest of its partitions, as `longest` has it: the age of the oldest record that is not consumed."""
-        if isinstance(self.partitions, Unowned):  # of which no times are known
+        """Returns the age of the oldest record that is not consumed, over all partitions; None as in `max_known`."""
+        if isinstance(self.partitions, Unowned):  # no record times are known
             return 0.0 if 0 in self.lags and not self.total_lag else None
         unread = [seen.next_record_at for seen in self.partitions if seen.lag is not None and seen.lag > 0]
         if not unread:
@@ -125,14 +125,14 @@ class SeenGroup:
 
 
 def added(lags: Iterable[int | None]) -> int | None:
-    """What is known of them, added up. An offset beyond the end of its log makes no other partition's lag smaller."""
+    """Adds up the known lags. An offset beyond the end of its log does not reduce the lag of other partitions."""
     known = [lag for lag in lags if lag is not None]
     return sum([lag for lag in known if lag > 0]) if known else None
 
 
 def longest(lags: Iterable[tuple[int | None, float | None]]) -> float | None:
-    """The longest that is known of lags in records and in seconds. That some are caught up says nothing of others, so
-    that it is None where there is lag and no time is known of it."""
+    """Returns the longest known lag in seconds, from pairs of lags in records and in seconds. Partitions that are
+    caught up prove nothing about others: the result is None if some partition has lag and its time is unknown."""
     told = list(lags)
     worst = max((seconds for _, seconds in told if seconds is not None), default=None)
     has_unknown = any(lag is not None and lag > 0 and seconds is None for lag, seconds in told)
@@ -141,18 +141,18 @@ def longest(lags: Iterable[tuple[int | None, float | None]]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Groups as they were at one moment, in seconds since 1970, and what was not told."""
+    """A snapshot of groups at one moment, in seconds since 1970, and what the cluster refused."""
 
     at: float
     groups: Mapping[str, SeenGroup]
     refused: tuple[Refusal, ...] = ()
 
 
-# What a look comes to, for who shows no partitions
+# Summaries, for output that shows no partitions
 
 
 class GroupSum(NamedTuple):
-    """A group as `SeenGroup` has it, without its partitions."""
+    """A summary of a `GroupSnapshot`, without its partitions."""
 
     group: Group
     topics: tuple[str, ...]
@@ -161,14 +161,15 @@ class GroupSum(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
-    """Groups, and what was not told."""
+    """Summaries of groups, and what the cluster refused."""
 
     groups: Mapping[str, GroupSum]
     refused: tuple[Refusal, ...] = ()
 
 
 def sum_up(group: Group, commits: Commits, bounds: Mapping[str, Mapping[int, Bounds]]) -> GroupSum:
-    """From whole columns: there may be tens of thousands of partitions. Bounds of logs are by topic and partition."""
+    """Summarises a group from whole columns: there may be tens of thousands of partitions. Bounds of logs are by topic
+    and partition."""
     lags: list[int | None] = []
     for each in commits.topics:
         lags += _lags(each, map(bounds.get(each.topic, {}).get, each.partitions))
@@ -179,7 +180,7 @@ def sum_up(group: Group, commits: Commits, bounds: Mapping[str, Mapping[int, Bou
 
 
 def _lags(commits: TopicCommits, bounds: Iterable[Bounds | None]) -> Iterable[int | None]:
-    """What `lag_of` says of each."""
+    """Computes `lag_of` for each partition."""
     rows = zip(commits.offsets, bounds, strict=True)
     counted = [None if found is None else found.end - offset for offset, found in rows]
     return map(_told_or, commits.told_lags, counted) if commits.told_lags else counted

@@ -1,4 +1,4 @@
-"""Lag, added up: by group, by topic, or of each partition by itself."""
+"""Lag totals by group or by topic, and the lag of single partitions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,8 @@ from kcoord.admin.groups.group_snapshot import Look, SeenGroup, SeenPartition, a
 
 
 class Grain(StrEnum):
+    """What one row of lag covers."""
+
     GROUP = "group"
     TOPIC = "topic"
     PARTITION = "partition"
@@ -16,8 +18,8 @@ class Grain(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagLine:
-    """Lag of a group, of a topic as one group has it, or of a partition. `unknown` partitions have no committed offset,
-    or a log that cannot be seen; they count for nothing."""
+    """The lag of a group, of a topic within one group, or of a partition. `unknown` partitions have no committed
+    offset, or a log that cannot be read; they are not part of the totals."""
 
     group: str
     topic: str | None
@@ -37,7 +39,7 @@ def lag_lines(look: Look, grain: Grain) -> list[LagLine]:
 
 
 def total(lines: Iterable[LagLine]) -> LagLine:
-    """All of them as one line, of no group."""
+    """Adds up all rows as one row without a group."""
     counted = list(lines)
     return LagLine(
         group="",

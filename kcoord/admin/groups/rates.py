@@ -1,4 +1,4 @@
-"""How fast groups consume, and how fast their topics are written."""
+"""Rates at which groups consume and at which their topics are written."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from kcoord.admin.groups.group_snapshot import Look
 from kcoord.admin.model import TopicPartition
 
 COMMIT_INTERVAL: Final = 5.0
-"""Seconds from commit to commit, unless a consumer is told otherwise: auto.commit.interval.ms."""
+"""Seconds from commit to commit, unless a consumer sets auto.commit.interval.ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Records per second. `consumed` is what was committed; None where too little is known."""
+    """Records per second. `consumed` counts what was committed; None if too little is known."""
 
     consumed: float | None
     produced: float | None
 
     @property
     def closing(self) -> float | None:
-        """By how much the lag shrinks each second; negative where it grows."""
+        """By how many records the lag shrinks each second; negative if it grows."""
         return None if self.consumed is None or self.produced is None else self.consumed - self.produced
 
 
@@ -29,7 +29,7 @@ UNKNOWN_PACE: Final = Pace(consumed=None, produced=None)
 
 
 def paces(looks: Iterable[Look], group: str) -> dict[TopicPartition, Pace]:
-    """How fast each partition was consumed and written over these looks, the oldest first."""
+    """Computes the rates of each partition over these snapshots, the oldest first."""
     sums: dict[TopicPartition, _Progress] = {}
     for before, after in pairwise(look for look in looks if group in look.groups):
         earlier = {seen.tp: seen for seen in before.groups[group].partitions}
@@ -45,7 +45,7 @@ def paces(looks: Iterable[Look], group: str) -> dict[TopicPartition, Pace]:
 
 
 def total_pace(parts: Iterable[Pace]) -> Pace:
-    """Of all partitions together: what is known of them."""
+    """Adds up the known rates of all partitions."""
     parts = list(parts)
     consumed = [pace.consumed for pace in parts if pace.consumed is not None]
     produced = [pace.produced for pace in parts if pace.produced is not None]
@@ -54,7 +54,8 @@ def total_pace(parts: Iterable[Pace]) -> Pace:
 
 @dataclass(slots=True)
 class _Progress:
-    """Of one partition: how far, in how long. What moved back is a reset, not consumption, and counts as nothing."""
+    """Progress of one partition: records, and the seconds they took. An offset that moved back is a reset and counts as
+    nothing."""
 
     _consumed: int = 0
     _consumed_in: float = 0.0

@@ -1,4 +1,4 @@
-"""Removing members from a group: who is meant, and what became of each."""
+"""Removes members from a group, and reports the result for each."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -9,17 +9,17 @@ from kcoord.admin.interruption import NEVER, Stop
 from kcoord.admin.model import Group, LeavingMember, Member, Refusal
 from kcoord.errors import ErrorCode
 
-MEMBERS_AT_ONCE: Final = 50  # leave together; after each such batch it may be stopped
+MEMBERS_AT_ONCE: Final = 50  # in one batch; a stop takes effect between batches
 
 
 class NotAMember(RuntimeError):
-    """A member was named that the group does not have."""
+    """The group does not have a member that was named."""
 
 
 def chosen_members(
     group: Group, *, member_ids: Collection[str], instance_ids: Collection[str], everyone: bool
 ) -> tuple[Member, ...]:
-    """The members that are named, in the group's order. Raises NotAMember for one that is not there."""
+    """Returns the named members, in the group's order. Raises NotAMember for one that does not exist."""
     absent = [
         *(f"member {each}" for each in member_ids if each not in {member.member_id for member in group.members}),
         *(f"instance {each}" for each in instance_ids if each not in {member.instance_id for member in group.members}),
@@ -36,15 +36,16 @@ def chosen_members(
 
 
 def leaving(member: Member) -> LeavingMember:
-    """With both ids: a static member that has come back meanwhile has a new member id, and is not meant."""
+    """Identifies a member by both ids: a static member that has rejoined has a new member id, and must not be
+    removed."""
     return LeavingMember(member_id=member.member_id, instance_id=member.instance_id)
 
 
 @dataclass(slots=True, kw_only=True)
 class Removed:
-    """What the broker said of each member that it was asked to remove: right at any moment of an interrupt.
+    """The broker's answer for each member that was to be removed. It is consistent at any moment of an interrupt.
 
-    A member that was `begun` and has no error had no answer; one that is in neither was not tried.
+    A member in `begun` without an error had no answer; a member in neither was not tried.
     """
 
     errors: dict[LeavingMember, ErrorCode] = field(default_factory=dict)
@@ -56,8 +57,8 @@ class Removed:
 def remove(
     cluster: LiveCluster, group: str, members: Collection[LeavingMember], *, reason: str, stop: Stop = NEVER
 ) -> Removed:
-    """Remove these members, some at a time. No further ones are begun after `stop` was asked for, and a
-    KeyboardInterrupt leaves those without an answer that are on the way."""
+    """Removes these members in batches. No further batch begins after `stop` was requested. A KeyboardInterrupt leaves
+    the members of the batch in flight without an answer."""
     removed = Removed()
     waiting = list(members)
     stop.begin()
@@ -70,7 +71,7 @@ def remove(
             removed.refused += answers.refused
     except KeyboardInterrupt:
         removed.was_stopped = True
-    except ConnectionError as error:  # what was removed before is told all the same
+    except ConnectionError as error:  # the members that were removed before are still reported
         removed.refused += (Refusal(what=f"group {group}", error=ErrorCode.network_exception, message=str(error)),)
     removed.was_stopped = removed.was_stopped or stop.is_asked()
     return removed

@@ -1,4 +1,4 @@
-"""Which groups are meant: names as they are, a pattern, or all of them."""
+"""Selects groups: by name, by a pattern, or all of them."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -9,13 +9,14 @@ from kcoord.admin.name_patterns import compile_name_pattern
 
 
 class NoneChosen(RuntimeError):
-    """No group was named, or none of those that there are matches."""
+    """No group was named, or none of the existing ones matches."""
 
 
 def choose(
     cluster: LiveCluster, *, names: Sequence[str] = (), pattern: str | None = None, everything: bool = False
 ) -> tuple[list[str], tuple[Refusal, ...]]:
-    """The names of the groups that are meant, and what could not be listed. Names are taken as they are."""
+    """Returns the names of the selected groups, and refusals of brokers that could not list theirs. Given names are not
+    checked."""
     if not pattern and not everything:
         return list(dict.fromkeys(names)), ()
     listed = cluster.list_groups()
@@ -30,7 +31,7 @@ def choose(
 
 
 def matching(names: Collection[str], pattern: str) -> list[str]:
-    """The names in which the pattern is found, in order. Raises ValueError if it is no regular expression."""
+    """Returns the names in which the pattern is found, sorted. Raises ValueError if it is not a regular expression."""
     try:
         found = compile_name_pattern(pattern)
     except re.error as error:

@@ -1,7 +1,8 @@
-"""What changed between looks at groups: states, members, owners, offsets.
+"""Changes between snapshots of groups: states, members, owners, offsets.
 
-A classic group tells its assignment only while it is Stable: in a rebalance every member seems to have nothing. What a
-member has is therefore compared with what was told last, and a rebalance that changes nothing tells no change of owner.
+A classic group reports its assignment only while it is Stable: during a rebalance every member seems to own nothing.
+The current assignment is therefore compared with the last one that was reported, and a rebalance that moves no
+partition emits no change of owner.
 """
 
 from collections import deque
@@ -18,7 +19,7 @@ from kcoord.admin.groups.rates import UNKNOWN_PACE, Pace, paces, total_pace
 from kcoord.admin.model import Group, GroupType, Member, Refusal, TopicPartition
 from kcoord.errors import ErrorCode
 
-# The states of a classic group in which the coordinator keeps its assignments to itself.
+# The states of a classic group in which the coordinator does not report assignments.
 _UNTOLD_IN: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 _GONE: Final = frozenset({ErrorCode.group_id_not_found, ErrorCode.invalid_group_id})
 
@@ -41,10 +42,10 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Something that one look shows and the one before did not; `at` is the time of the later look."""
+    """A difference between two snapshots; `at` is the time of the later one."""
 
     at: float
-    group: str  # empty where it concerns more than one
+    group: str  # empty if it concerns more than one
     kind: ChangeKind
     says: str
     member: Member | None = None
@@ -52,13 +53,13 @@ class Change:
 
     @property
     def predicate(self) -> str:
-        """What the member did, without its name: "joined"; all that is said where it is about no member."""
+        """What the member did, without its name: "joined". For a change without a member it is the whole text."""
         return self.says.removeprefix(say_member(self.member)).strip() if self.member else self.says
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedGroup:
-    """A group at the last look, how fast it went over the last while, and what is to be expected of it."""
+    """A group in the latest snapshot, its rates over the window, and its forecast."""
 
     seen: SeenGroup
     paces: Mapping[TopicPartition, Pace]
@@ -72,14 +73,15 @@ class WatchedGroup:
 
     @cached_property
     def behind(self) -> Behind | None:
-        """The age of the oldest record that is not consumed: at least so much while a partition with lag tells none."""
+        """The age of the oldest record that is not consumed. It is a lower bound while the time of some partition with
+        lag is unknown."""
         known = furthest(self.behinds.values())
         untold = any((each.lag or 0) > 0 and self.behinds.get(each.tp) is None for each in self.seen.partitions)
         return known._replace(is_at_least=True) if known is not None and untold else known
 
 
 class Watch:
-    """The looks of the last while, and what changed since the first: the memory of `kcoord groups watch`."""
+    """The snapshots within a window, and the changes since the first: the state of `kcoord groups watch`."""
 
     def __init__(self, *, window: float = 30.0, remembered: int = 200) -> None:
         self.changes: deque[Change] = deque(maxlen=remembered)
@@ -89,10 +91,11 @@ class Watch:
         self._window = window
         self._watcher = Watcher()
         self.trouble: str | None = None
-        """Why the last look was none."""
+        """Why the latest attempt at a snapshot failed."""
 
     def see(self, look: Look) -> tuple[Change, ...]:
-        """What is new. Paces are taken over the window, or over two looks if they are further apart."""
+        """Adds a snapshot and returns what changed. Rates are taken over the window, or over two snapshots if they are
+        further apart."""
         found = self._watcher.see(look)
         if self.trouble is not None:
             self.trouble = None
@@ -106,7 +109,7 @@ class Watch:
         return found
 
     def miss(self, at: float, trouble: str) -> tuple[Change, ...]:
-        """There was no look: told when it begins, and when the reason is another."""
+        """Records that no snapshot could be read. Emits a change when that begins, and when the reason changes."""
         found = Change(at=at, group="", kind=ChangeKind.UNREACHABLE, says=trouble)
         is_new = trouble != self.trouble
         self.trouble = trouble
@@ -115,7 +118,7 @@ class Watch:
 
     @property
     def look(self) -> Look | None:
-        """The last there was."""
+        """The latest snapshot, if there is one."""
         return self._looks[-1] if self._looks else None
 
     def groups(self) -> list[WatchedGroup]:
@@ -148,13 +151,13 @@ def _group_forecast(
     *,
     span: float,
 ) -> Forecast:
-    """Of the partitions that have not caught up, all together: a consumer may work off one after the other."""
+    """Forecasts for all partitions that have not caught up together: a consumer may work off one after the other."""
     outlooks = {each.outlook for each in forecasts.values()}
     if Outlook.BEYOND_END in outlooks:
         return Forecast(Outlook.BEYOND_END)
     open_ones = [each for each in seen.partitions if forecasts[each.tp].outlook is not Outlook.CAUGHT_UP]
     lag = added(each.lag for each in open_ones)
-    if lag is None:  # all have caught up of which something is known
+    if lag is None:  # every partition with a known lag has caught up
         return forecast(0 if Outlook.CAUGHT_UP in outlooks else None, UNKNOWN_PACE, keeps_up=None, span=span)
     is_judged = any(forecasts[each.tp].outlook is not Outlook.UNKNOWN for each in open_ones)
     pace = total_pace(own[each.tp] for each in open_ones if each.tp in own)
@@ -162,22 +165,22 @@ def _group_forecast(
 
 
 def changes(looks: Iterable[Look]) -> tuple[Change, ...]:
-    """All that changed over these looks, the oldest first."""
+    """Returns all changes over these snapshots, the oldest first."""
     watcher = Watcher()
     return tuple(change for look in looks for change in watcher.see(look))
 
 
 @dataclass(slots=True)
 class Watcher:
-    """Remembers what was told last, and says what is new in each look."""
+    """Detects the changes in each snapshot, compared with what was reported last."""
 
     _before: Look | None = None
-    _groups: dict[str, SeenGroup] = field(default_factory=dict)  # as they were told last
+    _groups: dict[str, SeenGroup] = field(default_factory=dict)  # as they were last reported
     _owned: dict[str, Mapping[str, frozenset[TopicPartition]]] = field(default_factory=dict)  # by group, member id
     _refused: dict[str, Refusal] = field(default_factory=dict)
 
     def see(self, look: Look) -> tuple[Change, ...]:
-        """Nothing at the first look: there is nothing to compare it with."""
+        """Returns the changes since the previous snapshot; none for the first."""
         found = [] if self._before is None else [*self._refusals(look), *self._compared(look)]
         self._before = look
         self._refused = {refusal.what: refusal for refusal in look.refused}
@@ -200,7 +203,7 @@ class Watcher:
 
     def _compared(self, look: Look) -> Iterable[Change]:
         gone = {_group_of(refusal.what) for refusal in look.refused if refusal.error in _GONE}
-        if not look.refused:  # who is not listed any more, and nobody was silent
+        if not look.refused:  # groups that are no longer listed, if every broker answered
             gone |= self._groups.keys() - look.groups.keys()
         for name in sorted(gone & self._groups.keys()):
             del self._groups[name]
@@ -251,7 +254,7 @@ class Watcher:
 
 
 def _owned(group: Group) -> Mapping[str, frozenset[TopicPartition]] | None:
-    """By member id; None where the group does not tell."""
+    """Returns the assignment of each member id; None while the group does not report it."""
     if group.type is not GroupType.CONSUMER and group.state in _UNTOLD_IN:
         return None
     return {member.member_id: frozenset(member.assignment or ()) for member in group.members}
@@ -274,6 +277,6 @@ def _by_id(group: Group) -> dict[str, Member]:
 
 
 def _group_of(what: str) -> str:
-    """The group that a refusal is about, if it is one group."""
+    """Returns the group that a refusal is about, or an empty text if it is not about one group."""
     kind, _, name = what.partition(" ")
     return name if kind == "group" else ""

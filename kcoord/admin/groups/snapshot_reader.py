@@ -1,4 +1,4 @@
-"""Reading a look at groups from a live cluster, or only what it comes to."""
+"""Reads snapshots of groups, or summaries of them, from a live cluster."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -12,7 +12,7 @@ from kcoord.admin.model import Bounds, Committed, Group, Position, Refusal, Topi
 
 GROUPS_AT_ONCE: Final = 500
 MOST_GROUPS_WITH_TIMES: Final = 200
-"""Of more groups the times of records are read only if they are asked for: each position is looked up in the log."""
+"""For more groups record times are read only on request: each position is one fetch from the log."""
 
 Advance = Callable[[int], None]
 
@@ -25,7 +25,8 @@ def look(
     with_times: bool,
     advance: Advance = lambda _: None,
 ) -> Look:
-    """Describe the groups, with what they committed and where those logs end; `advance` hears how many are done."""
+    """Describes the groups, with their committed offsets and the bounds of those logs. `advance` gets the number of
+    groups of each batch that is done."""
     read = _read(cluster, groups, advance, with_times=with_times)
     times, refused = read.times, read.refused
     by_topic = _by_topic(read.bounds)
@@ -40,7 +41,7 @@ def look(
 
 
 def sums(cluster: LiveCluster, groups: Collection[str], *, advance: Advance = lambda _: None) -> Sums:
-    """The same without the partitions one by one."""
+    """Reads summaries, without single partitions."""
     read = _read(cluster, groups, advance, with_times=False)
     bounds = _by_topic(read.bounds)
     found = {name: sum_up(group, read.commits.get(name, Commits()), bounds) for name, group in read.groups.items()}
@@ -55,7 +56,7 @@ def _by_topic(bounds: Mapping[TopicPartition, Bounds]) -> Mapping[str, Mapping[i
 
 
 class _Read(NamedTuple):
-    """What a cluster told of groups, in the order in which they were asked for."""
+    """The raw data of groups, in the order in which they were requested."""
 
     groups: Mapping[str, Group]
     commits: Mapping[str, Commits]

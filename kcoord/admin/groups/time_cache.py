@@ -1,7 +1,8 @@
-"""The times of the records that groups read next, remembered from look to look: who watches looks every two seconds.
+"""A cache of the times of the records that groups read next, for `groups watch`, which takes a snapshot every two
+seconds.
 
-Each time is read from the log, so that a look reads only those that it does not know yet, and at most some hundred. The
-rest comes with the next looks. Groups that stand still cost nothing, however many they are.
+Each time is a read from the log, so that a snapshot reads only unknown ones, and at most some hundred. The rest follows
+with the next snapshots. Groups that do not move cost nothing, however many they are.
 """
 
 from dataclasses import replace
@@ -15,15 +16,16 @@ READ_AT_ONCE: Final = 200
 
 
 class TimeCache:
-    """Knows the times of the positions of the last look only: groups that move on need the old ones no more."""
+    """Caches the times of the positions of the latest snapshot only: a group that moves on no longer needs the old
+    ones."""
 
     def __init__(self, *, read_at_once: int = READ_AT_ONCE) -> None:
         self._times: dict[Position, int] = {}
-        self._asked: set[Position] = set()  # without an answer: they are asked again when all others were
+        self._asked: set[Position] = set()  # requested and not found: they are retried after all others
         self._read_at_once = read_at_once
 
     def fill(self, cluster: LiveCluster, look: Look) -> Look:
-        """The look with the time of the next record of each partition that has one, as far as known."""
+        """Returns the snapshot with the time of the next record of each partition, as far as it is known."""
         lags = _lags(look)
         self._times = {position: time for position, time in self._times.items() if position in lags}
         self._asked &= lags.keys()
@@ -45,7 +47,7 @@ class TimeCache:
 
 
 def _lags(look: Look) -> dict[Position, int]:
-    """The largest lag of each position that some group reads next."""
+    """Returns the largest lag of each position that some group reads next."""
     lags: dict[Position, int] = {}
     for group in look.groups.values():
         for seen in group.partitions if group.total_lag else ():
@@ -55,7 +57,8 @@ def _lags(look: Look) -> dict[Position, int]:
 
 
 def _next_position(seen: SeenPartition) -> Position | None:
-    """None if nothing is left to read, also as all of it was deleted, or that is not known."""
+    """Returns the position of the next record; None if it is unknown, or if no record remains, for instance because all
+    were deleted."""
     if seen.committed is None or seen.bounds is None or seen.lag is None or seen.lag <= 0:
         return None
     offset = max(seen.committed.offset, seen.bounds.start)

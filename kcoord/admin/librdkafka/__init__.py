@@ -1,1 +1,1 @@
-"""A live cluster through librdkafka (confluent-kafka): for logins that only it knows, and without what it cannot do."""
+"""The admin client through librdkafka (confluent-kafka), for logins that only it supports, and with its limitations."""

@@ -1,7 +1,7 @@
-"""A live cluster asked through confluent-kafka, for logins that only librdkafka speaks.
+"""The admin client through confluent-kafka, for logins that only librdkafka supports.
 
-Slower than our own connections, since offsets are asked for one group at a time, and with gaps: what librdkafka does
-not tell or cannot do is refused with UNSUPPORTED_VERSION and words for it.
+It is slower than our own connections, since offsets are requested for one group at a time, and it has gaps: what
+librdkafka does not report or cannot do is refused with UNSUPPORTED_VERSION and a message.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -40,19 +40,19 @@ from kcoord.errors import ErrorCode
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-_theirs: Final[Any] = admin  # what it exports, its types do not say
+_theirs: Final[Any] = admin  # its type stubs do not cover what it exports
 
-AT_ONCE: Final = 100  # operations under way together
+AT_ONCE: Final = 100  # concurrent operations
 NO_EPOCH: Final = -1
 LATEST, EARLIEST = -1, -2
-_ONCE: Final = PASSING - {ErrorCode.network_exception, ErrorCode.request_timed_out}  # it may have been done
+_ONCE: Final = PASSING - {ErrorCode.network_exception, ErrorCode.request_timed_out}  # possibly done
 
 
-_AS_KAFKA_PRINTS: Final = str.maketrans("+/", "-_")  # ids of topics: base64 for URLs
+_AS_KAFKA_PRINTS: Final = str.maketrans("+/", "-_")  # topic ids: base64 for URLs
 
 
 class LibrdkafkaCluster:
-    """See `live.LiveCluster` for what each method promises."""
+    """Implements `cluster_client.ClusterClient`, which documents the methods."""
 
     def __init__(self, connection: Connection, *, waits: Waits | None = None) -> None:
         self._link = Link(librdkafka_configuration(connection), timeout=connection.request_timeout, waits=waits)
@@ -134,7 +134,8 @@ class LibrdkafkaCluster:
     # Changing
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Answers[TopicPartition, ErrorCode]:
-        """librdkafka commits as no member here, with no generation: the broker refuses it if the group has members."""
+        """Commits without a member and a generation, as librdkafka does here: the broker refuses it if the group has
+        members."""
         if any(committed.metadata for committed in offsets.values()):
             return _cannot(f"group {group}", offsets, "confluent-kafka would add a NUL to the metadata of offsets")
         theirs = [_their_commit(tp, committed) for tp, committed in offsets.items()]
@@ -189,12 +190,12 @@ class LibrdkafkaCluster:
         del self._admin
         self._link.close()
 
-    # How it is done
+    # Implementation
 
     def _read_records(
         self, positions: Collection[Position], read: Callable[[Link, Collection[Position]], Answers[Position, Value]]
     ) -> Answers[Position, Value]:
-        """Of partitions that there are: for others librdkafka would wait until they come."""
+        """Reads records of partitions that exist: for others librdkafka would wait until they are created."""
         known = self.topics({tp.topic for tp, _ in positions})
         readable = [(tp, offset) for tp, offset in positions if _has(known.found.get(tp.topic), tp)]
         missing = {tp for tp, _ in positions if tp.topic in known.found} - {tp for tp, _ in readable}
@@ -224,7 +225,7 @@ class LibrdkafkaCluster:
         *,
         passing: frozenset[ErrorCode] = PASSING,
     ) -> Answers[Key, Value]:
-        """Ask for all keys, some at a time, and again for those that are refused for now."""
+        """Asks for all keys, some at a time, and retries those with a retriable error."""
 
         def ask(pending: list[Key], told: Round[Key, Value]) -> None:
             for first in range(0, len(pending), AT_ONCE):
@@ -253,9 +254,9 @@ def _has(topic: Topic | None, tp: TopicPartition) -> bool:
 
 
 def _commits(told: Iterable[Any]) -> Commits:
-    """Without metadata: confluent-kafka 2.16 reads past the end of those that have no NUL, into whatever follows.
+    """Parses committed offsets, without metadata: confluent-kafka 2.16 reads past the end of metadata that has no NUL.
 
-    A partition that cannot be told is raised: it would pass for one that has nothing committed.
+    An error of a partition is raised: otherwise it would look as if nothing were committed there.
     """
     commits = {}
     for each in told:
@@ -276,7 +277,7 @@ def _errors(told: Iterable[Any]) -> dict[TopicPartition, ErrorCode]:
 
 
 def _their_commit(tp: TopicPartition, committed: Committed) -> TheirPartition:
-    """Without metadata: to that, even to none, confluent-kafka would add a NUL."""
+    """Builds a commit without metadata: confluent-kafka would add a NUL to it, even to an empty one."""
     if committed.leader_epoch == NO_EPOCH:
         return TheirPartition(tp.topic, tp.partition, committed.offset)
     return TheirPartition(tp.topic, tp.partition, committed.offset, leader_epoch=committed.leader_epoch)
@@ -296,6 +297,6 @@ def _epoch(told: Any) -> int:
 
 
 def _cannot(what: str, parts: Collection[Key], why: str) -> Answers[Key, ErrorCode]:
-    """Nothing is done: each part is refused."""
+    """Refuses every part of an operation that is not supported."""
     error = ErrorCode.unsupported_version
     return Answers(found=dict.fromkeys(parts, error), refused=(Refusal(what=what, error=error, message=why),))

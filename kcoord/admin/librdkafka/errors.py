@@ -1,4 +1,4 @@
-"""What librdkafka says when something fails, in our words: an error of the protocol, or one clear line."""
+"""Translates librdkafka's errors: to an error of the protocol, or to a message of one clear line."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from kcoord.errors import ErrorCode
 
 _KNOWN_CODES: Final = {code.value for code in ErrorCode}
 
-# Its own errors are negative. Those that name a part of what was asked for are that part's error.
+# librdkafka's internal errors are negative. These concern only a part of the request and become that part's error.
 _OF_A_PART: Final = {
     KafkaError._UNKNOWN_TOPIC: ErrorCode.unknown_topic_or_partition,
     KafkaError._UNKNOWN_PARTITION: ErrorCode.unknown_topic_or_partition,
@@ -27,14 +27,14 @@ _OF_A_PART: Final = {
     KafkaError._UNSUPPORTED_FEATURE: ErrorCode.unsupported_version,
 }
 
-# " (after 12ms in state CONNECT, 3 identical error(s) suppressed)" or " (after 12 ms)", and the name of the client's
-# thread before it.
+# Matches " (after 12ms in state CONNECT, 3 identical error(s) suppressed)" or " (after 12 ms)". _BROKER matches the
+# name of the client's thread before the endpoint.
 _NOISE: Final = re.compile(r"\s*\(after \d+ ?ms(?: in state [^)]*)?\)(?:, \d+ identical error\(s\) suppressed)?")
 _BROKER: Final = re.compile(r"^(?:\[thrd:[^\]]*\]: )?(?:[a-z_]+://)?(\S+?)/(?:bootstrap|\d+): ")
 
 
 def protocol_error(error: KafkaError) -> tuple[ErrorCode, str]:
-    """As a broker would have said it, and in words where it was librdkafka that said it."""
+    """Returns the broker's error; for an error of librdkafka, the closest one and a message."""
     code = error.code()
     if code in _KNOWN_CODES:
         return ErrorCode(code), ""
@@ -42,12 +42,12 @@ def protocol_error(error: KafkaError) -> tuple[ErrorCode, str]:
 
 
 def in_words(text: str) -> str:
-    """What librdkafka says, without what only its makers read: "127.0.0.1:9092: Connection refused"."""
+    """Removes details of librdkafka's internals from a message: "127.0.0.1:9092: Connection refused" remains."""
     return in_one_line(_BROKER.sub(r"\1: ", _NOISE.sub("", text)).strip())
 
 
 def cannot_connect(error: KafkaError | None, bootstrap: str, timeout: float) -> CannotConnect:
-    """Why no broker answers, from the last that librdkafka has told of its connections."""
+    """Explains why no broker answers, by the last error that librdkafka reported of its connections."""
     if error is None:
         return NoAnswer(f"{bootstrap}: no broker has answered within {timeout:g} s")
     told = in_words(error.str())
@@ -63,13 +63,13 @@ def cannot_connect(error: KafkaError | None, bootstrap: str, timeout: float) -> 
 
 
 def bad_settings(error: KafkaException, configuration: Mapping[str, Any]) -> BadConnection:
-    """Why librdkafka makes no client of a configuration."""
+    """Explains why librdkafka creates no client from a configuration."""
     said = without_secrets(in_words(error.args[0].str()), configuration)
     return BadConnection(f"librdkafka cannot use these settings: {said}")
 
 
 def without_secrets(text: str, configuration: Mapping[str, Any]) -> str:
-    """The text with every secret of the configuration hidden, should librdkafka ever quote one."""
+    """Hides every secret of the configuration in a text, should librdkafka ever quote one."""
     secrets = [value for key, value in configuration.items() if is_secret_key(key) and isinstance(value, str)]
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)

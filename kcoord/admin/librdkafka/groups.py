@@ -1,9 +1,9 @@
-"""Groups as librdkafka tells of them: from two of its calls, since each knows what the other leaves out.
+"""Groups as librdkafka reports them: merged from two of its calls, since each has what the other lacks.
 
-    list_consumer_groups, describe_consumer_groups   type, instance ids, target assignments; consumers' groups only
-    list_groups, the older one                       groups of every kind, who coordinates them, members' own bytes
+    list_consumer_groups, describe_consumer_groups   type, instance ids, target assignments; consumer groups only
+    list_groups, the older one                       groups of every kind, their coordinators, the members' raw bytes
 
-Share and streams groups are listed by the older one alone, which cannot describe them.
+Share and streams groups are listed only by the older one, which cannot describe them.
 """
 
 import warnings
@@ -23,7 +23,7 @@ from kcoord.protocol.frames import BadBody
 UNTOLD: Final = "librdkafka does not tell of groups of this type"
 CONSUMER: Final = "consumer"
 _DEAD: Final = "Dead"
-_FEW: Final = 5  # groups that the older call is asked for one by one; of more it describes all that there are
+_FEW: Final = 5  # up to so many groups get an older call each; for more, one call describes all groups of the cluster
 _UNKNOWN_NODE: Final = Node(id=-1, host="", port=-1)
 
 _STATES: Final = {
@@ -101,12 +101,13 @@ def _older(link: Link, names: list[str]) -> Mapping[str, Any]:
 
 
 def _is_described(older: Any) -> bool:
-    """Of groups that are not classic it says Dead; of those that may not be seen, an error."""
+    """Whether the older call describes the group. It reports non-classic groups as Dead, and forbidden ones with an
+    error."""
     return older is not None and older.error is None and older.state != _DEAD
 
 
 def _older_listing(link: Link, name: str | None = None) -> list[Any]:
-    """Of one group, or of all. It is deprecated, and nothing else lists what no consumers use."""
+    """Lists one group, or all of them. The call is deprecated, and no other lists groups that are not of consumers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return list(link.call(link.admin.list_groups, *([] if name is None else [name])))
@@ -132,7 +133,7 @@ def _group(described: Any, older: Any) -> Group:
 
 
 def _group_of_others(older: Any) -> Group:
-    """One that is not of consumers, such as Kafka Connect's: describe_consumer_groups refuses it."""
+    """Builds a group that is not of consumers, such as Kafka Connect's: describe_consumer_groups refuses it."""
     return Group(
         name=older.id,
         type=GroupType.CLASSIC,
@@ -180,5 +181,5 @@ def node(theirs: Any) -> Node:
 
 
 def _state(theirs: ConsumerGroupState) -> str:
-    """Of the states that came with KIP-848, Assigning and Reconciling, librdkafka says nothing."""
+    """Names a state. librdkafka does not report the states that came with KIP-848, Assigning and Reconciling."""
     return _STATES.get(theirs, "Unknown")

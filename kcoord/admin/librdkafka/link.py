@@ -1,7 +1,7 @@
-"""The client of librdkafka by which a cluster is asked: quiet, bounded in time, and clear about why it cannot connect.
+"""The librdkafka client that a cluster is accessed with: quiet, bounded in time, and with clear connect errors.
 
-An operation that cannot reach a broker ends with "timed out" and no reason. The reason comes apart from it, to a
-callback that is called while we poll. So we poll while we wait, and what the callback heard is what is raised.
+An operation that cannot reach a broker ends with "timed out" and no reason. The reason comes separately, to a callback
+that runs while we poll. So this client polls while it waits, and raises the error that the callback recorded.
 """
 
 import logging
@@ -18,19 +18,20 @@ from kcoord.admin.librdkafka.errors import bad_settings, cannot_connect, in_word
 from kcoord.admin.waiting import Waits
 from kcoord.client.connect_errors import Disconnected, NoAnswer
 
-LOOK_EVERY: Final = 0.05  # seconds, at callbacks while an operation is under way
+LOOK_EVERY: Final = 0.05  # seconds between polls for callbacks while an operation runs
 
-# These do not pass by waiting. A broker that cannot be reached may, but not while no other has been reached either.
+# Waiting does not help against these. It may help against an unreachable broker, if another one was reached.
 _HOPELESS: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _OF_CONNECTIONS: Final = (*_HOPELESS, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
 _UNANSWERED: Final = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
-_silent: Final = logging.Logger("librdkafka")  # by itself: what librdkafka logs of connections reaches no handler
+_silent: Final = logging.Logger("librdkafka")  # has no parent: librdkafka's connection logs reach no handler
 _silent.addHandler(logging.NullHandler())
 
 
 class Link:
-    """An AdminClient, once a broker has answered it. Raises CannotConnect if none does, BadConnection for settings."""
+    """An AdminClient that a broker has answered. Raises CannotConnect if none does, BadConnection for unusable
+    settings."""
 
     def __init__(self, configuration: Mapping[str, Any], *, timeout: float, waits: Waits | None = None) -> None:
         self.timeout = timeout
@@ -45,17 +46,17 @@ class Link:
         self._is_connected = True
 
     def wait(self, future: "Future[Any]") -> Any:
-        """The result of an operation that stands for itself. Raises CannotConnect or Refused."""
+        """Returns the result of a single operation. Raises CannotConnect or Refused."""
         self.wait_for([future])
         return self._result(future.result)
 
     def call(self, operation: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of one of the older operations, which return when they are done. Raises as `wait` does."""
+        """Returns the result of one of the older, blocking operations. Raises the errors of `wait`."""
         return self._result(lambda: operation(*arguments, timeout=self.timeout))
 
     def wait_for(self, futures: "list[Future[Any]]") -> None:
-        """Until all are done, well or not. Raises CannotConnect as soon as it is clear that they will not be."""
-        deadline = time.monotonic() + self.timeout + 5.0  # librdkafka keeps the time; this is for the worst
+        """Waits until all have finished or failed. Raises CannotConnect as soon as it is clear that they will not."""
+        deadline = time.monotonic() + self.timeout + 5.0  # librdkafka has its own timeout; this is the last resort
         with self._waits.on(f"{self._bootstrap}, asked by librdkafka"):
             while wait(futures, timeout=LOOK_EVERY).not_done:
                 self.admin.poll(0)
@@ -66,12 +67,12 @@ class Link:
         self.admin.poll(0)
 
     def refused(self, error: KafkaException) -> Refused:
-        """What librdkafka refused as a whole, without secrets."""
+        """Builds the error for a request that was refused as a whole, without secrets."""
         said = without_secrets(in_words(error.args[0].str()), self.configuration)
         return Refused(f"{self._bootstrap}: {said}")
 
     def close(self) -> None:
-        """librdkafka ends its threads when nothing refers to its client any more."""
+        """Drops the client: librdkafka ends its threads when nothing refers to it any more."""
         del self.admin
 
     def _result(self, get: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Records, their times or their marks, read by a consumer that has its partitions assigned: so it joins no group."""
+"""Reads records, their times or their marks, by a consumer with a manual assignment, which joins no group."""
 
 import time
 from collections import defaultdict
@@ -20,14 +20,14 @@ from kcoord.admin.model import Answers, Position, Refusal, TopicPartition
 from kcoord.admin.record_marks import RecordMark, checksum_of
 from kcoord.errors import ErrorCode
 
-AT_ONCE: Final = 500  # partitions that are read side by side
-NO_TIMESTAMP: Final = -1  # as a producer may write it, too
+AT_ONCE: Final = 500  # partitions that are read in parallel
+NO_TIMESTAMP: Final = -1  # a producer may write it, too
 ANY_PARTITION: Final = -1
-TIMES: Final = "the times of its records"  # what was refused of a topic
+TIMES: Final = "the times of its records"  # what a refusal of a topic names
 RECORDS: Final = "its records"
 
 _SETTINGS: Final = {
-    "group.id": "kcoord",  # librdkafka wants one; nothing is committed and no one joins
+    "group.id": "kcoord",  # librdkafka requires one; nothing is committed and no member joins
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
@@ -43,7 +43,7 @@ _SETTINGS: Final = {
 
 
 def timestamps(link: Link, positions: Collection[Position]) -> Answers[Position, int]:
-    """The times of the records at these positions; records that have none are left out."""
+    """Reads the times of the records at these positions; records without a time are left out."""
     found: dict[Position, int] = {}
 
     def take(position: Position, message: Any) -> None:
@@ -73,14 +73,14 @@ def _time_of(message: Any) -> int | None:
 
 
 class _Reading(NamedTuple):
-    """What is done with each record that was read, and how it is called in a refusal."""
+    """What is done with each record, and how refusals name it."""
 
     take: Callable[[Position, Any], None]
     what: str
 
 
 def _read(link: Link, positions: Collection[Position], reading: _Reading) -> tuple[Refusal, ...]:
-    """Several positions in one partition are read one after the other."""
+    """Reads all positions. Several positions in one partition are read one after the other."""
     if not positions:
         return ()
     consumer = _new_consumer(link)
@@ -96,7 +96,7 @@ def _read(link: Link, positions: Collection[Position], reading: _Reading) -> tup
 
 
 def _new_consumer(link: Link) -> Consumer:
-    """Of consumers librdkafka checks more settings than of the client that connected already."""
+    """Creates a consumer. librdkafka checks more settings for it than for the client that has connected already."""
     try:
         return Consumer({**link.configuration, **_SETTINGS})
     except KafkaException as error:
@@ -104,7 +104,7 @@ def _new_consumer(link: Link) -> Consumer:
 
 
 def _turns(positions: Collection[Position]) -> Iterable[Mapping[TopicPartition, int]]:
-    """Each partition at most once in a turn, and not too many of them."""
+    """Splits positions into batches of limited size, with each partition at most once in a batch."""
     waiting: dict[TopicPartition, list[int]] = defaultdict(list)
     for tp, offset in dict.fromkeys(positions):
         waiting[tp].append(offset)
@@ -127,7 +127,7 @@ def _read_turn(
     deadline = time.monotonic() + patience
     while waiting and time.monotonic() < deadline:
         for message in consumer.consume(num_messages=len(waiting), timeout=0.1):
-            done = [tp for tp in waiting if _concerns(message, tp)]  # none: one more record of one that is done
+            done = [tp for tp in waiting if _concerns(message, tp)]  # empty for a record of a finished partition
             for tp in done:
                 _tell((tp, waiting.pop(tp)), message, reading, refused)
             if done:
@@ -138,7 +138,7 @@ def _read_turn(
 
 
 def _concerns(message: Any, tp: TopicPartition) -> bool:
-    """An error may be that of a whole topic: it may not be read."""
+    """Whether a message is about this partition. An error may be that of a whole topic that may not be read."""
     return bool(message.topic() == tp.topic and message.partition() in (tp.partition, ANY_PARTITION, None))
 
 
@@ -146,6 +146,6 @@ def _tell(position: Position, message: Any, reading: _Reading, refused: dict[Ref
     error = message.error()
     if error is None:
         reading.take(position, message)
-    elif error.code() != KafkaError._PARTITION_EOF:  # the end: no record has come there yet
+    elif error.code() != KafkaError._PARTITION_EOF:  # the end of the log: there is no record yet
         code, words = protocol_error(error)
         refused[Refusal(what=f"topic {position[0].topic}", error=code, message=words or reading.what)] = None

@@ -1,13 +1,13 @@
-"""Changing what groups have committed, and carrying it elsewhere.
+"""Changes of committed offsets, and their transfer to other clusters.
 
-selecting         which partitions are meant
-resetting         where each target leads: pure
-planning          a plan from a look at the world; plans, plan_files
-checking          whether the world is still as a plan found it: pure
-applying          doing a plan
-undoing           taking it back
-exporting, importing, diffing   offsets as files (offset_lines); documents are files that people keep
-marking           the records that offsets lie between, read from a cluster
+selecting         which partitions are selected
+resetting         the target offset of each partition: pure
+planning          makes a plan from the current state of the cluster; plans is its data
+checking          whether the cluster is still as a plan found it: pure
+applying          applies a plan
+marking           reads the records next to committed offsets from a cluster
 comparing, risks  whether an offset means the same record in another log, and what is refused if not
-world             groups, topics and logs at one moment
+diffing           differences between two lists of offsets: pure
+cluster_state     groups, topics and logs at one moment
+files/            exports, imports, plan files and undo files
 """

@@ -1,8 +1,9 @@
-"""Doing a plan: look again, write the undo file, change, and look what is there now.
+"""Applies a plan: reads the groups again, writes the undo file, changes the offsets, and reads what is committed then.
 
-The broker has the last word: offsets are committed as no member, which it takes only while a group has none. So a
-member that joins after the last look is not overruled; it is named in the outcome. What became of each partition is
-judged by what is committed afterwards, since a change may be made although the answer to it is an error.
+The broker decides in the end: offsets are committed without a member id, which it accepts only while the group has no
+members. A member that joins after the last check is therefore not overruled, and the outcome says so. The status of
+each partition is judged by what is committed afterwards, since a change may have been made although the broker answered
+with an error.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -22,22 +23,22 @@ from kcoord.admin.offsets.files.undo_files import UndoPlace, undo_of, write_undo
 from kcoord.admin.offsets.plans import Change, GroupPlan, Plan
 from kcoord.errors import ErrorCode
 
-GROUPS_AT_ONCE: Final = 10  # are looked at again before they are changed
+GROUPS_AT_ONCE: Final = 10  # are read again together, before they are changed
 
 
 class Fate(StrEnum):
-    """What became of one partition, judged by what is committed now."""
+    """The status of one partition after the change, judged by what is committed now."""
 
     DONE = "done"
     REFUSED = "refused"
-    OVERWRITTEN = "overwritten"  # the broker took it, and something else is committed now
-    UNKNOWN = "unknown"  # no answer came that is sure, or it could not be read again: it may be done, now or soon
-    NOT_TRIED = "not-tried"  # someone asked for an end before its turn came
+    OVERWRITTEN = "overwritten"  # the broker accepted it, and something else is committed now
+    UNKNOWN = "unknown"  # no definite answer, or not read again: it may be done, now or soon
+    NOT_TRIED = "not-tried"  # the change was interrupted before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """`now` is what is committed after it, if that could be read."""
+    """The status of one partition. `now` is the offset that is committed afterwards, if that could be read."""
 
     group: str
     change: Change
@@ -49,7 +50,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """The outcome of each partition. `undo_path` is None if all is as it was before: there is nothing to undo."""
+    """The outcome of each partition. `undo_path` is None if nothing has changed, so that there is nothing to undo."""
 
     outcomes: tuple[Outcome, ...]
     undo_path: Path | None
@@ -69,12 +70,13 @@ def apply(
     wrote: Callable[[Path], None] = lambda _: None,
     stop: Stop = NEVER,
 ) -> Applied:
-    """Do exactly this plan. Raises WorldChanged, before anything was changed, if the world is not as it found it.
+    """Applies exactly this plan. Raises StalePlan, before anything is changed, if the cluster is not as the plan found
+    it.
 
-    `wrote` is told where the undo file is before anything is changed; from then on no failure is raised, but is an
-    outcome. Each group is looked at again right before its change, as there may be many before it: one that has
-    changed since is refused, and the others are done. No group is begun after `stop` was asked for; after a
-    KeyboardInterrupt nothing more is asked of the cluster, and what the broker has acknowledged counts as done.
+    `on_undo_written` gets the path of the undo file before anything is changed; from then on no failure is raised: it
+    becomes an outcome. Each group is read again right before its change, as many groups may come before it: a group
+    that has changed since is refused, and the others are done. No group begins after `stop` was requested. After a
+    KeyboardInterrupt no further request is sent, and the changes that the broker has acknowledged count as done.
     """
     logs = check(cluster, plan)
     stop.begin()
@@ -101,7 +103,7 @@ def apply(
 
 
 def check(cluster: LiveCluster, plan: Plan) -> Logs:
-    """Raises WorldChanged with all that speaks against this plan now; else the logs as they are now."""
+    """Returns the current logs. Raises StalePlan with all differences if the cluster is not as the plan found it."""
     groups = read_groups(cluster, [group.group for group in plan.groups])
     logs = read_logs(
         cluster, (change.tp for group in plan.groups for change in group.changes if change.new is not None)
@@ -113,7 +115,7 @@ def check(cluster: LiveCluster, plan: Plan) -> Logs:
 
 
 class Said(Enum):
-    """What follows from a refusal."""
+    """What a failure implies for the change."""
 
     NOT_TRIED = auto()
     NOT_DONE = auto()
@@ -121,7 +123,7 @@ class Said(Enum):
 
 
 class Refused(NamedTuple):
-    """Why, in words, and whether it may be done all the same."""
+    """Why a change failed, and whether it may have been done nevertheless."""
 
     why: str
     said: Said = Said.NOT_DONE
@@ -132,7 +134,8 @@ Refusals = Mapping[TopicPartition, Refused]
 
 @dataclass(slots=True)
 class _Steps:
-    """Which groups were begun, and what was refused of those that are over: right at any moment of an interrupt."""
+    """The groups that were begun, and the failures of those that are finished. It is consistent at any moment of an
+    interrupt."""
 
     begun: set[str] = field(default_factory=set)
     over: dict[str, Refusals] = field(default_factory=dict)
@@ -151,10 +154,10 @@ def _change_all(cluster: LiveCluster, plan: Plan, logs: Logs, steps: _Steps, sto
 
 
 def _change_batch(cluster: LiveCluster, plan: Plan, logs: Logs, steps: _Steps, stop: Stop) -> None:
-    """Look at these groups again, and change those that are as the plan found them."""
+    """Reads these groups again, and changes those that are as the plan found them."""
     try:
         groups = read_groups(cluster, [group.group for group in plan.groups])
-    except Exception as error:  # groups before these may be changed: it must be told
+    except Exception as error:  # earlier groups may be changed, so that the failure must be reported
         lost = Refused(f"not tried: {error}", Said.NOT_TRIED)
         steps.over |= {group.group: _all_refused(group, lost) for group in plan.groups}
         return
@@ -190,7 +193,7 @@ def _change(cluster: LiveCluster, plan: GroupPlan) -> Refusals:
             refused |= _refused(plan.group, cluster.delete_offsets(plan.group, deletions), deletions)
         elif deletions:
             refused |= dict.fromkeys(deletions, _not_tried)
-    except Exception as error:  # whatever it is: the rest of the plan goes on, and what was done must be told
+    except Exception as error:  # any failure: the rest of the plan goes on, and what was done must be reported
         why = f"no answer came: {error}" if isinstance(error, ConnectionError) else f"it failed: {error}"
         refused |= dict.fromkeys(asked, Refused(why, Said.PERHAPS))
         if not asked.issuperset(deletions):
@@ -201,7 +204,8 @@ def _change(cluster: LiveCluster, plan: GroupPlan) -> Refusals:
 def _refused(
     group: str, answers: Answers[TopicPartition, ErrorCode], asked: Collection[TopicPartition]
 ) -> dict[TopicPartition, Refused]:
-    """A partition without an answer is refused, too. What was said besides an error is said of the whole group."""
+    """Returns the failure of each partition that has an error or no answer. A message comes with the refusal of the
+    whole group."""
     errors = {tp: answers.found.get(tp) for tp in asked}
     said = {refusal.error: refusal.message for refusal in answers.refused if refusal.what == f"group {group}"}
     return {
@@ -228,10 +232,10 @@ _WHY: Final = {
     ErrorCode.topic_authorization_failed: "not allowed: READ on the topic is needed",
     ErrorCode.offset_metadata_too_large: "the metadata is larger than the broker takes (offset.metadata.max.bytes)",
 }
-# With these errors nothing was done. After others it may be: COORDINATOR_NOT_AVAILABLE, for instance, is also said of
-# offsets that were written and not replicated in time.
+# With these errors nothing was done. After others it may be done: a coordinator also answers COORDINATOR_NOT_AVAILABLE,
+# for instance, when offsets were written and not replicated in time.
 _SURELY_NOT: Final = frozenset(_WHY) | {
-    ErrorCode.broker_not_available,  # it did not answer when it was connected to, so that nothing was sent
+    ErrorCode.broker_not_available,  # it did not answer while connecting, so that nothing was sent
     ErrorCode.coordinator_load_in_progress,
     ErrorCode.fenced_instance_id,
     ErrorCode.fenced_member_epoch,
@@ -255,11 +259,11 @@ def why_refused(error: ErrorCode | None, message: str = "") -> Refused:
 
 
 def _read_again(cluster: LiveCluster, plan: Plan, steps: _Steps) -> Mapping[str, Mapping[TopicPartition, Committed]]:
-    """What is committed now, of the groups whose turn has come."""
+    """Reads what is committed now, for the groups that are finished."""
     names = [group.group for group in plan.groups if group.group in steps.over]
     try:
         return cluster.committed(names).found
-    except Exception:  # then nothing is known, which the outcomes tell
+    except Exception:  # then nothing is known, and the outcomes say so
         return {}
 
 
@@ -284,7 +288,7 @@ def _outcome(
     committed: Mapping[TopicPartition, Committed] | None,
     is_cut_off: bool,
 ) -> Outcome:
-    """By what is committed now; the broker's word is the reason that is told."""
+    """Judges by what is committed now; the broker's answer becomes the reason."""
     if refused is _stopped:
         return Outcome(group=group, change=change, fate=Fate.NOT_TRIED, now=None, was_read=False, reason=refused.why)
     if committed is None:
@@ -305,14 +309,14 @@ def _outcome(
 
 
 def _by_word(refused: Refused | None) -> tuple[Fate, str]:
-    """What the broker has said counts, where nobody wants to wait until it is read again."""
+    """Judges by the broker's answer alone, after an interrupt that leaves no time to read the offsets again."""
     if refused is None:
         return Fate.DONE, "the broker took it; it was not read again"
     return Fate.UNKNOWN if refused.said is Said.PERHAPS else Fate.REFUSED, refused.why
 
 
 def _is_untouched(outcome: Outcome, refused: Refused | None) -> bool:
-    """Whether it is sure that this partition needs no undo."""
+    """Whether it is certain that this partition needs no undo."""
     if refused is not None and refused.said is Said.NOT_TRIED:
         return True
     is_known = outcome.was_read and outcome.fate in (Fate.DONE, Fate.REFUSED)

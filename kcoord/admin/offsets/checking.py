@@ -1,4 +1,4 @@
-"""Whether the world is still as a plan found it. Pure: each difference is a line."""
+"""Whether the cluster is still as a plan found it. Pure: each difference is a line of text."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from kcoord.admin.offsets.plans import Change, GroupPlan, Plan
 
 
 class WorldChanged(RuntimeError):
-    """What a plan rests on is no longer so; nothing was changed."""
+    """The cluster is no longer as the plan found it; nothing was changed."""
 
     def __init__(self, differences: tuple[str, ...]) -> None:
         self.differences = differences
@@ -18,7 +18,7 @@ class WorldChanged(RuntimeError):
 
 
 def differences(plan: Plan, *, cluster_id: str | None, groups: Groups, logs: Logs) -> tuple[str, ...]:
-    """What speaks against doing exactly this plan now; empty if nothing does."""
+    """Returns the reasons against applying exactly this plan now; empty if there are none."""
     if plan.cluster_id != cluster_id:
         return (f"the plan is for the cluster {plan.cluster_id!r}, and this is {cluster_id!r}",)
     return tuple(line for group in plan.groups for line in _of_group(group, groups, logs))
@@ -42,7 +42,7 @@ def _of_change(change: Change, now: GroupNow, logs: Logs) -> Iterator[str]:
     committed = now.committed.get(change.tp)
     if committed != change.old:
         yield f"the plan found {say_committed(change.old)}, and now there is {say_committed(committed)}"
-    if change.new is None:  # what is deleted needs no log
+    if change.new is None:  # deleting an offset needs no log
         return
     topic = logs.topics.get(change.tp.topic)
     if topic is None:
@@ -58,7 +58,8 @@ def _of_change(change: Change, now: GroupNow, logs: Logs) -> Iterator[str]:
 
 
 def _is_in(committed: Committed, bounds: Bounds | None) -> bool:
-    """What was out of range when it was planned, and shown so, may be so still."""
+    """Whether an offset is in range. One that was out of range when it was planned, and was shown so, may still be
+    so."""
     return bounds is not None and bounds.start <= committed.offset <= bounds.end
 
 

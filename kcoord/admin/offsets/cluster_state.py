@@ -1,4 +1,4 @@
-"""How groups, topics and logs are at one moment, as far as a change of offsets depends on it."""
+"""The state of groups, topics and logs at one moment, as far as a change of offsets depends on it."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ WITHOUT_MEMBERS = ("Empty", "Dead")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupNow:
-    """A group, None if it does not exist, and all that it has committed."""
+    """A group and its committed offsets. `group` is None if it does not exist."""
 
     name: str
     group: Group | None
@@ -28,7 +28,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
-    """Topics that exist, and where the logs of the partitions begin and end that were asked for."""
+    """The topics that exist, and the bounds of the requested partitions."""
 
     topics: Mapping[str, Topic]
     bounds: Mapping[TopicPartition, Bounds]
@@ -39,7 +39,7 @@ class Logs:
 
 
 def read_groups(cluster: LiveCluster, names: Collection[str]) -> Groups:
-    """Groups as they are now. One that does not exist is found, with nothing in it: a commit would create it."""
+    """Reads groups as they are now. A group that does not exist counts as found and empty: a commit would create it."""
     described = cluster.describe_groups(names)
     committed = cluster.committed(names)
     unknown = {refusal.what for refusal in described.refused if refusal.error is ErrorCode.group_id_not_found}
@@ -65,7 +65,7 @@ def read_logs(cluster: LiveCluster, partitions: Iterable[TopicPartition]) -> Log
 
 
 def why_unchangeable(now: GroupNow) -> str | None:
-    """Why the offsets of a group must not be changed from outside now; None if they may."""
+    """Returns why the offsets of a group must not be changed from outside now; None if they may."""
     group = now.group
     if group is None:
         return None

@@ -1,21 +1,21 @@
-"""Whether an offset means the same record in two logs. Pure.
+"""Compares records to decide whether an offset means the same record in two logs. Pure.
 
-An offset is right in another log if who reads on there gets the very record that it would get where the offset comes
-from. So the next records of both sides are compared: the first ones at the offset or after it, since markers of
-transactions are no records and compaction leaves gaps. Where the source has no next record, as of a group that has read
+An offset is right in another log if a consumer that continues there gets the very record that it would get at the
+source. So the next records of both sides are compared: the first ones at the offset or after it, since transaction
+markers are no records and compaction leaves gaps. If the source has no next record, because the group has read
 everything, the last records before the offset are compared.
 
 | source              | target                                  | verdict                                              |
 |---------------------|-----------------------------------------|------------------------------------------------------|
 | next record         | next record                             | the same or different, by time and checksum          |
-| next record further | the same record at that very offset     | the same: compaction took what is before it          |
-| next record         | none                                    | different: it has not come yet, or stands elsewhere  |
+| next record further | the same record at that very offset     | the same: compaction removed what was before it      |
+| next record         | none                                    | different: it has not come yet, or is elsewhere      |
 | last record only    | last record                             | the same or different                                |
 | last record only    | nothing before the offset               | the same: nothing can be skipped                     |
 | no record at all    | nothing before it, or both logs end here| the same: nothing can be skipped                     |
 | no record at all    | anything else                           | unknown                                              |
 
-Times are left aside where the target stamps records itself (LogAppendTime), headers always: mirrors add their own.
+Times are not compared if the target sets them itself (LogAppendTime), and headers never: mirrors add their own.
 """
 
 from enum import Enum, auto
@@ -29,7 +29,7 @@ from kcoord.admin.times import utc_text
 
 
 class Origin(Enum):
-    """Which log an offset was committed for, as far as it tells."""
+    """The log that an offset was committed for, as far as its line identifies it."""
 
     SAME_LOG = auto()
     OTHER_LOG = auto()
@@ -37,10 +37,10 @@ class Origin(Enum):
 
 
 def origin_of(line: OffsetLine, *, cluster_id: str | None, topic_id: str | None) -> Origin:
-    """Tell by cluster id and topic id whether the offset was committed for this very log.
+    """Decides by cluster id and topic id whether the offset was committed for this very log.
 
-    A copy of a cluster's folders has the ids of its topics, too. The same cluster alone is not enough: before Kafka 2.8
-    a topic has no id, and one that was deleted and created anew is another log.
+    A copy of a cluster's folders also has the ids of its topics. The cluster id alone is not enough: before Kafka 2.8 a
+    topic has no id, and a topic that was deleted and created again is another log.
     """
     if line.cluster_id is not None and cluster_id is not None and line.cluster_id != cluster_id:
         return Origin.OTHER_LOG
@@ -50,8 +50,8 @@ def origin_of(line: OffsetLine, *, cluster_id: str | None, topic_id: str | None)
 
 
 class TargetRecords(NamedTuple):
-    """Records of the log where an offset is to be committed: at the offset or after it, before it, and at the offset of
-    the source's next record or after that."""
+    """Records of the target log: the first at the offset or after it, the last before it, and the first at the offset
+    of the source's next record or after that."""
 
     next: RecordMark | None = None
     last: RecordMark | None = None
@@ -59,7 +59,7 @@ class TargetRecords(NamedTuple):
 
 
 def compare(line: OffsetLine, *, at: int, bounds: Bounds, target: TargetRecords) -> Comparison:
-    """What a line tells, compared with the log in which `at` is to be committed for it."""
+    """Compares the records of a line with the log in which `at` is to be committed for it."""
     if line.next_record is not None:
         return _compare_next(line, line.next_record, at, bounds, target)
     if line.last_record is not None:
@@ -68,7 +68,7 @@ def compare(line: OffsetLine, *, at: int, bounds: Bounds, target: TargetRecords)
 
 
 def unread(line: OffsetLine, why: str) -> Comparison:
-    """For a target whose records could not be read."""
+    """Returns the comparison for a target whose records could not be read."""
     source = line.next_record or line.last_record
     return Comparison(verdict=Verdict.UNKNOWN, reason=f"the target's records could not be read: {why}", source=source)
 
@@ -86,7 +86,8 @@ def _compare_next(line: OffsetLine, source: RecordMark, at: int, bounds: Bounds,
 
 
 def _format_missing(line: OffsetLine, source: RecordMark, at: int, last: RecordMark | None) -> str:
-    """Why the target has no next record, by the time of its last one: it is not there yet, or before the offset."""
+    """Explains why the target has no next record, by the time of its last one: it is not there yet, or before the
+    offset."""
     left = f" and the source has {line.bounds.end - line.committed.offset:,} to read" if line.bounds else ""
     missing = f"the target has no record from {at} on{left}"
     times = (source.timestamp, last.timestamp if last and not last.is_append_time else None)

@@ -1,4 +1,4 @@
-"""In what two lists of committed offsets differ. Pure."""
+"""Differences between two lists of committed offsets. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,20 +25,20 @@ class Difference:
 
     @property
     def by(self) -> int | None:
-        """How much further B is."""
+        """By how many offsets B is ahead."""
         return None if self.a is None or self.b is None else self.b.offset - self.a.offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """Differences in order of group, topic and partition, and how many offsets are the same."""
+    """The differences, sorted by group, topic and partition, and the number of equal offsets."""
 
     differences: tuple[Difference, ...]
     same: int
 
 
 def diff(a: Iterable[OffsetLine], b: Iterable[OffsetLine], *, exactly: bool = False) -> Diff:
-    """By group, topic and partition: offsets, and if it is to be exact also leader epochs and metadata."""
+    """Compares offsets by group, topic and partition. With `exactly`, leader epochs and metadata must be equal too."""
     of_a = {(line.group, line.tp): line.committed for line in a}
     of_b = {(line.group, line.tp): line.committed for line in b}
     keys = sorted(of_a.keys() | of_b.keys())

@@ -1,7 +1,7 @@
-"""Reading the records that a committed offset lies between, on one cluster: all positions together, in few requests.
+"""Reads the records next to committed offsets from one cluster: all positions together, in few requests.
 
-The next record is the first one at the offset or after it. The record before is found by looking back from the offset:
-markers of transactions are no records, and compaction leaves gaps, so the offset before may have none.
+The next record is the first one at the offset or after it. The record before is searched backwards from the offset:
+transaction markers are no records, and compaction leaves gaps, so the offset before may have none.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,14 +15,14 @@ from kcoord.admin.offsets.files.offset_lines import OffsetLine
 from kcoord.admin.record_marks import RecordMark
 
 LOOK_BACK: Final = 16
-"""So many offsets before a position are searched for the record before it."""
+"""How many offsets before a position are searched for the record before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """The next records and the records before, by position; a position that has none there is in neither.
+    """The next records and the records before, by position; a position without one is missing.
 
-    Of partitions in `unread` nothing is known, as `refused` tells.
+    Nothing is known of the partitions in `unreadable`; `refused` says why.
     """
 
     next: Mapping[Position, RecordMark]
@@ -34,7 +34,8 @@ class Marks:
 def mark_lines(
     cluster: LiveCluster, lines: Collection[OffsetLine]
 ) -> tuple[tuple[OffsetLine, ...], tuple[Refusal, ...]]:
-    """Lines with their next records or, where there is none, the records before; and what could not be read."""
+    """Adds to each line its next record or, if there is none, the record before. Also returns what could not be
+    read."""
     bounds = {line.tp: line.bounds for line in lines if line.bounds is not None}
     positions = {(line.tp, line.committed.offset) for line in lines if line.bounds is not None}
     at_end = {(tp, at) for tp, at in positions if at >= bounds[tp].end}
@@ -57,8 +58,8 @@ def read_marks(
     next_at: Collection[Position],
     last_before: Collection[Position],
 ) -> Marks:
-    """The next record at some positions, and the record before some. Positions beyond the end of a log have neither;
-    before its start, the next record is the log's first."""
+    """Reads the next record at some positions, and the record before others. A position beyond the end of a log has
+    neither; before the start, the next record is the first of the log."""
     firsts = {(tp, at): (tp, max(at, bounds[tp].start)) for tp, at in next_at if tp in bounds and at < bounds[tp].end}
     within = [(tp, at) for tp, at in last_before if tp in bounds and bounds[tp].start < at <= bounds[tp].end]
     near = {(tp, at): [(tp, at - 1)] for tp, at in within}
@@ -81,7 +82,7 @@ def _probes(tp: TopicPartition, at: int, bounds: Bounds) -> list[Position]:
 def _last(
     probes: Mapping[Position, Iterable[Position]], found: Mapping[Position, RecordMark]
 ) -> dict[Position, RecordMark]:
-    """Of the records that were found from each probe on, the last one that lies before the position."""
+    """Picks, from the records that were found at each position's probes, the last one that lies before the position."""
     last = {}
     for position, own in probes.items():
         before = [found[one] for one in own if one in found and (found[one].offset or 0) < position[1]]
@@ -97,7 +98,8 @@ class _Read(NamedTuple):
 
 
 def _read(cluster: LiveCluster, positions: Collection[Position]) -> _Read:
-    """A partition is unread if it or its topic was refused and it told nothing: else it has no record there."""
+    """Reads the records. A partition is unreadable if it or its topic was refused and none of its records came;
+    otherwise it has no record there."""
     answers: Answers[Position, RecordMark] = cluster.record_marks(set(positions)) if positions else Answers(found={})
     refused = {refusal.what for refusal in answers.refused}
     silent = {tp for tp, at in positions if (tp, at) not in answers.found}

@@ -1,4 +1,5 @@
-"""Making plans: what there is now is read, where it shall go is decided (`resetting`), and what that means is added."""
+"""Makes plans: reads the current state, lets `resetting` decide the target offsets, and adds what the change
+implies."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -17,10 +18,10 @@ from kcoord.admin.offsets.selecting import BadSelection, Selection, selected, se
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan for all groups that can be changed, and in words which cannot, and why.
+    """A plan for all groups that can be changed, and lines of text for those that cannot.
 
-    `withheld` are groups that could be changed, but at a risk that was not accepted: they are shown and left alone.
-    `warnings` are for the operator and refuse nothing.
+    `withheld` are groups that could be changed, but only at a risk that was not accepted: they are shown and not
+    changed. `warnings` are for the operator and refuse nothing.
     """
 
     plan: Plan
@@ -37,7 +38,8 @@ def plan_reset(
     target: OneTarget,
     now: datetime,
 ) -> Planned:
-    """To one target for all. Without a scope: all partitions that each group has committed."""
+    """Plans one target for all partitions. Without a scope it covers all partitions that each group has committed
+    for."""
     groups = read_groups(cluster, names)
     named = _selected_in(cluster, scope) if scope is not None else None
     partitions = {
@@ -69,7 +71,8 @@ def plan_listed(
     ignores_topic_ids: bool = False,
     accepted: Collection[Risk] = (),
 ) -> Planned:
-    """To an offset for each partition by itself. A group with a risk that was not accepted is withheld as a whole."""
+    """Plans an offset for each partition as a file lists it. A group with a risk that was not accepted is withheld as a
+    whole."""
     groups = read_groups(cluster, list(listed))
     logs = read_logs(cluster, (tp for each in listed.values() for tp in each.offsets))
 
@@ -88,7 +91,7 @@ def plan_listed(
 
 
 def _without_risky(planned: Planned, groups: Collection[GroupPlan], accepted: Collection[Risk]) -> Planned:
-    """The plan of those groups whose risks are all accepted; the others are withheld."""
+    """Restricts the plan to the groups whose risks are all accepted, and withholds the others."""
     refused = {group.group: why for group in groups if (why := why_refused(group, accepted))}
     done = tuple(group for group in groups if group.group not in refused)
     return Planned(
@@ -102,7 +105,7 @@ def _without_risky(planned: Planned, groups: Collection[GroupPlan], accepted: Co
 def plan_delete(
     cluster: LiveCluster, name: str, *, scope: Collection[Selection] | None, target: str, now: datetime
 ) -> Planned:
-    """What a group has committed for these partitions is to be forgotten. A topic that is gone may be named, too."""
+    """Plans the deletion of a group's offsets of these partitions. They may be of a topic that no longer exists."""
     groups = read_groups(cluster, [name])
     if any(each.group is None and not each.committed for each in groups.found.values()):
         raise CannotReset(f"group {name!r} does not exist")
@@ -130,23 +133,23 @@ def _selected_in(cluster: LiveCluster, scope: Collection[Selection]) -> tuple[To
 def _found_by_time(
     cluster: LiveCluster, target: OneTarget, logs: Logs
 ) -> tuple[Logs, Mapping[TopicPartition, FoundOffset]]:
-    """The logs that could be asked, and where each has that time."""
+    """Returns the logs that answered, and the offset of the target time in each."""
     if not isinstance(target, ToTime):
         return logs, {}
-    since_1970 = max(target.timestamp, 0)  # what is below means "latest" and the like to a broker, and no time
+    since_1970 = max(target.timestamp, 0)  # to a broker negative numbers mean "latest" and the like
     answers = cluster.offsets_at(dict.fromkeys(logs.bounds, since_1970))
     bounds = {tp: own for tp, own in logs.bounds.items() if tp in answers.found}
     return replace(logs, bounds=bounds, refused=(*logs.refused, *answers.refused)), answers.found
 
 
 def _silent(logs: Logs, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-    """The partitions that the cluster has, and whose logs it does not tell of, as they have no leader now."""
+    """Returns the partitions that exist and whose bounds are unknown, as they have no leader now."""
     unread = [tp for tp in partitions if tp not in logs.bounds and tp.topic in logs.topics]
     return {tp for tp in unread if tp.partition in logs.topics[tp.topic].leaders}
 
 
 def _left_out(silent: Collection[TopicPartition], groups: Collection[str], logs: Logs) -> list[str]:
-    """A line that names the partitions which are missing in the plans of some groups; none if there are no such."""
+    """Formats the partitions that are missing in the plans of some groups; nothing if there are no such groups."""
     if not groups:
         return []
     where = f"group {next(iter(groups))!r}" if len(groups) == 1 else say_count(len(groups), "group")
@@ -154,7 +157,7 @@ def _left_out(silent: Collection[TopicPartition], groups: Collection[str], logs:
 
 
 def refuse_unread(partitions: Collection[TopicPartition], logs: Logs) -> None:
-    """Offsets are set for all of these partitions or for none."""
+    """Raises CannotReset unless all logs can be read: offsets are set for all of these partitions or for none."""
     unread = [tp for tp in partitions if tp not in logs.bounds]
     if not unread:
         return
@@ -210,9 +213,9 @@ def change(tp: TopicPartition, group: GroupNow, aim: Aim | None, logs: Logs) -> 
 
 
 def with_times(cluster: LiveCluster, groups: Iterable[GroupPlan]) -> tuple[GroupPlan, ...]:
-    """With the times of the first and the last record that each change replays or skips, where they can be read.
+    """Adds the times of the first and the last record that each change replays or skips, if they can be read.
 
-    Not of very many groups: each position is a fetch, and those of one partition come one after the other.
+    It adds none for very many groups: each position is a fetch, and those of one partition come one after the other.
     """
     plans = tuple(groups)
     if len(plans) > MOST_GROUPS_WITH_TIMES:

@@ -1,8 +1,8 @@
-"""A plan: what is to be changed in the offsets of groups, decided before anything is done.
+"""A plan: the changes of the offsets of groups, decided before anything is done.
 
-Reset, import, delete and undo all make one, show it, and have it applied in the same way. A plan knows what it found:
-the offsets that were committed, where the logs began and ended, the ids of the topics. So it can be kept in a file, and
-refused later if that is no longer so (`checking`).
+Reset, import, delete and undo all make one, show it, and apply it in the same way. A plan contains the state that it
+was made from: the committed offsets, the bounds of the logs, the ids of the topics. So it can be written to a file, and
+refused later if the cluster has changed (`checking`).
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from kcoord.admin.record_marks import RecordMark
 
 
 class Verb(StrEnum):
-    """What a plan was made by."""
+    """The operation that made a plan."""
 
     RESET = "reset"
     IMPORT = "import"
@@ -25,7 +25,7 @@ class Verb(StrEnum):
 
 
 class Flag(StrEnum):
-    """What an operator should know before it is done. Kafka's tool does the same, and says less of it."""
+    """What an operator should know before the plan is applied. Kafka's tool does the same, and reports less of it."""
 
     CLAMPED_TO_START = "clamped-to-start"
     CLAMPED_TO_END = "clamped-to-end"
@@ -41,14 +41,14 @@ class Flag(StrEnum):
 
 
 class Note(NamedTuple):
-    """A flag, and why it was raised."""
+    """A flag, and why it was set."""
 
     flag: Flag
     reason: str
 
 
 class Risk(StrEnum):
-    """Why a change is refused unless the risk is accepted, each by an option of its own: --accept-different-records."""
+    """A reason to refuse a change unless the risk is accepted, each by an option: --accept-different-records."""
 
     DIFFERENT_RECORDS = "different-records"
     UNCOMPARED_RECORDS = "uncompared-records"
@@ -61,7 +61,7 @@ class Risk(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Whether the records at an offset are the same where it comes from and where it is committed."""
+    """Whether the records at an offset are the same at the source and at the target."""
 
     SAME = "same"
     DIFFERENT = "different"
@@ -70,10 +70,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The records that were compared: the next ones, or the last ones before where the source has no next one.
+    """The records that were compared: the next ones, or the last ones before if the source has no next one.
 
-    `reason` says in words what differs or why nothing could be compared; or, of records that are the same, what of them
-    was not compared. It is empty if all was.
+    `reason` says what differs or why nothing could be compared or, for equal records, which part of them was not
+    compared. It is empty if all was.
     """
 
     verdict: Verdict
@@ -89,7 +89,7 @@ class Effect(StrEnum):
 
 
 class RecordTimes(NamedTuple):
-    """When the first and the last of some records were written, in ms since 1970."""
+    """The times of the first and the last of some records, in ms since 1970."""
 
     first: int
     last: int
@@ -97,10 +97,11 @@ class RecordTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One partition: what is committed, and what shall be. None is nothing: `new` is None where it is deleted.
+    """The change of one partition: its committed offset before and after. `old` is None if there is none, `new` is None
+    for a deletion.
 
-    `bounds` is None where the log cannot be asked, as of a topic that was deleted. `comparison` is None where records
-    need not be compared, since the offset was committed for the very same log.
+    `bounds` is None if the log cannot be read, as for a deleted topic. `comparison` is None if records need not be
+    compared, since the offset was committed for the very same log.
     """
 
     tp: TopicPartition
@@ -109,7 +110,7 @@ class Change:
     new: Committed | None
     bounds: Bounds | None
     notes: tuple[Note, ...] = ()
-    times: RecordTimes | None = None  # of the records that are replayed or skipped
+    times: RecordTimes | None = None  # times of the records that are replayed or skipped
     comparison: Comparison | None = None
     risks: tuple[Risk, ...] = ()
 
@@ -125,7 +126,7 @@ class Change:
 
     @property
     def between(self) -> tuple[int, int] | None:
-        """From which offset up to which the log has what lies between old and new; None if there is nothing there."""
+        """The range of offsets in the log between old and new; None if it is empty."""
         if self.old is None or self.new is None or self.bounds is None:
             return None
         low = max(min(self.old.offset, self.new.offset), self.bounds.start)
@@ -134,13 +135,14 @@ class Change:
 
     @property
     def records(self) -> int:
-        """How many are replayed or skipped. Counted by offsets, as lag is: compacted logs and markers have gaps."""
+        """How many records are replayed or skipped. They are counted by offsets, as lag is: compacted logs and markers
+        have gaps."""
         return self.between[1] - self.between[0] if self.between else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
-    """The changes of one group, in order of topic and partition. `exists` is False if a commit will create it."""
+    """The changes of one group, sorted by topic and partition. `exists` is False if a commit will create the group."""
 
     group: str
     exists: bool
@@ -149,7 +151,8 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`target` is in the words of the command line: "to-earliest", "shift-by -10". Every risk in it is `accepted`."""
+    """`target` is in the words of the command line: "to-earliest", "shift-by -10". Every risk of its changes is in
+    `accepted`."""
 
     verb: Verb
     target: str

@@ -1,4 +1,4 @@
-"""Where a reset leads: targets, and the offset that each gives a partition. Pure.
+"""Targets of a reset, and the offset that each gives a partition. Pure.
 
 The results are those of kafka-consumer-groups 4.3 (its OffsetsUtils), which differ by target:
 
@@ -10,7 +10,7 @@ The results are those of kafka-consumer-groups 4.3 (its OffsetsUtils), which dif
 | shift by           | refused               | the log's start, end  | –                  |
 | a time             | as the others         | –                     | the end of the log |
 
-What Kafka's tool says in a warning or not at all is a note of the plan here.
+Where Kafka's tool prints a warning, or nothing at all, the plan here has a note.
 """
 
 from collections.abc import Collection, Mapping
@@ -60,7 +60,7 @@ class ShiftBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToTime:
-    """The first record of that time or later, in ms since 1970."""
+    """The offset of the first record of that time or later, in ms since 1970."""
 
     timestamp: int
 
@@ -70,9 +70,9 @@ class ToTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToListed:
-    """An offset for each partition by itself, as a file has them; and the ids of their topics, where it has those.
+    """An offset for each partition, as a file lists them, and the ids of their topics, if the file has those.
 
-    `lines` is all that the file tells of them, by which records are compared.
+    `lines` are the whole lines of the file, by which records are compared.
     """
 
     offsets: Mapping[TopicPartition, Committed]
@@ -80,13 +80,13 @@ class ToListed:
     lines: Mapping[TopicPartition, OffsetLine] = field(default_factory=dict)
 
 
-OneTarget = ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime  # the same for all partitions
+OneTarget = ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime  # one target for all partitions
 Target = OneTarget | ToListed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of a group's partitions. `found` is for targets in time, the topics' ids for listed ones."""
+    """The state of a group's partitions. `found` is for targets in time, the topics' ids for offsets from files."""
 
     committed: Mapping[TopicPartition, Committed]
     bounds: Mapping[TopicPartition, Bounds]
@@ -96,18 +96,19 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """What shall be committed for a partition."""
+    """The offset that is to be committed for a partition."""
 
     new: Committed
     notes: tuple[Note, ...] = ()
 
 
 class CannotReset(RuntimeError):
-    """A target that some partitions cannot have."""
+    """Some partitions have no offset for this target."""
 
 
 def aims(target: Target, partitions: Collection[TopicPartition], facts: Facts) -> dict[TopicPartition, Aim]:
-    """Where each partition goes. CannotReset if one of them has nowhere to go: then nothing is to be done at all."""
+    """Returns the target offset of each partition. Raises CannotReset if one of them has none: then nothing may be
+    changed at all."""
     uncommitted = [tp for tp in partitions if tp not in facts.committed]
     if isinstance(target, ShiftBy) and uncommitted:
         raise CannotReset(f"nothing is committed for {say_partitions(uncommitted)}, so there is nothing to shift")
@@ -145,14 +146,15 @@ def _current(committed: Committed | None, bounds: Bounds) -> Aim:
 
 
 def out_of_range(committed: Committed, bounds: Bounds) -> tuple[Note, ...]:
-    """A note if an offset is not in the log. Consumers that start there do as their auto.offset.reset says."""
+    """Returns a note if an offset is not in the log. Consumers that start there follow their auto.offset.reset."""
     if bounds.start <= committed.offset <= bounds.end:
         return ()
     return (Note(Flag.OUT_OF_RANGE, f"the log is from {bounds.start} to {bounds.end}"),)
 
 
 def _within(wanted: Committed, bounds: Bounds) -> Aim:
-    """The leader epoch and the metadata belong to the offset that was wanted, not to another."""
+    """Clamps an offset to the log. A clamped offset has neither leader epoch nor metadata: they belong to the offset
+    that was requested."""
     if wanted.offset > bounds.end:
         reason = f"{wanted.offset} is after the end of the log, {bounds.end}"
         return Aim(new=Committed(bounds.end), notes=(Note(Flag.CLAMPED_TO_END, reason),))
@@ -163,9 +165,10 @@ def _within(wanted: Committed, bounds: Bounds) -> Aim:
 
 
 def _listed(tp: TopicPartition, wanted: Committed, target: ToListed, facts: Facts, bounds: Bounds) -> Aim:
-    """A leader epoch means something in the log that it was committed for, and in no other of the same name.
+    """Takes an offset of a file. Its leader epoch is valid only in the log that it was committed for, and in no other
+    of the same name.
 
-    Brokers before 2.8 tell no ids, so there it is not known which log is meant.
+    Brokers before 2.8 report no topic ids, so that the log is unknown there.
     """
     listed_id, topic_id = target.topic_ids.get(tp.topic), facts.topic_ids.get(tp.topic)
     if listed_id is not None and listed_id == topic_id:

@@ -1,7 +1,7 @@
-"""What may go wrong when offsets are committed for another log than they come from: records compared, risks named.
+"""Risks of committing offsets for another log than their source: compares records, and names the risks.
 
-An offset that goes back to the very same log needs no comparison. Of a line that does not tell which log it comes from,
-as kafka-consumer-groups' CSV, nothing can be compared: that is flagged and said, and is no risk by itself.
+An offset that returns to the very same log needs no comparison. A line without its origin, as in the CSV of
+kafka-consumer-groups, cannot be compared at all: that is a flag and a warning, and no risk by itself.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ _SHOWN = 3
 def with_risks(
     cluster: LiveCluster, groups: Collection[GroupPlan], listed: Mapping[str, ToListed], verb: Verb
 ) -> tuple[GroupPlan, ...]:
-    """Changes with their records compared and their risks named. Records are read only where the logs may differ."""
+    """Compares the records of all changes and names their risks. Records are read only if the logs may differ."""
     cluster_id = cluster.cluster_id()
     pairs = [
         (change, line)
@@ -67,7 +67,8 @@ def _read_target(cluster: LiveCluster, pairs: Iterable[tuple[Change, OffsetLine]
 
 
 def _aligned(change: Change, line: OffsetLine) -> int | None:
-    """The offset of the source's next record, if that lies behind a gap; a clamped offset has nothing to align with."""
+    """Returns the offset of the source's next record if that lies behind a gap; a clamped offset has nothing to align
+    with."""
     assert change.new is not None
     offset = line.next_record.offset if line.next_record else None
     return offset if offset is not None and change.new.offset == line.committed.offset < offset else None
@@ -96,7 +97,7 @@ def _why_unread(change: Change, marks: Marks) -> str:
 
 
 def add_risks(change: Change, line: OffsetLine, origin: Origin, verb: Verb) -> Change:
-    """The change with its risks, and with flags that name them."""
+    """Adds the risks of a change, and the flags that name them."""
     notes, risks = list(change.notes), []
     has_members = line.group_state is not None and line.group_state not in WITHOUT_MEMBERS
     if has_members and (verb is Verb.COPY or origin is Origin.OTHER_LOG):
@@ -127,7 +128,8 @@ def _flag_of(comparison: Comparison) -> Flag | None:
 
 
 def _may_be_clamped(origin: Origin, verb: Verb) -> bool:
-    """Offsets that fell out of their own log have nowhere else to go; `reset --from-file` does as Kafka's tool does."""
+    """Whether clamping is no risk: an offset that its own log no longer has cannot go elsewhere, and `reset
+    --from-file` does as Kafka's tool does."""
     return origin is Origin.SAME_LOG or (origin is Origin.UNKNOWN_LOG and verb is Verb.RESET)
 
 
@@ -136,7 +138,7 @@ def unaccepted(change: Change, accepted: Collection[Risk]) -> tuple[Risk, ...]:
 
 
 def why_refused(group: GroupPlan, accepted: Collection[Risk]) -> str | None:
-    """In words, why a group is left alone as a whole; None if no risk of it is left that was not accepted."""
+    """Explains why a group is withheld as a whole; None if all of its risks are accepted."""
     open_risks = {risk: None for change in group.changes for risk in unaccepted(change, accepted)}
     if not open_risks:
         return None
@@ -160,7 +162,7 @@ def _reason(change: Change, risk: Risk) -> str:
 
 
 def format_uncompared(groups: Iterable[GroupPlan]) -> tuple[str, ...]:
-    """A warning if records were not compared although nothing is refused for it."""
+    """Returns a warning if records were not compared and nothing is refused for it."""
     changes = [
         change
         for group in groups

@@ -1,4 +1,4 @@
-"""Which partitions are meant: `orders`, `orders:0,1-3`, or all that a group has committed."""
+"""Selections of partitions: `orders`, `orders:0,1-3`, or all that a group has committed for."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from kcoord.admin.formatting import say_some
 from kcoord.admin.model import Topic, TopicPartition
 
-_MOST_PARTITIONS = 1_000_000  # in one selection: "orders:0-99999999999" is a slip, and would fill the memory
+_MOST_PARTITIONS = 1_000_000  # in one selection: "orders:0-99999999999" is a typing error, and would fill the memory
 
 
 class BadSelection(ValueError):
-    """A text that names no partitions, or partitions that do not exist."""
+    """The text names no partitions, or partitions that do not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Partitions of a topic; None means all that it has."""
+    """Partitions of a topic; None selects all of them."""
 
     topic: str
     partitions: tuple[int, ...] | None = None
 
 
 def parse_selection(text: str) -> Selection:
-    """`orders` or `orders:0,1-3`: a topic's name has no colon."""
+    """Parses `orders` or `orders:0,1-3`. The name of a topic has no colon."""
     topic, colon, listed = text.partition(":")
     if not topic:
         raise BadSelection(f"{text!r} names no topic")
@@ -49,7 +49,8 @@ def _numbers(part: str, text: str) -> range:
 
 
 def selected(selections: Iterable[Selection], topics: Mapping[str, Topic]) -> tuple[TopicPartition, ...]:
-    """The partitions that are meant, each once, in order; BadSelection names all that do not exist."""
+    """Returns the selected partitions, each once, sorted. Raises BadSelection with the names of all that do not
+    exist."""
     found: set[TopicPartition] = set()
     missing: list[str] = []
     for selection in selections:
@@ -68,7 +69,7 @@ def selected(selections: Iterable[Selection], topics: Mapping[str, Topic]) -> tu
 
 
 def selects(selections: Collection[Selection], tp: TopicPartition) -> bool:
-    """Whether a partition is one of these, judged by names and numbers alone."""
+    """Whether a partition is selected, judged by names and numbers alone."""
     return any(
         selection.topic == tp.topic and (selection.partitions is None or tp.partition in selection.partitions)
         for selection in selections

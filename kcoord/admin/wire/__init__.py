@@ -1,10 +1,10 @@
-"""A live cluster over our own connections: many groups in one request, brokers side by side.
+"""The admin client over our own connections: many groups in one request, brokers in parallel.
 
-cluster           the whole of it, as admin.live wants it
-brokers           connections, and asking many brokers at once; apis are what can be asked
-coordinators      which broker has which group
-groups            list and describe; descriptions are what each type's API says of a group
-offsets, changes  what groups committed, and changing groups
-fetching          logs as they are, batch by batch, for whoever reads all of them
-logs, times       where logs start and end, what time records have; record_times reads what a fetch brought
+cluster           implements admin.cluster_client
+brokers           connections, and requests to many brokers at once; apis are the requests
+coordinators      which broker coordinates each group
+groups            list and describe; descriptions parse what each type's API returns of a group
+offsets, changes  committed offsets, and changes of groups
+fetching          logs as they are, batch by batch, for readers of whole logs
+logs, times       bounds of logs, times of records; record_times scans what a fetch returned
 """

@@ -1,10 +1,10 @@
-"""The APIs that admin asks, with the versions that its reading and writing know."""
+"""The APIs that admin uses, with the versions that its codecs support."""
 
 from typing import NamedTuple
 
 
 class Api(NamedTuple):
-    """Asked in the newest version that both sides know."""
+    """An API, requested in the newest version that both sides support."""
 
     name: str
     key: int
@@ -12,7 +12,7 @@ class Api(NamedTuple):
     newest: int
 
 
-FETCH = Api("Fetch", 1, 4, 12)  # by topic names: newer versions know ids only
+FETCH = Api("Fetch", 1, 4, 12)  # by topic names: newer versions have ids only
 LIST_OFFSETS = Api("ListOffsets", 2, 1, 9)
 METADATA = Api("Metadata", 3, 4, 12)
 OFFSET_COMMIT = Api("OffsetCommit", 8, 2, 9)  # by topic names, as above
@@ -21,7 +21,7 @@ FIND_COORDINATOR = Api("FindCoordinator", 10, 0, 4)
 LEAVE_GROUP = Api("LeaveGroup", 13, 3, 5)
 DESCRIBE_GROUPS = Api("DescribeGroups", 15, 0, 6)
 LIST_GROUPS = Api("ListGroups", 16, 0, 5)
-API_VERSIONS = Api("ApiVersions", 18, 0, 0)  # every broker answers it, and it says all that is needed
+API_VERSIONS = Api("ApiVersions", 18, 0, 0)  # every broker answers it, and it has all that is needed
 DESCRIBE_CONFIGS = Api("DescribeConfigs", 32, 1, 4)
 DELETE_GROUPS = Api("DeleteGroups", 42, 0, 2)
 OFFSET_DELETE = Api("OffsetDelete", 47, 0, 0)

@@ -1,7 +1,7 @@
-"""Connections to the brokers of a cluster: one to each, all asked at once, each in the newest version both sides know.
+"""Connections to the brokers of a cluster: one to each, used in parallel, each API in the newest version of both sides.
 
-A connection that broke is opened anew when it is needed again. Many brokers are asked in as many threads, each with a
-connection of its own: the work is waiting.
+A connection that broke is opened again at the next request. Requests to many brokers run in as many threads, each with
+a connection of its own: the work is waiting.
 """
 
 import threading
@@ -22,20 +22,20 @@ from kcoord.client.connect_errors import LoginFailed, NoAnswer, Unreachable, add
 from kcoord.errors import ErrorCode
 from kcoord.protocol.frames import BadBody, BadFrame
 
-SILENT_FOR: Final = 15.0  # seconds that a broker which did not answer in time is not asked again
-IN_FLIGHT = 4  # requests on the way on one connection: the next is there when a broker has done with one
+SILENT_FOR: Final = 15.0  # seconds without requests to a broker that did not answer in time
+IN_FLIGHT = 4  # requests in flight on one connection: a broker that finishes one already has the next
 
 
 class SilentBroker(NoAnswer):
-    """A broker did not answer when it was connected to, so that no request was sent to it."""
+    """A broker did not answer while connecting, so that no request was sent to it."""
 
 
 class Unsupported(Refused):
-    """A broker has no version of an API that we know."""
+    """A broker has no version of an API that we support."""
 
 
 class Question(NamedTuple):
-    """What to ask of one broker: field values as `Client.ask` takes them, those of every version together."""
+    """A request to one broker: field values as `Client.ask` takes them, those of every version together."""
 
     node: int
     api: Api
@@ -56,19 +56,19 @@ _WHO_IS_THERE: Final = Question(-1, METADATA, {"topics": []})
 
 
 class Brokers:
-    """The brokers of one cluster, found by way of those that are named in the connection.
+    """The brokers of one cluster, discovered through the bootstrap servers of the connection.
 
-    `early` is asked of the first of them together with who is there, each in the oldest version that we know; there are
-    no answers to it if that broker does not know them.
+    `bootstrap_extra` is sent to the first of them together with the first Metadata request, each in the oldest version
+    that we support; it has no responses if that broker does not support them.
 
-    An address that did not answer in time is not asked again for a while: a command has several things to ask of each
-    broker, and would wait for each of them.
+    An endpoint that did not answer in time gets no requests for a while: a command has several requests to each broker,
+    and would wait for each of them.
     """
 
     def __init__(self, connection: Connection, *, early: Sequence[Question] = (), waits: Waits | None = None) -> None:
         self.waits = waits or Waits()
         self._connection = connection
-        self._silent: dict[str, tuple[float, SilentBroker]] = {}  # by address: until when, and what to say of it
+        self._silent: dict[str, tuple[float, SilentBroker]] = {}  # by endpoint: until when, and the error to raise
         self._first = (_WHO_IS_THERE, *early)
         self.early: Sequence[Answer] = ()
         self._links: dict[int, _Link] = {}
@@ -77,7 +77,7 @@ class Brokers:
         self._meet()
 
     def ask_any(self, api: Api, **values: Any) -> Answer:
-        """Ask one broker, or the next if that one cannot be reached."""
+        """Sends a request to one broker, or to the next if that one cannot be reached."""
         failure: ConnectionError | None = None
         for node in sorted(self.nodes, key=lambda node: not self._is_linked(node)):
             (outcome,) = self._ask_pipelined(node, [Question(node, api, values)])
@@ -89,7 +89,7 @@ class Brokers:
         raise Unreachable(f"no broker of the cluster can be reached: {failure or 'it names none'}") from failure
 
     def ask_each(self, questions: Sequence[Question]) -> list[Outcome]:
-        """Ask all of them, brokers side by side; the outcomes are in the order of the questions."""
+        """Sends all requests, to the brokers in parallel; the outcomes are in the order of the requests."""
         by_node: dict[int, list[int]] = defaultdict(list)
         for place, question in enumerate(questions):
             by_node[question.node].append(place)
@@ -105,14 +105,15 @@ class Brokers:
         return outcomes
 
     def versions(self, nodes: Collection[int], api: Api) -> dict[int, int]:
-        """In which version each broker would be asked; a broker that cannot be reached or asked so is left out."""
+        """Returns the version that a request to each broker would have. Brokers that cannot be reached or do not
+        support the API are missing."""
         self._side_by_side(list(nodes), self._open)
         found = {node: self._links[node].version_of(api) for node in nodes if self._is_linked(node)}
         return {node: version for node, version in found.items() if version is not None}
 
     @property
     def only_node(self) -> int | None:
-        """Of a cluster of one broker."""
+        """The broker of a cluster of one; None if there are more."""
         return next(iter(self.nodes)) if len(self.nodes) == 1 else None
 
     def close(self) -> None:
@@ -120,12 +121,12 @@ class Brokers:
             self._links.popitem()[1].close()
 
     def refresh(self) -> None:
-        """Look again which brokers there are and where."""
+        """Fetches the list of brokers again."""
         self.remember(self.ask_any(METADATA, topics=[]).response)
 
     def remember(self, metadata: Any) -> None:
-        """Which brokers there are and where, as every response to Metadata tells it. One that names none is passed by:
-        a broker that has just started knows of none yet."""
+        """Takes over the brokers of a Metadata response. One without brokers is ignored: a broker that has just started
+        knows of none yet."""
         if not metadata.brokers:
             return
         self.cluster_id = metadata.cluster_id
@@ -142,7 +143,7 @@ class Brokers:
             try:
                 link, (metadata, *early) = self._who_is_there(place)
             except LoginFailed:
-                raise  # the others would say the same, and a wrong password too often locks an account
+                raise  # the other brokers would refuse it too, and repeated wrong passwords may lock an account
             except ConnectionError as error:
                 failures.append(error)
                 continue
@@ -163,7 +164,7 @@ class Brokers:
             raise
 
     def _keep_or_close(self, link: "_Link") -> None:
-        """The connection that was made first serves its broker too, if it is known under that address."""
+        """Reuses the bootstrap connection for its broker, if that advertises the same endpoint."""
         for node in self.nodes.values():
             if address(node.host, node.port) == link.address:
                 self._links[node.id] = link
@@ -199,7 +200,7 @@ class Brokers:
         return outcomes
 
     def _connected(self, place: str, *, first: Sequence[Question] = ()) -> "_Link":
-        """A new connection to an address, unless it was silent a moment ago."""
+        """Opens a connection to an endpoint, unless that failed to answer a moment ago."""
         until, why = self._silent.get(place, (0.0, None))
         if why is not None and time.monotonic() < until:
             raise why
@@ -220,15 +221,16 @@ class Brokers:
         try:
             _side_by_side(nodes, do)
         except BaseException:
-            self.close()  # answers that are on their way still would be taken for those to the next questions
+            self.close()  # responses still in flight would be taken for those to the next requests
             raise
 
 
 class _Link:
-    """One connection, and which versions its broker speaks.
+    """One connection, and the API versions of its broker.
 
-    What is `first` is asked in the oldest version that we know without waiting for what the broker knows, so that the
-    answers come together with that. Where it does not know a version, it hangs up, and there are no answers.
+    `first_requests` are sent in the oldest version that we support, without waiting for the ApiVersions response, so
+    that all responses come together. A broker that does not support such a version closes the connection, and there are
+    no responses.
     """
 
     def __init__(self, connection: Connection, address: str, *, first: Sequence[Question] = ()) -> None:
@@ -267,7 +269,7 @@ class _Link:
         raise outcome
 
     def ask_all(self, questions: Sequence[Question]) -> list[Outcome]:
-        """Some are on the way at a time; a connection that breaks fails those that are not answered yet."""
+        """Sends requests with several in flight at a time; if the connection breaks, those without a response fail."""
         versions = [self.version_of(question.api) for question in questions]
         spoken = [place for place, version in enumerate(versions) if version is not None]
         outcomes: list[Outcome] = [self._unsupported(question.api) for question in questions]
@@ -285,7 +287,7 @@ class _Link:
                 if not isinstance(outcomes[place], Answer):
                     outcomes[place] = failure
         except BaseException:
-            self._break()  # the answers to what is on the way would be taken for those to the next questions
+            self._break()  # responses still in flight would be taken for those to the next requests
             raise
         return outcomes
 
@@ -331,13 +333,14 @@ class _Link:
 
 
 def _side_by_side(nodes: Sequence[int], do: Callable[[int], None]) -> None:
-    """For each broker in a thread of its own, for the last one in this. Raises the first failure when all are done."""
+    """Runs a function for each broker in a thread of its own, for the last one in this thread. Raises the first failure
+    when all have finished."""
     failures: list[Exception] = []
 
     def do_and_tell(node: int) -> None:
         try:
             do(node)
-        except Exception as error:  # a thread that ends with it would print it, and nobody would know
+        except Exception as error:  # a thread that ends with an exception only prints it
             failures.append(error)
 
     threads = [threading.Thread(target=do_and_tell, args=(node,), daemon=True) for node in nodes[:-1]]
@@ -352,7 +355,7 @@ def _side_by_side(nodes: Sequence[int], do: Callable[[int], None]) -> None:
 
 
 def refusing(outcome: ConnectionError | Unsupported) -> tuple[ErrorCode, str]:
-    """What a failed question is as an error of the protocol."""
+    """Maps a failed request to an error of the protocol and a message."""
     if isinstance(outcome, Unsupported):
         return ErrorCode.unsupported_version, str(outcome)
     if isinstance(outcome, SilentBroker):

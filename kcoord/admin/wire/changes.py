@@ -1,8 +1,8 @@
-"""Changing groups: their offsets, their members, deleting them.
+"""Changes of groups: their offsets, their members, their deletion.
 
-After a connection broke, or a broker was too slow, nothing is asked for again: the change may have been made. After
-other errors that pass it is, although it may have been made even then: so it must do no harm to make it twice, and
-whoever needs to know what was done looks at what is there now.
+After a broken connection or a request timeout nothing is retried: the change may have been made. After other retriable
+errors it is retried, although the change may have been made even then: so a repeated change must do no harm, and a
+caller that needs to know what was done reads the state again.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
@@ -28,7 +28,7 @@ from kcoord.errors import ErrorCode
 GROUPS_PER_REQUEST: Final = 100
 PARTITIONS_PER_COMMIT: Final = 5000
 NO_GENERATION: Final = -1
-LEAVES: Final = -1  # as the epoch of a heartbeat (KIP-848)
+LEAVES: Final = -1  # the epoch of a heartbeat that leaves the group (KIP-848)
 
 _SAFE_TO_REPEAT: Final = PASSING - {ErrorCode.network_exception, ErrorCode.request_timed_out}
 _HEARTBEATS: Final = {
@@ -36,7 +36,7 @@ _HEARTBEATS: Final = {
     GroupType.SHARE: SHARE_GROUP_HEARTBEAT,
     GroupType.STREAMS: STREAMS_GROUP_HEARTBEAT,
 }
-# Of a streams heartbeat: empty lists would say something, and some of them a broker refuses.
+# Fields of a streams heartbeat that must be null: empty lists have a meaning, and a broker refuses some of them.
 _TOLD_BY_STREAMS: Final = (
     *("active_tasks", "standby_tasks", "warmup_tasks"),
     *("client_tags", "task_offsets", "task_end_offsets"),
@@ -47,9 +47,9 @@ _NOTHING_ELSE: Final = dict.fromkeys(_TOLD_BY_STREAMS)
 def commit(
     coordinators: Coordinators, group: str, offsets: Mapping[TopicPartition, Committed], *, patience: float
 ) -> Answers[TopicPartition, ErrorCode]:
-    """As no member and of no generation, which a coordinator takes for groups without members only.
+    """Commits without a member and a generation, which a coordinator accepts only for groups without members.
 
-    After a refusal no more is asked: what comes after it is told as OPERATION_NOT_ATTEMPTED.
+    After a refusal no more requests are sent: the remaining partitions get OPERATION_NOT_ATTEMPTED.
     """
     errors: dict[TopicPartition, ErrorCode] = {}
     refused: list[Refusal] = []
@@ -100,7 +100,7 @@ def remove_members(
     ]
 
     def read(response: Any) -> Iterable[tuple[LeavingMember, ErrorCode]]:
-        for member, told in zip(members, response.members, strict=False):  # what is missing counts as refused
+        for member, told in zip(members, response.members, strict=False):  # members without an answer count as refused
             yield member, told.error_code
 
     fields = {"group_id": group, "members": identities}
@@ -110,7 +110,8 @@ def remove_members(
 def send_away(
     coordinators: Coordinators, group: str, kind: GroupType, members: Collection[LeavingMember], *, patience: float
 ) -> Answers[LeavingMember, ErrorCode]:
-    """As `remove_members`, for groups whose members leave by a last heartbeat: KIP-848 and its kin."""
+    """Removes members of groups in which a member leaves by a last heartbeat: KIP-848 groups, share and streams
+    groups."""
     errors: dict[LeavingMember, ErrorCode] = {}
     refused: list[Refusal] = []
     for member in members:
@@ -128,12 +129,12 @@ def send_away(
 
 
 def _left(member: LeavingMember, _: Any) -> Iterable[tuple[LeavingMember, ErrorCode]]:
-    """The answer to a heartbeat is of one member alone, so that any error is that of the whole."""
+    """Reads the answer to a heartbeat. It is about one member, so that any error is that of the whole response."""
     return [(member, ErrorCode.none)]
 
 
 def delete_groups(coordinators: Coordinators, names: Collection[str], *, patience: float) -> Answers[str, ErrorCode]:
-    """A group that was deleted by a request whose answer was an error may be told as GROUP_ID_NOT_FOUND."""
+    """Deletes groups. One that was deleted by a request whose answer was an error may get GROUP_ID_NOT_FOUND."""
 
     def ask(pending: Groups, told: Round[str, ErrorCode]) -> None:
         coordinators.ask(pending, Asked(told, DELETE_GROUPS, fields, read, GROUPS_PER_REQUEST))
@@ -144,7 +145,7 @@ def delete_groups(coordinators: Coordinators, names: Collection[str], *, patienc
     def read(answer: Answer, asked: Groups, told: Round[str, ErrorCode]) -> None:
         for each in answer.response.results:
             if each.group_id not in asked:
-                continue  # or it would be asked for again, and deleted
+                continue  # otherwise it would be retried, and deleted
             if each.error_code is ErrorCode.none:
                 told.found[each.group_id] = ErrorCode.none
             else:
@@ -171,9 +172,10 @@ def _change(
     read: Callable[[Any], Iterable[tuple[Part, ErrorCode]]],
     patience: float,
 ) -> Answers[Part, ErrorCode]:
-    """Ask the group's coordinator to change it; each part gets the error of its own in the last answer.
+    """Asks the group's coordinator for a change; each part gets its error in the last answer.
 
-    Where the whole was refused it gets that; UNKNOWN_SERVER_ERROR if the answer leaves it out.
+    If the whole request was refused each part gets that error; a part that is missing in the answer gets
+    UNKNOWN_SERVER_ERROR.
     """
     last: dict[Part, ErrorCode] = {}
 

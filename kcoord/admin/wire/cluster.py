@@ -1,4 +1,4 @@
-"""A live cluster asked over our own connections: many groups in one request, brokers side by side."""
+"""The admin client over our own connections: many groups in one request, brokers in parallel."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -33,10 +33,11 @@ from kcoord.errors import ErrorCode
 
 
 class WireCluster:
-    """See `live.LiveCluster` for what each method promises."""
+    """Implements `cluster_client.ClusterClient`, which documents the methods."""
 
     def __init__(self, connection: Connection, *, about: Sequence[str] = (), waits: Waits | None = None) -> None:
-        """Where it is about one group, its coordinator is asked for together with who is there."""
+        """If `about` names one group, the request for its coordinator is sent together with the first Metadata
+        request."""
         self._patience = connection.request_timeout
         early = [early_question(group) for group in about] if len(about) == 1 else ()
         self._brokers = Brokers(connection, early=early, waits=waits)
@@ -67,7 +68,7 @@ class WireCluster:
         return self._describe(names)
 
     def committed(self, groups: Collection[str]) -> Answers[str, Commits]:
-        """Share groups are known by how they were listed or described before."""
+        """Recognises share groups by an earlier list or describe."""
         sharing = [group for group in groups if self._types.get(group) is GroupType.SHARE]
         others = [group for group in groups if self._types.get(group) is not GroupType.SHARE]
         commits = wire_offsets.committed(self._coordinators, others, patience=self._patience)
@@ -75,8 +76,8 @@ class WireCluster:
         return Answers(found={**commits.found, **starts.found}, refused=(*commits.refused, *starts.refused))
 
     def describe_with_commits(self, names: Collection[str]) -> tuple[Answers[str, Group], Answers[str, Commits]]:
-        """Both are asked for at once. Where commits were not told so, and of share groups, they are asked for again:
-        those are told in another way, and have committed nothing."""
+        """Sends both requests at once. Offsets that did not come with the description are requested again, as are those
+        of share groups, which have their own API and have committed nothing."""
         told: Round[str, Commits] = Round()
         described = self._describe(names, beside=[wire_offsets.commits_asked(told)])
         settled = [name for name, group in described.found.items() if group.type is not GroupType.SHARE]
@@ -90,7 +91,7 @@ class WireCluster:
     def bounds_with_times(
         self, partitions: Collection[TopicPartition], positions: Collection[Position]
     ) -> tuple[Answers[TopicPartition, Bounds], Answers[Position, int]]:
-        """Records are fetched together with the bounds, and again where the log begins behind the position."""
+        """Fetches records together with the bounds, and again for positions before the start of the log."""
         told: Round[TopicPartition, Sweep[int | None]] = Round()
         bounds = self._logs.bounds(partitions, beside=times.first_look(positions, told))
         unread = read_on(positions, bounds.found)

@@ -1,4 +1,4 @@
-"""Which broker coordinates a group, and asking each for its own groups, many in one request."""
+"""Finds the broker that coordinates each group, and batches requests by coordinator."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +20,15 @@ GROUP_KEY: Final = 0
 
 
 def early_question(group: str) -> Question:
-    """Who coordinates this group, to be asked of the first broker that is met."""
+    """Returns the request for the coordinator of this group, to be sent to the first broker together with the first
+    Metadata request."""
     return Question(-1, FIND_COORDINATOR, {"key": group})
 
 
 class Asked(NamedTuple, Generic[Value]):
-    """What is asked of coordinators about their groups, `read` for what each answers; failures are refused in `told`.
+    """A query to the coordinators of groups. `read` parses each response; failures become refusals in `attempt`.
 
-    A broker that does not know the version in which many are asked for at once is asked for one at a time.
+    A broker that does not support the batched version gets a request for each group.
     """
 
     told: Round[str, Value]
@@ -39,7 +40,7 @@ class Asked(NamedTuple, Generic[Value]):
 
 
 class Coordinators:
-    """The coordinators of groups, asked for once and again after one turned out to be wrong."""
+    """A cache of the coordinators of groups; an entry is dropped when it turns out to be wrong."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -47,11 +48,11 @@ class Coordinators:
 
     @property
     def waits(self) -> Waits:
-        """Where it is said what is waited for."""
+        """The registry of waits of these connections."""
         return self._brokers.waits
 
     def ask(self, groups: Groups, *asked: Asked[Any]) -> None:
-        """Ask the coordinators of these groups, all that is asked at once."""
+        """Sends all queries to the coordinators of these groups at once."""
         by_node = self._by_node(groups, [each.told for each in asked])
         chunks = [
             (node, chunk, each)
@@ -65,21 +66,23 @@ class Coordinators:
         self._forget_wrong(*(each.told for each in asked))
 
     def learn(self, nodes: Mapping[str, int]) -> None:
-        """Who lists a group coordinates it, or did right now."""
+        """Takes over coordinators from a list of groups: the broker that lists a group coordinates it, or did right
+        now."""
         self._nodes |= nodes
 
     def learn_early(self, group: str, answer: Answer) -> None:
-        """What was said of this group when the cluster was met. Where that is no coordinator it is asked for again."""
+        """Takes over the response to the coordinator request that was sent with the first Metadata request. If it names
+        no coordinator, the group is looked up again."""
         told = answer.response
         if told.error_code is ErrorCode.none and told.node_id in self._brokers.nodes:
             self._nodes[group] = told.node_id
 
     def of(self, group: str) -> int:
-        """The coordinator that answered for this group."""
+        """Returns the coordinator that answered for this group."""
         return self._nodes[group]
 
     def _sizes(self, by_node: Mapping[int, Groups], asked: Asked[Any]) -> dict[int, int]:
-        """How many groups each broker is asked about in one request."""
+        """Returns how many groups one request to each broker may cover."""
         versions = self._brokers.versions(by_node, asked.api) if asked.batched_since else {}
         return {
             node: asked.groups_per_request if versions.get(node, 0) >= asked.batched_since else 1 for node in by_node
@@ -113,7 +116,7 @@ class Coordinators:
             self._refresh()
 
     def _ask_for(self, groups: Groups) -> dict[str, Any]:
-        """What the cluster says of each, one by one where the broker knows no other way."""
+        """Finds the coordinators; with one request for each group if the broker does not support batches."""
         answer = self._brokers.ask_any(FIND_COORDINATOR, key_type=GROUP_KEY, key=groups[0], coordinator_keys=groups)
         if answer.version >= BATCHED_SINCE:
             return {each.key: each for each in answer.response.coordinators}
@@ -139,5 +142,5 @@ class Coordinators:
             self._refresh()
 
     def _refresh(self) -> None:
-        with suppress(ConnectionError):  # what the others told stands; whose coordinator is not to be reached is named
+        with suppress(ConnectionError):  # other answers remain valid; unreachable coordinators are named
             self._brokers.refresh()

@@ -1,4 +1,4 @@
-"""Groups of each type, from what the API for that type says of them."""
+"""Parses groups of each type from the response of that type's API."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -7,7 +7,7 @@ from kcoord.admin.model import Group, GroupType, Member, Node, TopicPartition
 from kcoord.protocol.consumer_protocol import read_assignment, read_subscription
 from kcoord.protocol.frames import BadBody
 
-CONSUMER: Final = "consumer"  # the protocol type whose bytes consumers can be told by
+CONSUMER: Final = "consumer"  # the protocol type whose subscriptions and assignments can be parsed
 _CLASSIC_MEMBER: Final = 0  # ConsumerGroupDescribe's member type, -1 if it is not known
 _ROLES: Final = ("active", "standby", "warmup")
 
@@ -46,7 +46,7 @@ def _assignment(content: bytes) -> Partitions | None:
 
 
 def _subscription(content: bytes) -> tuple[str, ...] | None:
-    """None before the group is Stable: a broker shows no subscription then."""
+    """Parses a subscription. It is None before the group is Stable: a broker sends no subscription then."""
     try:
         return tuple(sorted(read_subscription(content))) if content else None
     except BadBody:
@@ -57,7 +57,7 @@ def _sorted(partitions: Mapping[str, Iterable[int]]) -> Partitions:
     return tuple(TopicPartition(topic, number) for topic in sorted(partitions) for number in sorted(partitions[topic]))
 
 
-# KIP-848 and its kin: the coordinator plans, so that all of it is in the open.
+# KIP-848, share and streams groups: the coordinator plans, so that responses contain the whole plan.
 
 
 def consumer_group(told: Any, coordinator: Node) -> Group:

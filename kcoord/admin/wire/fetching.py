@@ -1,7 +1,7 @@
-"""Logs as they are: the batches of partitions from their leaders, as far as transactions have ended.
+"""Fetches logs as they are: the batches of partitions from their leaders, up to the last stable offset.
 
-A fetch is not retried here, and nothing is read into: a reader goes on from what one round brought, and knows how long
-it waits. Only that no broker at all answers is raised.
+A fetch is not retried here, and batches are not parsed: a reader continues from what one round returned, and decides
+how long it waits. An exception is raised only if no broker answers at all.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,7 +23,7 @@ _PER_REQUEST: Final = 200
 
 
 class Aborted(NamedTuple):
-    """A transaction that was aborted: its producer, and where in the partition it begins."""
+    """An aborted transaction: its producer, and where in the partition it begins."""
 
     producer_id: int
     first_offset: int
@@ -31,19 +31,20 @@ class Aborted(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What one fetch brought of a partition."""
+    """The result of one fetch of a partition."""
 
     records: bytes
-    """Batches, from the one on that the offset is in; the last may be cut."""
+    """Batches, beginning with the one that contains the offset; the last may be truncated."""
     aborted: tuple[Aborted, ...]
     stable_end: int
-    """The last stable offset: what stands behind it may still be aborted."""
+    """The last stable offset: what is behind it may still be aborted."""
     is_crowded: bool
-    """Others of the same response have records: that there is nothing may be for want of room."""
+    """Whether other partitions of the response have records: an empty result may then be due to the size limit."""
 
 
 class Fetching:
-    """The logs of a cluster; who leads them is found out, and found out anew when it has changed."""
+    """Fetches from the leaders of a cluster's partitions; leaders are looked up, and looked up again when they have
+    changed."""
 
     def __init__(self, connection: Connection) -> None:
         self._patience = connection.request_timeout
@@ -59,9 +60,9 @@ class Fetching:
         return self._logs
 
     def once(self, places: Mapping[TopicPartition, int]) -> Round[TopicPartition, Fetched]:
-        """One fetch from each leader, each partition from its offset on. The first ones get the most room.
+        """Sends one fetch to each leader, each partition from its offset on. The first partitions get the most space.
 
-        Raises ConnectionError where no broker can be reached.
+        Raises ConnectionError if no broker can be reached.
         """
 
         def fields(chunk: Partitions) -> Mapping[str, Any]:
@@ -77,7 +78,7 @@ class Fetching:
             return {"partition": tp.partition, "fetch_offset": places[tp], "partition_max_bytes": PARTITION_BYTES}
 
         def read(response: Any, answered: Round[TopicPartition, Fetched]) -> None:
-            if not response.responses:  # so a broker answers who asks for more than its quota
+            if not response.responses:  # a broker answers so to a client beyond its quota
                 for tp in places:
                     answered.refuse(tp, f"partition {tp}", ErrorCode.throttling_quota_exceeded)
             lines = [each for topic in response.responses for each in topic.partitions]
@@ -95,7 +96,7 @@ class Fetching:
         return told
 
     def stable_ends(self, partitions: Collection[TopicPartition]) -> Answers[TopicPartition, int]:
-        """The last stable offset of each. Raises ConnectionError as `once`."""
+        """Returns the last stable offset of each partition. Raises ConnectionError like `fetch_once`."""
 
         def fields(chunk: Partitions) -> Mapping[str, Any]:
             topics = [

@@ -1,4 +1,4 @@
-"""Listing and describing groups of every type, in batches."""
+"""Lists and describes groups of every type, in batches."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -30,9 +30,9 @@ DEAD: Final = "Dead"
 def list_groups(
     brokers: Brokers, *, states: Collection[str], types: Collection[str], patience: float
 ) -> Answers[str, ListedGroup]:
-    """What all brokers list, each its own groups. Filters that a broker does not know are applied here.
+    """Merges the lists of all brokers, each of its own groups. Filters that a broker does not support are applied here.
 
-    The groups of a broker that leaves the cluster meanwhile go to others, so that these are asked once more.
+    The groups of a broker that leaves the cluster meanwhile move to others, so that those are asked once more.
     """
     fields = {"states_filter": tuple(states), "types_filter": tuple(types)}
     found: dict[str, ListedGroup] = {}
@@ -48,7 +48,7 @@ def list_groups(
                 told.found[node] = True
                 found.update((each.name, each) for each in _listed(outcome, node))
         if told.refused:
-            with suppress(ConnectionError):  # if none of them answers, each is named
+            with suppress(ConnectionError):  # if no broker answers, each is refused by name
                 brokers.refresh()
         for node in told.refused.keys() - brokers.nodes.keys():
             told.refuse(node, f"broker {node}", ErrorCode.broker_not_available, "it has left the cluster")
@@ -64,7 +64,7 @@ def list_groups(
 
 
 def _listed(answer: Answer, node: int) -> Iterable[ListedGroup]:
-    """Brokers before 2.6 do not tell the state, nor those before 3.8 the type."""
+    """Parses a list. Brokers before 2.6 do not send the state, nor those before 3.8 the type."""
     groups = answer.response.groups
     if not groups:
         return ()
@@ -80,7 +80,8 @@ def _type(name: str) -> GroupType:
 
 
 def _is_wanted(group: ListedGroup, states: Collection[str], types: Collection[str]) -> bool:
-    """A state that is not told may be any; a type that is not told is that of all groups then, classic."""
+    """Whether the filters match. A missing state may be any; a missing type is classic, as all groups of such a broker
+    are."""
     has_state = not states or not group.state or group.state.lower() in {state.lower() for state in states}
     kind = GroupType.CLASSIC if group.type is GroupType.UNKNOWN else group.type
     has_type = not types or kind.value in {wanted.lower() for wanted in types}
@@ -90,9 +91,10 @@ def _is_wanted(group: ListedGroup, states: Collection[str], types: Collection[st
 def describe_groups(
     brokers: Brokers, coordinators: Coordinators, names: Collection[str], *, patience: float, beside: Beside = ()
 ) -> Answers[str, Group]:
-    """Of any type: each is asked for as a classic group first, and who is not found so as one of the other types.
+    """Describes groups of any type: each is requested as a classic group first, and then as each of the other types if
+    it was not found.
 
-    What is asked `beside` is asked of all groups when they are first asked for, and not again.
+    The `piggyback` queries are sent for all groups together with the first request, and not again.
     """
     found: dict[str, Group] = {}
     refused: list[Refusal] = []
@@ -144,7 +146,7 @@ def _describe_as(
                 continue
             error = each.error_code
             if error is ErrorCode.none and each.group_state == DEAD and not each.members:
-                error = ErrorCode.group_id_not_found  # which DescribeGroups before version 6 says in this way
+                error = ErrorCode.group_id_not_found  # which DescribeGroups before version 6 reports in this way
             if error is ErrorCode.none:
                 told.found[each.group_id] = to_group(each, brokers.nodes[coordinators.of(each.group_id)])
             else:

@@ -1,4 +1,4 @@
-"""Topics and their logs: who leads, where logs start and end, what time a record has."""
+"""Topics and their logs: leaders, bounds, offsets by time, settings."""
 
 import base64
 from collections import defaultdict
@@ -23,12 +23,12 @@ TOPICS_PER_REQUEST: Final = 2000
 GROUP_RESOURCE, TOPIC_RESOURCE = 32, 2
 NOTHING_TOLD: Final = "the cluster tells nothing of it"
 OUTDATED: Final = PASSING | {ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id}
-"""After these a topic is asked for again: it moved, or was deleted, or made anew."""
+"""Errors after which a topic's metadata is requested again: it moved, or was deleted, or was recreated."""
 
 
 class Wanted(NamedTuple, Generic[Value]):
-    """What is asked of leaders about their partitions, or `only` some of them, with `read` for what each answers;
-    failures are refused in `told`."""
+    """A query to the leaders of partitions, or of `only` some of them. `read` parses each response; failures become
+    refusals in `attempt`."""
 
     told: Round[TopicPartition, Value]
     api: Api
@@ -46,7 +46,7 @@ Beside = Sequence[Wanted[Any]]
 
 
 class Logs:
-    """The logs of a cluster's partitions; who leads them is remembered until it turns out wrong."""
+    """The logs of a cluster's partitions. Leaders are cached until one turns out to be wrong."""
 
     def __init__(self, brokers: Brokers, *, patience: float) -> None:
         self._brokers = brokers
@@ -59,7 +59,7 @@ class Logs:
         return settle(names, self._ask_topics, patience=self._patience, waits=self._brokers.waits)
 
     def bounds(self, partitions: Collection[TopicPartition], *, beside: Beside = ()) -> Answers[TopicPartition, Bounds]:
-        """Both ends are asked for at the same time; and what is `beside`, when they first are, and not again."""
+        """Requests both ends at once. The `piggyback` queries are sent with the first attempt, and not again."""
         others = list(beside)
 
         def ask(pending: Partitions, told: Round[TopicPartition, Bounds]) -> None:
@@ -103,8 +103,8 @@ class Logs:
         return settle(names, ask, patience=self._patience, waits=self._brokers.waits)
 
     def ask_leaders(self, partitions: Partitions, *wanted: Wanted[Any]) -> None:
-        """Ask the leaders of these partitions, all that is wanted at once. Of which no leader is known is refused in
-        the first alone."""
+        """Sends all queries to the leaders of these partitions at once. A partition without a known leader is refused
+        in the first query only."""
         unknown = sorted({tp.topic for tp in partitions if not self._knows(tp)})
         left = self._ask_only_broker(unknown, partitions, wanted)
         if left is None:
@@ -121,9 +121,10 @@ class Logs:
     def _ask_only_broker(
         self, unknown: list[str], partitions: Partitions, wanted: Sequence[Wanted[Any]]
     ) -> dict[int, Partitions] | None:
-        """Ask the only broker what it leads, and at once what is wanted of that; what others turn out to lead is left.
+        """Requests metadata from the only broker and sends it the queries at the same time; returns the partitions that
+        other brokers lead.
 
-        None if there are several, or it does not answer.
+        Returns None if there are several brokers, or the only one does not answer.
         """
         only = self._brokers.only_node
         if only is None or not 0 < len(unknown) <= TOPICS_PER_REQUEST:
@@ -142,7 +143,8 @@ class Logs:
     def _by_leader(
         self, partitions: Partitions, asked: Round[str, Topic], told: Round[TopicPartition, Any]
     ) -> dict[int, Partitions]:
-        """The partitions that are led. Of others it is told why not: of those of unknown topics, what was `asked`."""
+        """Groups partitions by leader, and refuses those without one; the partitions of unknown topics with the refusal
+        in `asked`."""
         by_leader: dict[int, Partitions] = defaultdict(list)
         for tp in partitions:
             topic = self._topics.get(tp.topic)
@@ -158,7 +160,7 @@ class Logs:
         return by_leader
 
     def _knows(self, tp: TopicPartition) -> bool:
-        """Partitions may have been added to a topic since it was asked for."""
+        """Whether the partition is cached. Partitions may have been added to a topic since its metadata was fetched."""
         return tp.topic in self._topics and tp.partition in self._topics[tp.topic].leaders
 
     def _ask_topics(self, names: list[str], told: Round[str, Topic]) -> None:
@@ -190,7 +192,7 @@ class Logs:
 
 
 class _Requests:
-    """What is wanted of leaders, in requests of so many partitions each."""
+    """Queries to leaders, in requests of limited size."""
 
     def __init__(self, by_leader: Mapping[int, Partitions], wanted: Sequence[Wanted[Any]]) -> None:
         self._chunks = [
@@ -201,7 +203,7 @@ class _Requests:
         return [Question(node, each.api, each.fields(chunk)) for node, chunk, each in self._chunks]
 
     def take(self, outcomes: Sequence[Outcome], *, only: Collection[TopicPartition] | None = None) -> None:
-        """What was answered, of all partitions or `only` these."""
+        """Merges the outcomes of all partitions, or of `only` these."""
         for (node, chunk, each), outcome in zip(self._chunks, outcomes, strict=True):
             answered: Round[TopicPartition, Any] = Round()
             error, message = ErrorCode.unknown_server_error, "does not tell of it"
@@ -249,5 +251,5 @@ def _topic(told: Any) -> Topic:
 
 
 def _topic_id(topic_id: bytes) -> str:
-    """As Kafka prints ids: base64 for URLs, without its padding."""
+    """Formats an id as Kafka prints it: base64 for URLs, without padding."""
     return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")

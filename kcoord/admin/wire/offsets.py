@@ -1,4 +1,4 @@
-"""What groups have committed, many groups in one request where the broker can."""
+"""Committed offsets of groups, many groups in one request if the broker supports it."""
 
 from collections.abc import Collection
 from itertools import compress
@@ -19,9 +19,10 @@ NO_OFFSET: Final = -1
 
 
 def committed(coordinators: Coordinators, groups: Collection[str], *, patience: float) -> Answers[str, Commits]:
-    """All that the groups have committed; nothing for a group that the cluster does not know.
+    """Fetches all committed offsets of the groups; none for a group that the cluster does not know.
 
-    A group is refused if a partition of it cannot be told: it would pass for one that has nothing committed there.
+    A group is refused if the offset of one of its partitions is: otherwise it would look as if nothing were committed
+    there.
     """
 
     def ask(pending: Groups, told: Round[str, Commits]) -> None:
@@ -70,7 +71,7 @@ def _read_commits(group: str, response: Any, told: Round[str, Commits]) -> None:
 
 
 def _without_gaps(told: TopicCommits) -> TopicCommits:
-    """Without the partitions of which nothing is committed."""
+    """Drops the partitions without a committed offset."""
     if NO_OFFSET not in told.offsets:
         return told
     is_there = [offset != NO_OFFSET for offset in told.offsets]
@@ -79,7 +80,7 @@ def _without_gaps(told: TopicCommits) -> TopicCommits:
 
 
 def share_starts(coordinators: Coordinators, groups: Collection[str], *, patience: float) -> Answers[str, Commits]:
-    """Where share groups start to read, and the lag that the broker tells of them."""
+    """Fetches the start offsets of share groups, and the lag that the broker reports."""
 
     def ask(pending: Groups, told: Round[str, Commits]) -> None:
         coordinators.ask(pending, Asked(told, DESCRIBE_SHARE_GROUP_OFFSETS, _fetch_fields, read, GROUPS_PER_REQUEST))

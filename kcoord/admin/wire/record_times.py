@@ -1,4 +1,4 @@
-"""Records at offsets, their times or their marks, from the batches that a fetch brings."""
+"""Reads records at offsets, their times or their marks, from the batches of a fetch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 class FetchedRecord(NamedTuple):
-    """A record in the plain bytes of its batch, where it begins at `position`."""
+    """A record in the decompressed bytes of its batch, where it begins at `position`."""
 
     header: BatchHeader
     plain: bytes
@@ -22,7 +22,7 @@ class FetchedRecord(NamedTuple):
 
 
 def time_of(record: FetchedRecord) -> int | None:
-    """The time of a record in ms since 1970, None if it has none."""
+    """Returns the time of a record in ms since 1970, None if it has none."""
     header = record.header
     time = header.max_timestamp if header.uses_append_time else header.base_timestamp + record.timestamp_delta
     return None if time == NO_TIMESTAMP else time
@@ -40,18 +40,18 @@ def mark_of(record: FetchedRecord) -> RecordMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep(Generic[Value]):
-    """What one fetch told: what was read of the first record at each offset or after it (of its time, None for records
-    that have none); and where to look on for the offsets that are not among them."""
+    """The result of scanning one fetch: the values of the first record at each offset or after it (for times, None for
+    a record without one), and the offset from which the missing ones must be read."""
 
     found: Mapping[int, Value]
     end: int
 
 
 def sweep(fetched: bytes | None, offsets: Sequence[int], read: Callable[[FetchedRecord], Value]) -> Sweep[Value]:
-    """Of offsets in ascending order, those that whole batches in there answer for.
+    """Scans whole batches for offsets in ascending order, and returns those that it found.
 
-    A fetch begins with the batch that its offset is in, and may end in a part of one. Transactions' markers are no
-    records; aborted records are, as they are to the count of lag. Formats before v2 are not read.
+    A fetch begins with the batch that contains its offset, and may end within one. Transaction markers are no records;
+    aborted records are, as they count as lag. Formats before v2 are not read.
     """
     found: dict[int, Value] = {}
     end = offsets[0]
@@ -64,7 +64,7 @@ def sweep(fetched: bytes | None, offsets: Sequence[int], read: Callable[[Fetched
                 _look_into(batch, left, found, read)
             end = max(end, batch.header.last_offset + 1)
     except BadBatch:
-        pass  # what was read before it stands
+        pass  # what was read before it remains valid
     return Sweep(found=found, end=end)
 
 
@@ -73,7 +73,7 @@ def _look_into(
 ) -> None:
     header = batch.header
     plain = plain_records(batch)
-    is_whole = header.record_count == header.last_offset - header.base_offset + 1  # compaction has taken none away
+    is_whole = header.record_count == header.last_offset - header.base_offset + 1  # compaction has removed none
     place = position = 0
     for offset in offsets:
         if offset > header.last_offset:

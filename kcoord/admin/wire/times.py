@@ -1,4 +1,4 @@
-"""Records at positions, read from the logs: one fetch answers for every position in the batches that it brings."""
+"""Reads records at positions from the logs: one fetch answers for every position in the batches that it returns."""
 
 import time
 from collections import defaultdict
@@ -13,9 +13,9 @@ from kcoord.admin.wire.logs import Beside, Logs, Partitions, Wanted
 from kcoord.admin.wire.record_times import FetchedRecord, Sweep, mark_of, sweep, time_of
 from kcoord.errors import ErrorCode
 
-# For one position a batch is enough: Java's producers make them of up to 16 KiB unless they are told otherwise, others
-# larger ones. A few partitions have room for those at once; many have it the next time, if their batches do not fit.
-# One of any size comes if its partition is the only one asked for.
+# For one position a batch is enough: by default Java's producers make them of up to 16 KiB, others make larger ones.
+# If there are few partitions, each has space for those at once; if there are many, a partition whose batch did not fit
+# gets it at the next attempt. A batch of any size is returned if its partition is alone in the request.
 ROOM_FOR_ONE: Final = 16 * 1024
 MORE_ROOM: Final = 64 * 1024
 AT_FIRST: Final = 2 * 1024 * 1024
@@ -30,7 +30,8 @@ _NO_TIMES: Final[Mapping[TopicPartition, Sweep[Time]]] = {}
 
 
 def first_look(positions: Collection[Position], told: Round[TopicPartition, Sweep[Time]]) -> Beside:
-    """What to ask for beside the bounds of logs, for positions that most likely lie within them."""
+    """Returns the queries to send along with the requests for bounds, for positions that most likely lie within
+    them."""
     asking = _Asking(positions)
     of_times = _Reading(time_of, WHAT)
     return [_wanted(asking, told, of_times, count, only=partitions) for partitions, count in asking.turns()]
@@ -43,7 +44,7 @@ def timestamps(
     patience: float,
     early: Mapping[TopicPartition, Sweep[Time]] = _NO_TIMES,
 ) -> Answers[Position, int]:
-    """The times of the records at these positions; records that have none are left out."""
+    """Reads the times of the records at these positions; records without a time are left out."""
     read = _read(logs, positions, _Reading(time_of, WHAT), patience=patience, early=early)
     return Answers(found={key: at for key, at in read.found.items() if at is not None}, refused=read.refused)
 
@@ -53,7 +54,7 @@ def record_marks(logs: Logs, positions: Collection[Position], *, patience: float
 
 
 class _Reading(NamedTuple, Generic[Value]):
-    """How a value is read from a record, and how such values are called in a refusal."""
+    """How a value is read from a record, and how refusals name such values."""
 
     read: Callable[[FetchedRecord], Value]
     what: str
@@ -67,10 +68,11 @@ def _read(
     patience: float,
     early: Mapping[TopicPartition, Sweep[Value]],
 ) -> Answers[Position, Value]:
-    """A partition of which a fetch among others brings nothing is asked for by itself at last; then it has none.
+    """Reads a value at each position. A partition for which a fetch together with others returns nothing is fetched
+    alone in the end; if that returns nothing, it has no record.
 
-    What is not read when patience ends is refused: a log that tells a little each time is not read without end. What a
-    first look has told is not asked for again.
+    Positions that are not read before the timeout are refused: a log that returns a little each time is not read
+    forever. What was prefetched is not requested again.
     """
     asking = _Asking(positions)
     found: dict[Position, Value] = {}
@@ -100,7 +102,7 @@ def _read(
 
 
 class _Asking:
-    """Which offsets of which partitions are not answered yet, and from where each partition is read next."""
+    """The offsets of each partition that are still open, and the offset that each partition is fetched from next."""
 
     def __init__(self, positions: Iterable[Position]) -> None:
         offsets: dict[TopicPartition, set[int]] = defaultdict(set)
@@ -109,11 +111,11 @@ class _Asking:
         self.waiting = {tp: sorted(own) for tp, own in offsets.items()}
         self.places = {tp: own[0] for tp, own in self.waiting.items()}
         self._first_room = min(MORE_ROOM, max(ROOM_FOR_ONE, AT_FIRST // max(1, len(self.waiting))))
-        self._crowded: set[TopicPartition] = set()  # they told nothing among others
+        self._crowded: set[TopicPartition] = set()  # a fetch together with others returned nothing of them
         self._alone: set[TopicPartition] = set()
 
     def turns(self) -> list[tuple[Partitions, int]]:
-        """Partitions, and how many of them fit into one request."""
+        """Returns partitions, and how many of them fit into one request."""
         together = [tp for tp in self.waiting if tp not in self._alone]
         alone = [tp for tp in self.waiting if tp in self._alone]
         room = max(map(self.room, together), default=ROOM_FOR_ONE)
@@ -127,7 +129,8 @@ class _Asking:
         return MORE_ROOM if tp in self._crowded else self._first_room
 
     def go_on(self, tp: TopicPartition, told: Sweep[Any] | None, *, was_alone: bool) -> None:
-        """Behind what was told; a partition that told nothing gets more room, then is asked by itself, then no more."""
+        """Advances behind the scanned batches. A partition that returned nothing gets more space, then a request of its
+        own, then no more requests."""
         left = [offset for offset in self.waiting[tp] if told and offset not in told.found]
         has_moved = told is not None and (bool(told.found) or told.end > self.places[tp])
         self._alone.discard(tp)
@@ -139,7 +142,7 @@ class _Asking:
         elif not has_moved:
             self._alone.add(tp)
         self.waiting[tp] = left
-        self.places[tp] = max(self.places[tp], left[0], told.end)  # never back: it would go round in circles
+        self.places[tp] = max(self.places[tp], left[0], told.end)  # never backwards: that would be an endless loop
 
 
 def _fetch(

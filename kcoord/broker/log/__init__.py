@@ -1,1 +1,1 @@
-"""The log of one partition: segments, look-ups by time, idempotent producers, validation of batches."""
+"""The log of one partition: segments, lookups by time, idempotent producers, validation of batches."""

@@ -1,16 +1,16 @@
-"""What a log asks of a client's batch before it takes it: Kafka's checks in Kafka's order.
+"""Validation of a client's batch before a log appends it: Kafka's checks in Kafka's order.
 
 | check                                              | Kafka's class                        | answer                 |
 |----------------------------------------------------|--------------------------------------|------------------------|
 | its base offset is 0                               | UnifiedLog.analyzeAndValidateRecords | INVALID_RECORD         |
 | it is no longer than max.message.bytes             | UnifiedLog.analyzeAndValidateRecords | MESSAGE_TOO_LARGE      |
 | its checksum is right                              | UnifiedLog.analyzeAndValidateRecords | CORRUPT_MESSAGE        |
-| there is such a codec                              | CompressionType.forId                | UNKNOWN_SERVER_ERROR   |
+| its codec is known                                 | CompressionType.forId                | UNKNOWN_SERVER_ERROR   |
 | its counts agree, it is no control batch           | LogValidator.validateBatch           | INVALID_RECORD         |
 | a producer id comes with a sequence                | LogValidator.validateBatch           | INVALID_RECORD         |
 | it decompresses                                    | DefaultRecordBatch.iterator          | UNKNOWN_SERVER_ERROR   |
-| it keeps within the request's allowance            | none: Kafka has no such limit        | MESSAGE_TOO_LARGE      |
-| its records are sound                              | DefaultRecord.readFrom               | INVALID_RECORD         |
+| the request's allowance suffices for it            | none: Kafka has no such limit        | MESSAGE_TOO_LARGE      |
+| its records are well-formed                        | DefaultRecord.readFrom               | INVALID_RECORD         |
 | each has a key, if the topic is compacted          | LogValidator.validateKey             | INVALID_RECORD         |
 | each is of a time near now                         | LogValidator.validateTimestamp       | INVALID_TIMESTAMP      |
 | it fits a segment                                  | UnifiedLog.append                    | RECORD_LIST_TOO_LARGE  |
@@ -29,14 +29,14 @@ from kcoord.protocol.records.record_scan import RecordSurvey, Rises, Surveyor, k
 _SMALLEST_LONG, _LARGEST_LONG = -(2**63), 2**63 - 1
 _LAST_CODEC = max(Codec)
 _KIBIBYTE: Final = 1024
-_BATCH: Final = 20  # units of work, beside those of its records
+_BATCH: Final = 20  # Units of work, in addition to those of its records.
 MOST_RECORD_ERRORS: Final = 1000
-"""Records of a batch of which it is told what is wrong with them; a batch may have half a million."""
+"""The most records of a batch whose errors are reported; a batch may have half a million."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """The topic settings that a log goes by, under Kafka's names and with its defaults."""
+    """The topic settings that a log uses, under Kafka's names and with its defaults."""
 
     segment_bytes: int = 1024**3
     segment_ms: int = 7 * 86_400_000
@@ -52,7 +52,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordError:
-    """What is wrong with the record at this place in its batch."""
+    """The error of the record at this index in its batch."""
 
     index: int
     message: str
@@ -63,11 +63,11 @@ class Refused:
     error: ErrorCode
     message: str
     record_errors: tuple[RecordError, ...] = ()
-    start_offset: int = -1  # of the log, where Kafka tells it along with a refused batch
+    start_offset: int = -1  # The log's start offset, where Kafka sends it with a refused batch.
 
 
 class Admitted(NamedTuple):
-    """The largest timestamp that a batch is to bear, and which of its records are newer than all before them."""
+    """The largest timestamp that an admitted batch gets, and which of its records are newer than all before them."""
 
     max_timestamp: int
     rises: Rises
@@ -75,7 +75,7 @@ class Admitted(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Allowance:
-    """What the batches of one request may cost together. What was spent on a batch that is refused is spent."""
+    """The budget of all batches of one request. What a refused batch has used stays used."""
 
     records: int = 500_000
     headers: int = 500_000
@@ -88,7 +88,7 @@ class Allowance:
         self.decompressed_bytes = left.decompressed_bytes
 
     def decompress(self, batch: Batch) -> Slices[bytes]:
-        """The batch's plain records, if they can be afforded. Raises BadBatch."""
+        """Decompresses the batch's records if the allowance suffices. Raises CorruptBatch."""
         try:
             plain = yield from decompress(batch, limit=self.decompressed_bytes)
         except BadBatch as bad:
@@ -102,7 +102,7 @@ class Allowance:
         return plain
 
     def survey(self, batch: Batch) -> Slices[tuple[bytes, RecordSurvey, Rises]]:
-        """The batch's plain records and what they are like, if both can be afforded. Raises BadBatch."""
+        """Decompresses and scans the batch's records if the allowance suffices. Raises CorruptBatch."""
         plain, effort = (yield from self.decompress(batch)), self.effort
         yield from effort.spend(_BATCH + len(plain) // _KIBIBYTE)
         surveyor = Surveyor(plain, batch.header.record_count, max_headers=self.headers)
@@ -115,7 +115,7 @@ class Allowance:
 
 
 def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance) -> Slices[Admitted | Refused]:
-    """Whether the log may take the batch, and as what, or why it must not."""
+    """Decides whether the log may append the batch, or returns why it may not."""
     if refused := _check_batch(batch, settings):
         return refused
     try:
@@ -123,7 +123,7 @@ def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance
     except BadBatch as bad:
         return Refused(error=bad.error, message=bad.message)
     if batch.header.codec and not survey.is_consecutive:
-        # LogValidator would write such a batch anew, and fails at it; in an uncompressed one it does not look.
+        # LogValidator would rewrite such a batch, and fails; it does not check this in an uncompressed batch.
         return Refused(error=ErrorCode.unknown_server_error, message="The records' offsets are not consecutive")
     if _may_be_faulty(batch.header, survey, settings, now_ms):
         refused = yield from _check_records(batch.header, plain, settings, now_ms, allowance.effort)
@@ -169,7 +169,7 @@ def _refuse_batch(message: str) -> Refused:
 
 
 def _may_be_faulty(header: BatchHeader, survey: RecordSurvey, settings: LogSettings, now_ms: int) -> bool:
-    """Whether some record may have to be refused; only then are they looked at one by one."""
+    """Returns whether some record may have to be refused; only then is every record checked."""
     if header.uses_append_time or (settings.is_compacted and survey.has_null_key):
         return True
     if settings.uses_append_time:

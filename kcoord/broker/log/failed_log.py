@@ -11,7 +11,7 @@ from kcoord.protocol.records.batch import Batch
 
 
 class FailedLog(PartitionLog):
-    """Whoever asks gets KAFKA_STORAGE_ERROR; deleting its topic is all that can be done with it."""
+    """Every request gets KAFKA_STORAGE_ERROR; only deleting its topic is possible."""
 
     is_failed = True
 

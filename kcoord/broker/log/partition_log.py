@@ -1,11 +1,11 @@
-"""The log of one partition: appends, reads, retention; look-ups by time are in `times`.
+"""The log of one partition: appends, reads, retention; `timestamp_lookup` has the lookups by time.
 
-One replica in one process: what is appended is committed, so the end offset is the high watermark and, there being no
-transactions, the last stable offset. The last segment is the active one; there is always one, maybe empty. A store that
-fails (kcoord.broker.log.storage) is answered with KAFKA_STORAGE_ERROR, and the log is as it was.
+There is one replica, in one process: what is appended is committed, so the end offset is the high watermark and, there
+being no transactions, the last stable offset. The last segment is the active one; there always is one, maybe empty. If
+the storage fails (kcoord.broker.log.storage), the answer is KAFKA_STORAGE_ERROR, and the log is unchanged.
 
-A log that was there before the process is made from what was `Recovered` of it. Offsets may be left out then, within a
-segment as between two: those of records that compaction has dropped.
+A log that existed before the process is made from its `Recovered` state. Its offsets may have gaps, within a segment
+and between two, because compaction has dropped records.
 """
 
 from bisect import bisect_right
@@ -35,25 +35,25 @@ __all__ = [
     "TimestampOffset",
 ]
 
-HIGH_WATERMARK = -1  # what DeleteRecords means by -1
-# The refusals of a batch that do not tell where the log begins (ReplicaManager.appendToLocalLog).
+HIGH_WATERMARK = -1  # The offset in DeleteRecords that means the high watermark.
+# Errors of a batch that are answered without the log's start offset (ReplicaManager.appendToLocalLog).
 _WITHOUT_START_OFFSET = {ErrorCode.message_too_large, ErrorCode.record_list_too_large, ErrorCode.corrupt_message}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """Where a batch stands; of a duplicate, where it stood the first time."""
+    """The position of an appended batch; for a duplicate, that of the original."""
 
     base_offset: int
     last_offset: int
-    append_time_ms: int  # -1 where the topic keeps the producer's timestamps
+    append_time_ms: int  # -1 if the topic has the producers' timestamps.
     start_offset: int
     is_duplicate: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """A log as it was found. `epochs` are leader epochs and their first offsets, the current one last."""
+    """The state of a recovered log. `epochs` are leader epochs and their first offsets, the current one last."""
 
     segments: Sequence[Segment]
     start_offset: int
@@ -74,9 +74,9 @@ class PartitionLog:
         storage: LogStorage | None = None,
         recovered: Recovered | None = None,
     ) -> None:
-        """A log that begins at this offset, or as it was recovered. Raises OSError."""
+        """Begins a log at this offset, or continues a recovered one. Raises OSError."""
         self.name = name
-        self.settings = settings  # may be replaced at any time
+        self.settings = settings  # May be replaced at any time.
         self._storage = storage or PassingStorage().make_log(name, UUID(int=0))
         found = recovered or Recovered(segments=(), start_offset=start_offset)
         self.start_offset = found.start_offset
@@ -107,12 +107,12 @@ class PartitionLog:
         return self._end_position - self._segments[0].log_position
 
     def admit(self, batch: Batch, now_ms: int, allowance: Allowance) -> Slices[Admitted | Refused]:
-        """Check the batch as Kafka does, and change nothing."""
+        """Validates the batch as Kafka does, without changing anything."""
         admitted = yield from admit(batch, self.settings, now_ms, allowance)
         return self._with_start_offset(admitted) if isinstance(admitted, Refused) else admitted
 
     def append(self, batch: Batch, admitted: Admitted, now_ms: int) -> Appended | Refused:
-        """Take in a batch that was admitted, stamped; nothing changes if it is refused."""
+        """Appends an admitted batch and sets its broker fields; nothing changes if it is refused."""
         match self._check_producer(batch.header):
             case Refused() as refused:
                 return refused
@@ -125,7 +125,9 @@ class PartitionLog:
             return _storage_error("written", error)
 
     def append_own(self, batches: Sequence[Batch], now_ms: int) -> int | Refused:
-        """Take in batches that this process made, and need not check, in one write; how many bytes. All or none."""
+        """Appends batches that this process made, without validation, in one write: all or none. Returns how many
+        bytes.
+        """
         size = sum([batch.header.size for batch in batches])
         try:
             self._roll_if_full(size, batches[-1].header.max_timestamp, now_ms)
@@ -135,9 +137,9 @@ class PartitionLog:
         return size
 
     def read(self, offset: int, *, max_bytes: int, min_one_batch: bool = False) -> bytes | Refused:
-        """Whole batches from the one that holds this offset on; nothing at the log's end.
+        """Reads whole batches from the one with this offset on; nothing at the log's end.
 
-        With min_one_batch the first batch comes even if it alone is larger than max_bytes.
+        With min_one_batch the first batch is read even if it alone is larger than max_bytes.
         """
         if refused := self._check_offset(offset):
             return refused
@@ -149,15 +151,19 @@ class PartitionLog:
             return _storage_error("read", error)
 
     def read_own(self, offset: int, *, max_bytes: int) -> bytes:
-        """The same for this process, at least one batch. Raises Damaged, or OSError where the store fails."""
+        """Reads at least one batch, for use in this process. Raises CorruptSegment, or OSError where the
+        storage fails.
+        """
         return self._read(offset, max_bytes, min_one_batch=True)
 
     def offset_for_timestamp(self, timestamp: int, effort: Effort) -> Slices[TimestampOffset | None]:
-        """The first record that is not older than this. Raises OSError if the records cannot be read."""
+        """Finds the first record that is not older than this. Raises OSError if the records cannot be read."""
         return first_not_older(self._segments, timestamp, self.start_offset, effort)
 
     def offset_of_max_timestamp(self, effort: Effort) -> Slices[TimestampOffset | None]:
-        """The first record with the largest timestamp there is; None in an empty log. Raises OSError likewise."""
+        """Finds the first record with the largest timestamp; None in an empty log. Raises OSError if records cannot be
+        read.
+        """
         newest = yield from newest_time(self._segments, self.start_offset, effort)
         return (yield from first_not_older(self._segments, newest, self.start_offset, effort))
 
@@ -167,14 +173,14 @@ class PartitionLog:
 
     @property
     def start_epoch(self) -> int:
-        """The leader epoch that the log begins with; -1 if that is not known."""
+        """The leader epoch of the log's first record; -1 if that is not known."""
         return self._epochs.at(self.start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEnd:
         return self._epochs.end_of(leader_epoch, start_offset=self.start_offset, end_offset=self.end_offset)
 
     def delete_records(self, before_offset: int, now_ms: int) -> int | Refused:
-        """Let the log begin at this offset, or at its end; the start offset that it has then."""
+        """Moves the log's start to this offset, or to its end. Returns the new start offset."""
         if self.settings.is_compacted and not self.settings.is_deletable:
             return Refused(error=ErrorCode.policy_violation, message="cleanup.policy has no delete")
         if before_offset == HIGH_WATERMARK:
@@ -193,9 +199,9 @@ class PartitionLog:
         return self.start_offset
 
     def enforce_retention(self, now_ms: int) -> int:
-        """Delete the oldest segments that are too much or too old (UnifiedLog.deleteOldSegments); how many.
+        """Deletes the oldest segments that are too much or too old (UnifiedLog.deleteOldSegments). Returns how many.
 
-        Raises OSError if records cannot be read, or no new segment begun.
+        Raises OSError if records cannot be read, or if a new segment cannot be created.
         """
         if not self.settings.is_deletable:
             return 0
@@ -203,22 +209,23 @@ class PartitionLog:
         return oversize + self._delete_segments(self._count_expired(now_ms), now_ms)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget the producers that were silent for so long; how many."""
+        """Removes producers that were silent for so long. Returns how many."""
         return self.producers.expire(now_ms, expiration_ms)
 
     def close_active(self, now_ms: int) -> None:
-        """Begin a new segment, so that all that is there is closed. Raises OSError."""
+        """Rolls to a new segment, so that all records are in closed ones. Raises OSError."""
         if self._segments[-1].size:
             self._roll(now_ms)
 
     def make_replacement(self) -> Store:
-        """A store for batches that are to take the place of the oldest segments. Raises OSError."""
+        """Creates a store for batches that will replace the oldest segments. Raises OSError."""
         return self._storage.make_replacement(self._base_offsets[0])
 
     def replace_segments(self, count: int, replacement: Store, now_ms: int) -> None:
-        """Let the replacement be there instead of the oldest so many segments, all of them closed.
+        """Replaces the oldest `count` segments, all of them closed, by one.
 
-        It holds batches with offsets of theirs, in order, maybe not all. If OSError is raised, the log is as it was.
+        The replacement has some of their batches, in order, with their offsets. If OSError is raised, the log is
+        unchanged.
         """
         replaced = self._segments[:count]
         assert 0 < count < len(self._segments), "the active segment is not replaced"
@@ -234,12 +241,12 @@ class PartitionLog:
         self._base_offsets[:count] = [segment.base_offset]
 
     def close(self) -> None:
-        """Give back what was taken from the system; the log is not used again."""
+        """Closes all segments; the log is not used again."""
         for segment in self._segments:
             segment.close()
 
     def delete(self) -> None:
-        """Let go of all records; the log is not used again."""
+        """Deletes all records; the log is not used again."""
         self.close()
         self._storage.delete()
 
@@ -260,7 +267,7 @@ class PartitionLog:
 
     def _check_producer(self, header: BatchHeader) -> AppendedBatch | Refused | None:
         if header.is_transactional:
-            # UnifiedLog.analyzeAndValidateProducerState: no transaction was ever begun here.
+            # No transaction was ever begun here (UnifiedLog.analyzeAndValidateProducerState).
             return self._refuse(ErrorCode.invalid_txn_state, "The batch belongs to no ongoing transaction")
         if not header.has_producer_id:
             return None
@@ -296,7 +303,7 @@ class PartitionLog:
     def _read(self, offset: int, max_bytes: int, min_one_batch: bool) -> bytes:
         index = self._index_of(offset)
         position = self._segments[index].position_of(offset)
-        while position == self._segments[index].size:  # what was there is compacted away: the next batch is meant
+        while position == self._segments[index].size:  # What was here is compacted away, so the next batch is read.
             index, position = index + 1, 0
             if index == len(self._segments):
                 return b""
@@ -315,13 +322,14 @@ class PartitionLog:
         return Appended(
             base_offset=original.base_offset,
             last_offset=original.last_offset,
-            append_time_ms=original.timestamp,  # whatever the topic's timestamps are: so does UnifiedLog.append
+            # UnifiedLog.append returns it too, whatever the topic's timestamp type is.
+            append_time_ms=original.timestamp,
             start_offset=self.start_offset,
             is_duplicate=True,
         )
 
     def _roll_if_full(self, size: int, max_timestamp: int, now_ms: int) -> None:
-        """As LogSegment.shouldRoll and timeWaitedForRoll."""
+        """Rolls under the conditions of LogSegment.shouldRoll and timeWaitedForRoll."""
         active, settings = self._segments[-1], self.settings
         if not active.size:
             return
@@ -341,7 +349,7 @@ class PartitionLog:
         self._base_offsets.append(base_offset)
 
     def _delete_segments(self, count: int, now_ms: int) -> int:
-        """Delete so many of the oldest, the active one too, and let the log begin at what is left."""
+        """Deletes the oldest `count` segments, possibly the active one too, and moves the log's start behind them."""
         if count == len(self._segments):
             self._roll(now_ms)
         for segment in self._segments[:count]:
@@ -352,7 +360,7 @@ class PartitionLog:
         return count
 
     def _count_before_start(self) -> int:
-        # Kafka keeps an active segment of which nothing is left to read; here it would only take room.
+        # Kafka retains an active segment without readable records; here it would only take space.
         is_all_deleted = self.start_offset == self.end_offset and self._segments[-1].size > 0
         return len(self._segments) if is_all_deleted else self._index_of(self.start_offset)
 
@@ -372,7 +380,7 @@ class PartitionLog:
             return 0
         count = 0
         for segment in self._segments:
-            # LogSegment.largestTimestamp: records without timestamps are as old as the segment's last append.
+            # Records without timestamps are as old as the segment's last append (LogSegment.largestTimestamp).
             newest = segment.max_timestamp if segment.max_timestamp > NO_TIMESTAMP else segment.modified_ms
             if not segment.size or now_ms - newest <= self.settings.retention_ms:
                 break

@@ -1,13 +1,13 @@
-"""Idempotent producers of one partition: which batches were their last, to know a duplicate from a gap.
+"""Idempotent producers of one partition: their last batches, to distinguish a duplicate from a gap.
 
-As Kafka's ProducerStateManager, ProducerStateEntry and ProducerAppendInfo:
+The rules are those of Kafka's ProducerStateManager, ProducerStateEntry and ProducerAppendInfo:
 
 | the batch's epoch       | its first sequence                         | answer                                        |
 |-------------------------|--------------------------------------------|-----------------------------------------------|
 | any, producer unknown   | any                                        | accepted: the batches before may be deleted   |
 | any, the known one -1   | any                                        | accepted                                      |
 | below the known one     | any                                        | INVALID_PRODUCER_EPOCH                        |
-| above the known one     | 0                                          | accepted, the old epoch's batches forgotten   |
+| above the known one     | 0                                          | accepted, the old epoch's batches are dropped |
 | above the known one     | other                                      | OUT_OF_ORDER_SEQUENCE_NUMBER                  |
 | the known one           | first and last of one of the last 5        | a duplicate: the offset it had then           |
 | the known one           | the last sequence + 1, or 0 after 2^31-1   | accepted                                      |
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import NO_SEQUENCE, BatchHeader, step_sequence
 
-BATCHES_KEPT = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as an idempotent producer has in flight
+BATCHES_KEPT = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as an idempotent producer has in flight.
 NO_EPOCH = -1
 PRODUCERS_KEPT = 10_000
 
@@ -55,7 +55,7 @@ class Producer:
 
 
 class Producers:
-    """The producers of one partition, the longest silent first; memory is bounded by `producers_kept`."""
+    """The producers of one partition, the longest silent first. `max_producers` bounds their memory."""
 
     def __init__(self, *, producers_kept: int = PRODUCERS_KEPT) -> None:
         self.producers_kept = producers_kept
@@ -65,15 +65,15 @@ class Producers:
         return len(self._by_id)
 
     def items(self) -> ItemsView[int, Producer]:
-        """All of them, by id."""
+        """Returns all producers by id."""
         return self._by_id.items()
 
     def restore(self, producer_id: int, producer: Producer) -> None:
-        """Remember what was known of a producer."""
+        """Adds a producer from a snapshot."""
         self._by_id[producer_id] = producer
 
     def check(self, header: BatchHeader) -> AppendedBatch | Fenced | None:
-        """The batch that this one repeats, why it is refused, or None if it may be appended."""
+        """Returns the batch that this one duplicates, why it is refused, or None if it may be appended."""
         producer = self._by_id.get(header.producer_id)
         known_epoch = producer.epoch if producer else NO_EPOCH
         if header.producer_epoch < known_epoch:
@@ -92,7 +92,7 @@ class Producers:
         return _check_sequence(header, producer)
 
     def add(self, header: BatchHeader, *, base_offset: int, timestamp: int) -> None:
-        """Remember a batch that was appended."""
+        """Adds a batch that was appended."""
         producer = self._by_id.pop(header.producer_id, None)
         if producer is None or producer.epoch != header.producer_epoch:
             producer = Producer(epoch=header.producer_epoch, last_timestamp=timestamp)
@@ -111,8 +111,8 @@ class Producers:
             del self._by_id[next(iter(self._by_id))]
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget the producers that were silent for so long; how many."""
-        # By the time of their records, not of their coming: so does ProducerStateManager.isProducerExpired.
+        """Removes producers that were silent for so long. Returns how many."""
+        # The time of their records counts, not of their arrival (ProducerStateManager.isProducerExpired).
         silent = [id_ for id_, producer in self._by_id.items() if now_ms - producer.last_timestamp >= expiration_ms]
         for id_ in silent:
             del self._by_id[id_]

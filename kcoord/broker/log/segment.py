@@ -1,19 +1,19 @@
-"""A segment: batches as Kafka has them in `<base offset>.log`, and an index of them.
+"""A segment: the batches of `<base offset>.log` in Kafka's format, and an index of them.
 
-The bytes live in a store, which may be a file. The index is in memory and, as Kafka's, sparse: it has an entry for the
-first batch and for each that begins 4 KiB or more after the last that has one. From there the headers of the batches
-are walked, for which one read is enough: all of them begin within 4 KiB. So 4 KiB of records take 32 bytes of memory,
-however small the batches are.
+The bytes are in a store, which may be a file. The index is in memory and, like Kafka's, sparse: it has an entry for the
+first batch and for each that begins 4 KiB or more after the last one with an entry. From there the headers of the
+batches are read one after the other, for which one read is enough: all of them begin within 4 KiB. So 4 KiB of records
+take 32 bytes of memory, however small the batches are.
 
-| of each entry       |                                                                                      |
+| a field of an entry |                                                                                      |
 |---------------------|--------------------------------------------------------------------------------------|
 | base offset         | of the batch                                                                         |
 | position            | of the batch                                                                         |
 | timestamp           | the largest of the batches from here to the next entry                               |
-| timestamp, so far   | the largest of all batches up to the next entry: it only grows, so it can be halved  |
+| timestamp, so far   | the largest of all batches up to the next entry: it only grows, so it can be bisected |
 
-A segment that was there before the process needs no index until somebody looks something up in it: then all of its
-headers are walked. Batches may leave out offsets, as those of a compacted log do.
+A segment that existed before the process gets its index at the first lookup: then all its headers are read. Offsets may
+have gaps, as in a compacted log.
 """
 
 import struct
@@ -36,9 +36,9 @@ from kcoord.protocol.records.batch import (
 from kcoord.protocol.records.record_scan import Rises
 
 INDEX_INTERVAL = 4096  # index.interval.bytes
-MANY_RECORDS = 4096  # of a batch: what it was found to rise by is remembered, which takes less than the batch does
+MANY_RECORDS = 4096  # Batches with more records cache their running maxima, which take less memory than the batch does.
 _READ_AHEAD = 1 << 18
-_STEP = struct.Struct(">qi11xi8xq")  # of a header: base offset, length, last offset delta, max timestamp
+_STEP = struct.Struct(">qi11xi8xq")  # Fields of a header: base offset, length, last offset delta, max timestamp.
 
 
 class Damaged(OSError):
@@ -49,7 +49,7 @@ class Segment:
     def __init__(self, base_offset: int, *, log_position: int, created_ms: int, store: Store) -> None:
         self.base_offset = base_offset
         self.next_offset = base_offset
-        self.log_position = log_position  # the bytes that the log ever held before this segment
+        self.log_position = log_position  # The bytes of all segments before this one, deleted ones too.
         self.first_timestamp = NO_TIMESTAMP
         self.created_ms = self.modified_ms = created_ms
         self.store = store
@@ -59,11 +59,12 @@ class Segment:
         self._positions = array("q")
         self._timestamps = array("q")
         self._timestamps_so_far = array("q")
-        self._rises: dict[int, Rises] = {}  # of large batches that were appended by this process, by their positions
+        # The running maxima of large batches that this process has appended, by position.
+        self._rises: dict[int, Rises] = {}
 
     @classmethod
     def closed(cls, base_offset: int, *, next_offset: int, log_position: int, modified_ms: int, store: Store) -> Self:
-        """One that was there before, and takes no more batches; it has all from its base offset up to the next."""
+        """Makes a segment that existed before and takes no more batches; it has all offsets up to `next_offset`."""
         segment = cls(base_offset, log_position=log_position, created_ms=modified_ms, store=store)
         segment.next_offset = next_offset
         segment._is_indexed = False
@@ -71,7 +72,7 @@ class Segment:
 
     @classmethod
     def active(cls, base_offset: int, *, log_position: int, created_ms: int, modified_ms: int, store: Store) -> Self:
-        """One that was there before, and takes more batches. Raises Damaged, OSError."""
+        """Makes a segment that existed before and takes more batches. Raises CorruptSegment, OSError."""
         segment = cls(base_offset, log_position=log_position, created_ms=created_ms, store=store)
         segment.modified_ms = modified_ms
         segment.next_offset = segment._make_index()
@@ -97,7 +98,9 @@ class Segment:
         now_ms: int,
         rises: Rises | None = None,
     ) -> None:
-        """Take the batch in at the next offset, stamped; if the store raises OSError, nothing has changed."""
+        """Appends the batch at the next offset and sets its broker fields. If the store raises OSError, nothing has
+        changed.
+        """
         header, position = batch.header, self.store.size
         stamped = bytearray(batch.data)
         stamp_offsets(stamped, 0, base_offset=self.next_offset, leader_epoch=leader_epoch)
@@ -111,7 +114,9 @@ class Segment:
         self.modified_ms = now_ms
 
     def append_all(self, batches: Sequence[Batch], *, leader_epoch: int, now_ms: int) -> None:
-        """The same with batches that are as they are to be but for their offsets, in one write."""
+        """Appends batches that only lack their offsets, in one write. If the store raises OSError, nothing
+        has changed.
+        """
         content = bytearray().join([batch.data for batch in batches])
         position, next_offset = 0, self.next_offset
         for batch in batches:
@@ -127,39 +132,40 @@ class Segment:
         self.modified_ms = now_ms
 
     def close(self) -> None:
-        """Give back what was taken from the system; the segment is not used again."""
+        """Closes the store; the segment is not used again."""
         self.is_closed = True
         self.store.close()
 
     def delete(self) -> None:
-        """Let go of the bytes."""
+        """Deletes the store."""
         self.is_closed = True
         self.store.delete()
 
     def position_of(self, offset: int) -> int:
-        """Where the first batch begins that ends at this offset or later; the segment's end if none does."""
+        """Returns where the first batch begins that ends at this offset or later; the segment's end if none does."""
         found = self._find(offset)
         return found[0] if found else self.size
 
     def batch_size(self, position: int) -> int:
-        """The size of the batch that begins here."""
+        """Returns the size of the batch at this position."""
         return read_header(self.store.read(position, HEADER_SIZE)).size
 
     def whole_batches(self, position: int, max_bytes: int) -> bytes:
-        """The batches from this position on that fit."""
+        """Reads the batches from this position on that fit."""
         end = position + max_bytes
         if end < self.size:
             end = self._last_end(end)
         return self.store.read(position, end - position)
 
     def batch_holding(self, offset: int) -> Batch | None:
-        """The first batch that ends at this offset or later."""
+        """Returns the first batch that ends at this offset or later."""
         found = self._find(offset)
         return self._read_batch(*found) if found else None
 
     def batches_reaching(self, timestamp: int, *, from_offset: int) -> Iterator[tuple[Batch, Rises | None]]:
-        """Yields the batches, from the one that holds this offset on, with a record not older than this; and of large
-        ones the records that are newer than all before them, where they are known."""
+        """Yields the batches, from the one with this offset on, that have a record not older than this. Large batches
+        come with their running maxima, where these are known.
+        """
         first = max(self._entry_of(from_offset), bisect_left(self._timestamps_so_far, timestamp))
         for entry in range(first, len(self._positions)):
             if self._timestamps[entry] < timestamp:
@@ -169,7 +175,7 @@ class Segment:
                     yield self._read_batch(position, header), self._rises.get(position)
 
     def max_timestamp_from(self, offset: int) -> int:
-        """The largest timestamp of the batches that begin at this offset or later."""
+        """Returns the largest timestamp of the batches that begin at this offset or later."""
         entry = self._entry_of(offset)
         if not self._positions:
             return NO_TIMESTAMP
@@ -177,12 +183,12 @@ class Segment:
         return max([*within, *self._timestamps[entry + 1 :]], default=NO_TIMESTAMP)
 
     def headers(self) -> Iterator[tuple[int, BatchHeader]]:
-        """Where each batch begins, and its header, read from the store. Raises Damaged, OSError."""
+        """Yields the position and the header of each batch, read from the store. Raises CorruptSegment, OSError."""
         for position, ahead, at in self._steps():
             yield position, read_header(ahead, at)
 
     def _steps(self) -> Iterator[tuple[int, bytes, int]]:
-        """Where each batch begins: in the store, and in what was read of it."""
+        """Yields where each batch begins: in the store, in the bytes that were read, and at which index of those."""
         position, size, next_offset = 0, self.size, self.base_offset
         start, ahead = 0, b""
         while position < size:
@@ -201,7 +207,7 @@ class Segment:
             position, next_offset = following, base_offset + last_delta + 1
 
     def _make_index(self) -> int:
-        """Walk all batches; the offset behind the last of them."""
+        """Reads all headers and indexes them. Returns the offset behind the last batch."""
         self._clear_index()
         next_offset = self.base_offset
         entry_position, entry_newest, newest = -INDEX_INTERVAL, NO_TIMESTAMP, NO_TIMESTAMP
@@ -229,7 +235,7 @@ class Segment:
         return next_offset
 
     def _need_index(self) -> None:
-        """Of a closed segment, the first time that something is looked up in it."""
+        """Indexes a closed segment at its first lookup."""
         if self._make_index() > self.next_offset:
             self._clear_index()
             raise Damaged(f"the segment {self.base_offset} goes beyond {self.next_offset}, where the next one begins")
@@ -261,7 +267,7 @@ class Segment:
         return max(bisect_right(self._base_offsets, offset) - 1, 0)
 
     def _walk(self, entry: int) -> Iterator[tuple[int, BatchHeader]]:
-        """The batches from this entry to the next: where each begins, and its header."""
+        """Yields the position and the header of each batch from this entry to the next."""
         start, following = self._positions[entry], entry + 1
         end = self._positions[following] if following < len(self._positions) else self.size
         headers = self.store.read(start, min(end - start, INDEX_INTERVAL + HEADER_SIZE))
@@ -274,7 +280,9 @@ class Segment:
             position += header.size
 
     def _find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """The first batch that ends at this offset or later. If not by its own entry, it is found by the next."""
+        """Returns the first batch that ends at this offset or later: within its index entry, or else within
+        the next.
+        """
         for entry in range(self._entry_of(offset), len(self._positions)):
             for found in self._walk(entry):
                 if found[1].last_offset >= offset:
@@ -282,7 +290,7 @@ class Segment:
         return None
 
     def _last_end(self, limit: int) -> int:
-        """Where the last batch ends that ends by this position, which is before the segment's end."""
+        """Returns the end of the last batch that fits before this position, which is before the segment's end."""
         if not self._is_indexed:
             self._need_index()
         walk = self._walk(bisect_right(self._positions, limit) - 1)

@@ -1,14 +1,14 @@
-"""Work that is cut into slices, so that one request keeps nobody waiting: what Produce and ListOffsets by time cost.
+"""Requests that are decided in slices, so that one does not delay the others: Produce, and ListOffsets by time.
 
-Theory of operation. A batch of a few kilobytes may hold half a million records, and every one must be looked at. What
-decides such a request is a generator, still synchronous and pure, that gives way from time to time:
+Theory of operation. A batch of a few kilobytes may hold half a million records, and every one must be read. Such a
+request is decided by a generator, still synchronous and pure, that yields from time to time:
 
-    yields None             after a slice of work: whoever drives it lets others have their turn, and goes on
-    yields a Decompression  before much memory is needed: whoever drives it has it run, somewhere else if it can, and
-                            sends the plain bytes, or throws the BadBatch that it raised
+    yields None             after a slice of work: its driver runs other work, and resumes it
+    yields a Decompression  before it needs much memory: its driver runs it, in another thread if it can, and sends the
+                            plain bytes, or throws the CorruptBatch that it raised
 
-and returns the reply. A request that costs less than a slice, as almost all do, ends without having yielded once. What
-was looked up before a yield may have changed behind it.
+and that returns the reply. A request that costs less than a slice, as almost all do, ends without a yield. A lookup
+before a yield may be outdated after it.
 """
 
 from collections.abc import Generator
@@ -21,21 +21,21 @@ from kcoord.protocol.records.record import plain_records
 T = TypeVar("T")
 
 SLICE: Final = 1000
-"""Units of work until others have their turn: records, headers, kibibytes. A unit takes some microseconds."""
+"""The units of work between two yields: records, headers, kibibytes. A unit takes some microseconds."""
 FIRST_SLICE: Final = 250
-"""Units of work at once, when a request has come: that of many clients may come together."""
+"""The units of work before the first yield: requests of many clients may arrive together."""
 SMALL_BYTES: Final = 1 << 20
-"""What is decompressed without asking; a request that waits for its next slice holds no more than that."""
+"""The bytes that are decompressed without a yield; a request that waits for its next slice holds no more than that."""
 
 
 class Decompression(NamedTuple):
-    """A batch to be decompressed, apart from all else: it takes long, and memory up to twice its limit."""
+    """A batch to decompress separately: it takes long, and memory up to twice its limit."""
 
     batch: Batch
     limit: int
 
     def run(self) -> bytes:
-        """The batch's plain records. Raises BadBatch."""
+        """Decompresses the batch's records. Raises CorruptBatch."""
         return plain_records(self.batch, limit=self.limit)
 
 
@@ -43,7 +43,7 @@ Slices = Generator[Decompression | None, bytes | None, T]
 
 
 class Effort:
-    """Counts the work that was done since others had their turn."""
+    """Counts the work since the last yield."""
 
     __slots__ = ("_left",)
 
@@ -52,10 +52,11 @@ class Effort:
 
     @property
     def left(self) -> int:
-        """How much may still be done in this slice, at least one unit."""
+        """The work that may still be done in this slice, at least one unit."""
         return max(self._left, 1)
 
     def spend(self, units: int) -> Slices[None]:
+        """Counts work, and yields if the slice is used up."""
         self._left -= units
         if self._left <= 0:
             self._left = SLICE
@@ -63,9 +64,9 @@ class Effort:
 
 
 def decompress(batch: Batch, *, limit: int) -> Slices[bytes]:
-    """The batch's plain records: here and now if they are small, else as whoever drives this sees fit.
+    """Decompresses the batch's records: at once if they are small, else by the driver of the generator.
 
-    Raises BadBatch.
+    Raises CorruptBatch.
     """
     if limit <= SMALL_BYTES or not batch.header.codec:
         return plain_records(batch, limit=limit)

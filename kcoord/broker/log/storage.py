@@ -1,12 +1,12 @@
-"""Where records are kept, and what must be found again of topics.
+"""The protocols of storage: where logs and topics are persisted.
 
-Nothing is opened here: whoever makes the cluster hands in its storage. What the system refuses is an OSError.
+Nothing is opened here: the code that makes the cluster passes its storage. Errors of the system are OSErrors.
 
-| protocol   | of               | with names on disk           | that ends with the process                      |
+| protocol   | stores           | in named files               | only for the life of the process                |
 |------------|------------------|------------------------------|-------------------------------------------------|
-| Store      | a segment        | journal/segment_files        | journal/file_store, MemoryStore                 |
-| LogStorage | a partition      | journal/log_folder           | _PassingLog, below                              |
-| Storage    | the cluster      | journal/data_dir             | PassingStorage, below                           |
+| Store      | a segment        | storage/segment_files        | storage/spill_store, MemoryStore                |
+| LogStorage | a partition      | storage/log_dir              | _EphemeralLog, below                            |
+| Storage    | the cluster      | storage/data_dir             | EphemeralStorage, below                         |
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,46 +25,46 @@ class Store(Protocol):
     def size(self) -> int: ...
 
     def append(self, content: bytearray) -> None:
-        """Take all of it in; if that fails, nothing of it is there."""
+        """Appends all of it; if that fails, nothing of it."""
 
     def read(self, position: int, size: int) -> bytes:
-        """So many bytes from this position on, fewer where the store ends."""
+        """Reads so many bytes from this position on, fewer where the store ends."""
 
     def truncate(self, size: int) -> None:
-        """Keep the first so many bytes."""
+        """Cuts the store to its first `size` bytes."""
 
     def close(self) -> None:
-        """Give back what was taken from the system; the store is not used again."""
+        """Releases files and memory; the store is not used again."""
 
     def delete(self) -> None:
-        """Close it, and let the bytes go."""
+        """Closes the store and deletes its bytes."""
 
 
 class LogStorage(Protocol):
-    """Where one log keeps its segments, and what else is to be found again with them."""
+    """The storage of one log: its segments, its start offset, its replacements."""
 
     def make_segment(self, base_offset: int, producers: "Producers") -> Store:
-        """A store for the segment that begins now; `producers` are those of all batches before it."""
+        """Creates a store for a new segment; `producers` are those of all batches before it."""
 
     def keep_start_offset(self, offset: int) -> None:
-        """The log begins here from now on, whatever its first segment holds."""
+        """Persists where the log begins, whatever its first segment holds."""
 
     def make_replacement(self, base_offset: int) -> Store:
-        """A store for what is to take the place of segments, of which the first begins here."""
+        """Creates a store for a replacement of segments, of which the first begins at this offset."""
 
     def replace(self, replaced: Sequence[Store], replacement: Store, end_offset: int) -> None:
-        """Let the replacement be there and the replaced be gone: both or neither, whatever happens meanwhile.
+        """Replaces these stores atomically, even if the process is killed meanwhile.
 
         `end_offset` is where the next segment begins. If OSError is raised, nothing has changed.
         """
 
     def delete(self) -> None:
-        """The log is no more. Its segments are closed."""
+        """Deletes the log. Its segments are closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTopic:
-    """What must be found again of a topic. `replicas` are the nodes of each partition."""
+    """The persisted description of a topic. `replicas` are the nodes of each partition."""
 
     name: str
     topic_id: UUID
@@ -73,34 +73,34 @@ class KeptTopic:
 
 
 class Storage(Protocol):
-    """What a cluster is to find again, and where."""
+    """The storage of a cluster: its topics, logs and producer ids."""
 
     def make_log(self, name: str, topic_id: UUID) -> LogStorage:
-        """Room for the log of a new partition, called `<topic>-<partition>`."""
+        """Creates the storage for a new partition's log, called `<topic>-<partition>`."""
 
     def keep_topic(self, topic: KeptTopic) -> None:
-        """The topic is new, or another than it was."""
+        """Persists a topic that is new or has changed."""
 
     def take_back(self) -> None:
-        """The topic that was kept last is not new after all, or is as it was before."""
+        """Reverts the last `persist_topic`."""
 
     def forget_topic(self, topic_id: UUID) -> None: ...
 
     def keep_producer_ids(self, end: int) -> None:
-        """Producer ids below this may be in use."""
+        """Persists that producer ids below this may be in use."""
 
     def sync(self) -> None:
-        """What was said above, and all that was appended, is as safe as it was ordered to be once this returns."""
+        """Makes everything that was persisted and appended as durable as the settings demand."""
 
     def close(self) -> None:
-        """Nothing more is asked for. All logs are closed."""
+        """Closes the storage. All logs are closed."""
 
 
 MakeStore = Callable[[], Store]
 
 
 class MemoryStore:
-    """All of it in memory: for what ends with a test."""
+    """A store in memory, for tests."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -147,7 +147,7 @@ class _PassingLog:
 
 
 class PassingStorage:
-    """Nothing is to be found again."""
+    """Storage that ends with the process."""
 
     def __init__(self, make_store: MakeStore = MemoryStore) -> None:
         self._log = _PassingLog(make_store)

@@ -1,12 +1,12 @@
-"""Records by their time: which is the first that is not older, and how old the newest is.
+"""Lookups of records by time: the first that is not older than a time, and the largest timestamp.
 
-Timestamps are the producers' and need not grow with the offsets. What DeleteRecords has cut off does not count, though
-it may still be there. Whatever cannot be read is an OSError.
+Timestamps are the producers' and need not grow with the offsets. Records that DeleteRecords has cut off are ignored,
+though they may still be in the log. Records that cannot be read are an OSError.
 
-What a look-up costs: of a large batch that this process was given, the records that are newer than all before them are
-remembered, and only the first record not older than a time can be asked for, which is one of these. If all of them are
-known, nothing is read; else it is looked for behind the last one known. Other batches are walked up to that record, in
-slices. Of each record only its size and its deltas are read, so that neither its headers nor its value cost anything.
+The costs of a lookup: a large batch that this process has appended has its running maxima cached, and the first record
+not older than a time is always one of these. If all of them are known, nothing is read; else the search begins at the
+last known one before it. Other batches are read up to that record, in slices. Only the size and the deltas of each
+record are read, so that neither its headers nor its value cost anything.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from kcoord.protocol.records.record_scan import Rises
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampOffset:
-    """What ListOffsets answers to a time."""
+    """The answer of ListOffsets to a time."""
 
     timestamp: int
     offset: int
@@ -31,6 +31,7 @@ class TimestampOffset:
 def first_not_older(
     segments: Sequence[Segment], timestamp: int, start_offset: int, effort: Effort
 ) -> Slices[TimestampOffset | None]:
+    """Finds the first record that is not older than this."""
     for segment in tuple(segments):
         _ensure_there(segment, segments)
         if segment.max_timestamp < timestamp:
@@ -44,7 +45,7 @@ def first_not_older(
 
 
 def newest_time(segments: Sequence[Segment], start_offset: int, effort: Effort) -> Slices[int]:
-    """The largest timestamp there is."""
+    """Returns the largest timestamp of all segments."""
     newest = NO_TIMESTAMP
     for segment in tuple(segments):
         _ensure_there(segment, segments)
@@ -53,7 +54,7 @@ def newest_time(segments: Sequence[Segment], start_offset: int, effort: Effort) 
 
 
 def _ensure_there(segment: Segment, segments: Sequence[Segment]) -> None:
-    """Ensure that the segment was not deleted, alone or with its topic, while others had their turn. Raises OSError."""
+    """Raises OSError if the segment was deleted, alone or with its topic, while other work ran."""
     if segment.is_closed or segment not in segments:
         raise OSError("the segment was deleted meanwhile")
 
@@ -101,8 +102,9 @@ def _plain(batch: Batch) -> Slices[bytes]:
 
 
 def _times_of(batch: Batch, plain: bytes, position: int) -> Iterator[tuple[int, int]]:
-    """Yields the offset and the timestamp of each record from this position on. What was taken from a client was
-    checked then, what was found on a disk was not: Damaged is raised where it breaks off."""
+    """Yields the offset and the timestamp of each record from this position on. Batches of clients were validated when
+    they came, batches found on disk were not: CorruptSegment is raised where records break off.
+    """
     header = batch.header
     try:
         while position < len(plain):

@@ -1,4 +1,4 @@
-"""Who is let through: the checks that a request of a member passes first, in Kafka's order."""
+"""Fencing: the checks that every request of a member passes first, in Kafka's order."""
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.classic.group import Group
@@ -6,7 +6,7 @@ from kcoord.groups.classic.state import State
 
 
 def fence_identity(group: Group, member_id: str, instance_id: str | None) -> ErrorCode | None:
-    """Whether that is a member, and the one that has the instance id (ClassicGroup.validateMember)."""
+    """Returns an error unless the member exists and holds the instance id it names (ClassicGroup.validateMember)."""
     if instance_id is not None:
         known = group.member_ids_by_instance.get(instance_id)
         if known is None:
@@ -17,7 +17,7 @@ def fence_identity(group: Group, member_id: str, instance_id: str | None) -> Err
 
 
 def fence(group: Group, member_id: str, instance_id: str | None, generation: int) -> ErrorCode | None:
-    """Whether that is a member, of this generation."""
+    """Returns an error unless the member exists, holds its instance id and names the current generation."""
     if group.state is State.DEAD:
         return ErrorCode.coordinator_not_available
     if instance_id is not None or member_id not in group.members:

@@ -1,8 +1,7 @@
 """A classic group: its members, its state and its offsets.
 
-How members and offsets come and go, and what is counted of them, is written here and nowhere else.
-
-What is decided of it is in joining, syncing and the other files named after a request.
+All changes of members and offsets, and of the counters derived from them, are made here. The decisions that lead to
+them are in joining, syncing and the other files named after a request.
 """
 
 from collections.abc import Mapping
@@ -19,13 +18,13 @@ from kcoord.groups.records import GroupStored, StoredMember
 from kcoord.groups.usage import NOBODY, Census, bytes_of, bytes_of_group
 from kcoord.tickets import Ticket
 
-_GROUP_BYTES: Final = 28  # in a record, beside names and members: versions, lengths, the generation and a time
-_MEMBER_BYTES: Final = 24  # beside names, subscription and assignment: lengths and times
+_GROUP_BYTES: Final = 28  # in a record, besides names and members: versions, lengths, the generation and a time
+_MEMBER_BYTES: Final = 24  # besides names, subscription and assignment: lengths and times
 
 
 @dataclass(slots=True, kw_only=True)
 class InitialDelay:
-    """How long a group that was empty still waits for more members (KIP-134)."""
+    """The time that a formerly empty group still waits for more members (KIP-134)."""
 
     delay: float
     remaining: float
@@ -73,7 +72,7 @@ class Group:
         self._held_bytes = 0
         self.group_id = group_id
         self.owner = owner
-        self.plan_bytes = 0  # of the assignments that members have
+        self.plan_bytes = 0  # size of all current assignments
         self.state = State.EMPTY
         self.since_ms = since_ms
         self.generation = 0
@@ -82,14 +81,14 @@ class Group:
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
         self.member_ids_by_instance: dict[str, str] = {}
-        self.pending: dict[str, Deadline] = {}  # ids that were given out and not used yet (KIP-394)
+        self.pending: dict[str, Deadline] = {}  # member ids that were issued and not used yet (KIP-394)
         self.pending_holders: dict[str, Holder] = {}
         self.parked_joins = 0
-        self.supporters: dict[str, int] = {}  # of each protocol: how many members
+        self.supporters: dict[str, int] = {}  # number of members that support each protocol
         self.awaiting_sync: set[str] = set()
-        self._name_bytes = 0  # of members, in a record
-        self._subscription_bytes = 0  # of the members that a generation began with, in its record
-        self._subscriptions: list[bytes] | None = None  # of a generation, as long as its topics are not asked for
+        self._name_bytes = 0  # size of the members' names in the group's record
+        self._subscription_bytes = 0  # size, in the record, of the subscriptions that this generation began with
+        self._subscriptions: list[bytes] | None = None  # of this generation, until its topics are parsed on first use
         self._subscribed_topics: set[str] | None = None
         self.initial_delay: InitialDelay | None = None
         self.join_phase = Deadline(Purpose.JOIN, group_id)
@@ -116,7 +115,7 @@ class Group:
         return self.parked_joins == len(self.members) and not self.pending
 
     def begin_generation(self, wall_ms: int) -> None:
-        """The join phase is over: with members there is a plan to be made, without the group is empty."""
+        """Ends the join phase: a group with members goes on to wait for a plan, one without becomes empty."""
         self.generation += 1
         self.awaiting_sync.clear()
         self.protocol = self.favourite_protocol() if self.members else None
@@ -124,11 +123,11 @@ class Group:
         self.move_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, wall_ms)
 
     def favourite_protocol(self) -> str:
-        """What the members vote for."""
+        """Returns the protocol that the members vote for (ClassicGroup.selectProtocol)."""
         return protocols.chosen(self.members.values(), self.supporters)
 
     def note_subscriptions(self) -> None:
-        """What members bring to this generation, whatever they bring to the next one."""
+        """Remembers the subscriptions of this generation; members may change theirs for the next one."""
         is_read = self.protocol_type == protocols.CONSUMER
         subscriptions = [member.subscription(self.protocol) for member in self.members.values()]
         self._subscription_bytes = sum(map(len, subscriptions))
@@ -137,14 +136,18 @@ class Group:
 
     @property
     def subscribed_topics(self) -> set[str] | None:
-        """None if that is not known. Read when it is asked for: that is seldom, and generations may be many."""
+        """The topics that this generation subscribes to, or None if they are not known.
+
+        Subscriptions are parsed on first use: few callers ask, and there may be many generations.
+        """
         if self._subscriptions is not None:
             self._subscribed_topics = protocols.subscribed_topics(self._subscriptions)
             self._subscriptions = None
         return self._subscribed_topics
 
     def subscribes_to(self, topic: str) -> bool:
-        """Topics that are not known count as subscribed to: what may be in use is not deleted."""
+        """Whether the topic is in use. A consumer group whose topics are not known counts as subscribed to all of
+        them."""
         if self.subscribed_topics is None:
             return self.protocol_type == protocols.CONSUMER
         return topic in self.subscribed_topics
@@ -155,7 +158,7 @@ class Group:
         return member_id == self.leader_id
 
     def supports(self, protocol_type: str, offered: Protocols) -> bool:
-        """Whether a member of that type with these protocols can be one of them."""
+        """Whether a member with this protocol type and these protocols can join the group."""
         if self.is_empty:
             return bool(protocol_type) and bool(offered)
         if protocol_type != self.protocol_type:
@@ -183,7 +186,7 @@ class Group:
         self.parked_joins += member.join_ticket is not None
 
     def remove(self, member: Member) -> None:
-        """Take it out. Its tickets are the caller's to answer."""
+        """Removes the member. The caller answers its tickets."""
         del self.members[member.member_id]
         self._name_bytes -= _name_bytes(member)
         self._census.members.add(member.holder, -1)
@@ -200,7 +203,7 @@ class Group:
             self.leader_id = next(iter(self.members), None)
 
     def replace(self, old: Member, member_id: str) -> Member:
-        """The same static member under a new id; its tickets are the caller's to answer first."""
+        """Gives a static member a new id and returns it. The caller must have answered the tickets of the old one."""
         assert old.instance_id is not None
         assert not old.is_parked
         self.deadlines.clear(old.session)
@@ -216,7 +219,7 @@ class Group:
             assignment=old.assignment,
             principal=old.principal,
         )
-        # It takes the other's place in the order of members.
+        # The new member keeps the old one's position in the order of members.
         self.members = {
             new.member_id if known is old else known_id: new if known is old else known
             for known_id, known in self.members.items()
@@ -231,7 +234,7 @@ class Group:
         return new
 
     def offer(self, member: Member, offered: Protocols) -> None:
-        """The member comes with these protocols from now on."""
+        """Replaces the member's protocols and subscriptions."""
         if not protocols.are_named_alike(offered, member.protocols):
             self._count(member.protocols, -1)
             self._count(offered, 1)
@@ -239,7 +242,7 @@ class Group:
         self._count_bytes(member, bytes_of(member))
 
     def await_use_of(self, member_id: str, holder: Holder, deadline: float) -> None:
-        """An id was given out; it is forgotten if nobody has joined with it by then."""
+        """Adds a member id that was issued; it expires at the deadline if nobody has joined with it (KIP-394)."""
         self.pending[member_id] = Deadline(Purpose.SESSION, self.group_id, member_id)
         self.pending_holders[member_id] = holder
         self._census.members.add(holder, 1)
@@ -251,10 +254,10 @@ class Group:
             self.deadlines.clear(deadline)
             self._census.members.add(self.pending_holders.pop(member_id), -1)
 
-    # What it counts for.
+    # Usage: what the group and its members hold, as limits count it.
 
     def count(self) -> None:
-        """Count the group, or count it anew after what it holds has changed."""
+        """Counts the group, or updates the count after the bytes that it holds have changed."""
         if not self._is_counted:
             self._is_counted = True
             self._census.groups.add(self.owner, 1)
@@ -263,7 +266,7 @@ class Group:
         self._held_bytes = held_bytes
 
     def adopt(self, holder: Holder) -> None:
-        """Let the group count for this client if nobody is known to hold it, as after a restart."""
+        """Makes this client the owner if the owner is not known, as after a restart."""
         if self.owner == NOBODY and self._is_counted:
             self._census.groups.add(NOBODY, -1)
             self._census.groups.add(holder, 1)
@@ -272,7 +275,7 @@ class Group:
             self.owner = holder
 
     def count_no_longer(self) -> None:
-        """The group is gone, or another takes its place: what it and its members held is given back."""
+        """Releases all that the group and its members hold, because it was removed or replaced."""
         for member in self.members.values():
             self._census.members.add(member.holder, -1)
             self._count_bytes(member, 0)
@@ -285,11 +288,11 @@ class Group:
             self._held_bytes = 0
 
     def plan_bytes_of(self, plan: Mapping[str, bytes]) -> int:
-        """The bytes of a plan that are kept: those of its members."""
+        """Returns the size of the assignments that will be stored: those of known members."""
         return sum(len(assignment) for member_id, assignment in plan.items() if member_id in self.members)
 
     def count_plan(self, plan_bytes: int) -> None:
-        """The assignments of its members have so many bytes from now on."""
+        """Sets the total size of the members' assignments."""
         self.plan_bytes = plan_bytes
         self.count()
 
@@ -307,13 +310,13 @@ class Group:
         self.parked_joins += 1
 
     def take_join(self, member: Member) -> Ticket | None:
-        """The ticket of the join that waits, to be answered now."""
+        """Takes the ticket of the member's parked join, which the caller answers now."""
         ticket, member.join_ticket = member.join_ticket, None
         self.parked_joins -= ticket is not None
         return ticket
 
     def take_joins(self) -> dict[str, Ticket]:
-        """The tickets of all joins that wait, by member id, to be answered now."""
+        """Takes the tickets of all parked joins, by member id; the caller answers them now."""
         waiting = {}
         for member_id, member in self.members.items():
             if member.join_ticket is not None:
@@ -323,14 +326,14 @@ class Group:
         return waiting
 
     def has_synced(self, member: Member) -> None:
-        """It is not waited for any more; when nobody is, the sync phase is over."""
+        """Marks the member as synced, and ends the sync phase once all members have synced."""
         self.awaiting_sync.discard(member.member_id)
         if not self.awaiting_sync:
             self.end_sync_phase()
 
     @property
     def offsets(self) -> Mapping[str, Mapping[int, Kept]]:
-        """The last that was committed, by topic and partition."""
+        """The last offset that was committed to each partition, by topic and partition."""
         return self.kept.by_topic()
 
     # Deadlines.
@@ -356,7 +359,7 @@ class Group:
         self.deadlines.clear(self.sync_phase)
 
     def die(self, at: Instant) -> None:
-        """Nothing more will happen here."""
+        """Moves the group to Dead and clears all its deadlines."""
         self.move_to(State.DEAD, at.wall_ms)
         waiting = [member.session for member in self.members.values()] + list(self.pending.values())
         for deadline in (*waiting, self.join_phase, self.sync_phase):
@@ -365,7 +368,7 @@ class Group:
     # Records.
 
     def stored(self) -> GroupStored:
-        """The record of what the group is now."""
+        """Returns the record of the group's current state."""
         return GroupStored(
             group_id=self.group_id,
             generation=self.generation,
@@ -377,20 +380,22 @@ class Group:
         )
 
     def record_size(self, plan: Mapping[str, bytes]) -> int:
-        """The bytes of its record with these assignments, key and value."""
+        """Returns the size of the group's record, key and value, with these assignments."""
         size = self._bytes_beside()
         for member_id, member in self.members.items():
             size += len(member.subscription(self.protocol)) + len(plan.get(member_id, b""))
         return size
 
     def can_keep(self, plan: Mapping[str, bytes], most: int) -> bool:
-        """Whether the record of a plan that was waited for has at most so many bytes. Unless it is close, that is clear
-        without a look at each member."""
+        """Whether the group's record with this plan has at most `max_bytes` bytes.
+
+        A cheap upper bound decides unless it is close; only then are all members visited.
+        """
         no_more_than = self._bytes_beside() + self._subscription_bytes + sum(map(len, plan.values()))
         return no_more_than <= most or self.record_size(plan) <= most
 
     def _bytes_beside(self) -> int:
-        """In its record, beside subscriptions and assignments."""
+        """Returns the size of the group's record without subscriptions and assignments."""
         names = (self.group_id, self.protocol_type or "", self.protocol or "", self.leader_id or "")
         return _GROUP_BYTES + len("".join(names).encode()) + self._name_bytes
 
@@ -404,13 +409,13 @@ class Group:
 
 
 def _name_bytes(member: Member) -> int:
-    """In a record, with what else is said of each: the lengths and times."""
+    """Returns the size in a record of a member's names, lengths and times."""
     names = (member.member_id, member.instance_id or "", member.client_id, member.client_host)
     return _MEMBER_BYTES + len("".join(names).encode())
 
 
 def _stored(member: Member, protocol: str | None) -> StoredMember:
-    return StoredMember(  # by place: a large group has thousands made at once
+    return StoredMember(  # positional arguments are faster: a large group makes thousands at once
         member.member_id,
         member.instance_id,
         member.client_id,
@@ -423,7 +428,7 @@ def _stored(member: Member, protocol: str | None) -> StoredMember:
 
 
 def replayed(record: GroupStored, deadlines: Deadlines, census: Census) -> Group:
-    """The group that a record tells of. Its sessions begin when the coordinator resumes."""
+    """Rebuilds a group from its record. Its sessions begin when the coordinator resumes."""
     group = Group(record.group_id, deadlines, census, since_ms=record.since_ms)
     group.generation = record.generation
     for stored in record.members:

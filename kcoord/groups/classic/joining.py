@@ -1,12 +1,12 @@
-"""JoinGroup: who asks to be a member, and what becomes of it (GroupMetadataManager.classicGroupJoin).
+"""JoinGroup: who may become a member, and how (GroupMetadataManager.classicGroupJoin).
 
 | member id | instance id | is                                                                             |
 |-----------|-------------|--------------------------------------------------------------------------------|
-| none      | none        | a new member; if it knows of KIP-394 it is given an id first and is to ask again |
-| none      | new         | a new static member, let in at once                                            |
-| none      | known       | a static member that came back: the same member under a new id (KIP-345)       |
-| given     | none        | a member, or an id that was given out                                          |
-| given     | any         | a static member; fenced if another has taken its place                         |
+| none      | none        | a new member; a client that knows KIP-394 gets an id first and joins again with it |
+| none      | new         | a new static member, added at once                                             |
+| none      | known       | a static member that returned: the same member under a new id (KIP-345)        |
+| given     | none        | a member, or a member id that was issued                                       |
+| given     | any         | a static member; fenced if another one holds its instance id                   |
 """
 
 from typing import Final
@@ -34,11 +34,11 @@ from kcoord.settings import Settings
 from kcoord.tickets import Ticket
 
 NEW_MEMBER_TIMEOUT: Final = 300.0
-"""How long a new member may wait in a join: it cannot send heartbeats yet, and may long have hung up."""
-_LONGEST_TEXT: Final = 32_767  # in bytes: a record has two for the length
-_SHORT_TEXT: Final = _LONGEST_TEXT // 4  # in characters, which fit whatever they are
+"""Seconds that a new member's join may be parked: it sends no heartbeats yet, and may have hung up long ago."""
+_LONGEST_TEXT: Final = 32_767  # in bytes: a record stores the length in two
+_SHORT_TEXT: Final = _LONGEST_TEXT // 4  # in characters: UTF-8 takes at most four bytes for each
 _END_OF_ID: Final = 37
-"""Of a new member's id, what stands behind the name that it begins with: a dash and a UUID."""
+"""Characters that a new member's id has after the name that it begins with: a dash and a UUID."""
 
 
 def refuse(ticket: Ticket, error: ErrorCode, member_id: str) -> Effects:
@@ -46,19 +46,19 @@ def refuse(ticket: Ticket, error: ErrorCode, member_id: str) -> Effects:
 
 
 def refusal(request: Join, settings: Settings) -> ErrorCode | None:
-    """What is wrong with the request, whatever the group."""
+    """Returns what is wrong with the request, whatever the group."""
     if not request.group_id:
         return ErrorCode.invalid_group_id
     shortest, longest = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     if not shortest / 1000 <= request.session_timeout <= longest / 1000:
         return ErrorCode.invalid_session_timeout
     if not _fits_into_a_record(request):
-        return ErrorCode.unknown_server_error  # as Kafka, which cannot write its answer either
+        return ErrorCode.unknown_server_error  # as in Kafka, which cannot write its answer either
     return ErrorCode.policy_violation if _size(request) > settings.kcoord_member_max_bytes else None
 
 
 def join(group: Group, request: Join, ticket: Ticket, at: Instant, settings: Settings, fresh_id: str) -> Effects:
-    """Let a member in, or refuse. `fresh_id` is used if it needs an id."""
+    """Adds or rejoins a member, or refuses it. `fresh_id` is used if it needs an id."""
     if not _has_room(group, request.member_id, settings.group_max_size):
         return _turn_away(group, request, ticket)
     is_new = not request.member_id
@@ -77,7 +77,7 @@ def join(group: Group, request: Join, ticket: Ticket, at: Instant, settings: Set
 
 
 def _size(request: Join) -> int:
-    """How much of the request is kept, roughly."""
+    """Returns roughly how many bytes of the request the group would retain."""
     size = len(request.client_id) + len(request.instance_id or "") + len(request.protocol_type)
     for name, subscription in request.protocols:
         size += len(name) + len(subscription)
@@ -85,10 +85,10 @@ def _size(request: Join) -> int:
 
 
 def _fits_into_a_record(request: Join) -> bool:
-    """Whether a record has room for the client id, and for the member id that is made if there is none yet."""
+    """Whether a record has room for the client id, and for the member id that a new member would get."""
     if request.member_id and len(request.client_id) <= _SHORT_TEXT:
         return True
-    client_id = len(request.client_id.encode())  # longer than it came where it was no UTF-8
+    client_id = len(request.client_id.encode())  # longer than it was on the wire where that was no UTF-8
     name = client_id if request.instance_id is None else len(request.instance_id.encode())
     member_id = 0 if request.member_id else name + _END_OF_ID
     return max(client_id, member_id) <= _LONGEST_TEXT
@@ -97,7 +97,7 @@ def _fits_into_a_record(request: Join) -> bool:
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     match group.state:
         case State.PREPARING_REBALANCE:
-            # Those who wait are counted, so that a group that is larger than allowed shrinks to those first to return.
+            # Parked joins are counted, so that an oversized group shrinks to the members that return first.
             if group.parked_joins < max_size:
                 return True
             known = group.members.get(member_id)
@@ -109,7 +109,7 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
 
 
 def _turn_away(group: Group, request: Join, ticket: Ticket) -> Effects:
-    """There is no room, so the id that was used is none any more. A group that is too large shrinks by that."""
+    """Refuses a join because the group is full, and removes the member: an oversized group shrinks that way."""
     refused = refuse(ticket, ErrorCode.group_max_size_reached, "")
     group.forget_pending(request.member_id)
     member = group.members.get(request.member_id)
@@ -139,7 +139,7 @@ def _join_without_id(
 
 def _join_with_given_id(group: Group, request: Join, ticket: Ticket, at: Instant, delay: float) -> Effects:
     if request.instance_id is not None:
-        # Ids are given out to dynamic members only; Kafka's broker fails here, and answers so.
+        # Ids are issued to dynamic members only. Kafka's broker fails here with this error.
         return refuse(ticket, ErrorCode.unknown_server_error, "")
     return _let_in(group, request.member_id, request, ticket, at, delay)
 
@@ -173,12 +173,12 @@ def _join_again(group: Group, member: Member, request: Join, ticket: Ticket, at:
     is_leader = group.is_leader(member.member_id)
     match group.state:
         case State.COMPLETING_REBALANCE if not has_news:
-            # Its answer may have been lost.
+            # The earlier answer may have been lost.
             return answer(ticket, joined(group, member, subscriptions(group) if is_leader else ()))
         case State.STABLE if not has_news and not is_leader:
             return answer(ticket, joined(group, member, ()))
         case State.COMPLETING_REBALANCE | State.STABLE:
-            # A leader that joins again has seen topics change, of which its subscription says nothing.
+            # A leader that joins again has seen topics change, which its subscription does not show.
             cause = Cause.NEW_SUBSCRIPTION if has_news else Cause.LEADER_REJOINED
             news = "has a new subscription" if has_news else "is the leader and joined again"
             why = _because(cause, f"{member.member_id} {news}", request)
@@ -188,7 +188,7 @@ def _join_again(group: Group, member: Member, request: Join, ticket: Ticket, at:
 
 
 def _wait_again(group: Group, member: Member, request: Join, ticket: Ticket) -> Effects:
-    """The member's newest request takes the place of what it asked before."""
+    """Parks the member's join again, superseding one that is parked already."""
     effects = NOTHING
     if member.join_ticket is not None:
         superseded = JoinReply(member_id=member.member_id, error_code=ErrorCode.rebalance_in_progress)
@@ -203,7 +203,7 @@ def _wait_again(group: Group, member: Member, request: Join, ticket: Ticket) -> 
 def _come_back(
     group: Group, old: Member, member_id: str, request: Join, ticket: Ticket, at: Instant, settings: Settings
 ) -> Effects:
-    """A static member returns without knowing its id: whoever still uses the old one is fenced."""
+    """Gives a static member that returned a new id (KIP-345). A client that still uses the old id is fenced."""
     delay = settings.group_initial_rebalance_delay_ms / 1000
     old_leader = group.leader_id or ""
     fenced = ErrorCode.fenced_instance_id
@@ -220,7 +220,7 @@ def _come_back(
         case State.STABLE:
             return effects + rebalance(group, why, at, delay)
         case State.COMPLETING_REBALANCE:
-            # The leader may be planning for the old id, and the new one would get nothing.
+            # The leader may be planning for the old id, and the new one would get no assignment.
             return effects + prepare(group, why, at, delay)
         case State.PREPARING_REBALANCE:
             return effects + complete_if_all_joined(group, at)
@@ -229,16 +229,16 @@ def _come_back(
 
 
 def _can_be_kept(group: Group, settings: Settings) -> bool:
-    """Whether a record has room for the group as it is: the one that came back may have brought a lot."""
+    """Whether a record still has room for the group: the returned member may have a larger subscription."""
     assigned = {member.member_id: member.assignment for member in group.members.values()}
     return group.record_size(assigned) <= settings.message_max_bytes
 
 
 def _go_on_without_rebalance(group: Group, member: Member, request: Join, old_leader: str) -> Effects:
-    """The assignment that the member left behind is still its own; only the id is to be remembered."""
+    """Answers a returned static member at once: it still has its assignment, and only its new id is recorded."""
     reply = joined(group, member, ())
     if not request.can_skip_assignment:
-        # Told of itself as the leader it would plan anew; so it is told of the leader that it was.
+        # If the reply named it as the leader it would plan again, so the reply names the leader from before.
         reply = reply._replace(leader=old_leader)
     elif group.is_leader(member.member_id):
         reply = reply._replace(members=subscriptions(group), skip_assignment=True)
@@ -250,5 +250,5 @@ def _event(group: Group, what: Happening, member_id: str, why: str | None = None
 
 
 def _because(cause: Cause, words: str, request: Join) -> Reason:
-    """The reason that a client gives is told along (KIP-800)."""
+    """Returns why a rebalance begins, with the reason that the client gave (KIP-800)."""
     return Reason(cause, f"{words}: {request.reason}" if request.reason else words)

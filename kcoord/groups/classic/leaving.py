@@ -1,4 +1,4 @@
-"""LeaveGroup: members go because they ask to, or because an operator removes them by instance id (KIP-345)."""
+"""LeaveGroup: members leave by themselves, or an operator removes them by instance id (KIP-345)."""
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.classic.fencing import fence_identity
@@ -18,7 +18,7 @@ def refuse(ticket: Ticket, error: ErrorCode) -> Effects:
 
 
 def leave(group: Group, request: Leave, ticket: Ticket, at: Instant, initial_delay: float) -> Effects:
-    """Each member of the request goes or is refused on its own; one rebalance follows for all."""
+    """Removes or refuses each member of the request by itself; one rebalance follows for all of them."""
     if group.state is State.DEAD:
         return refuse(ticket, ErrorCode.coordinator_not_available)
     lines, removals = [], []
@@ -34,12 +34,12 @@ def leave(group: Group, request: Leave, ticket: Ticket, at: Instant, initial_del
 
 
 def unknown_to_all(request: Leave) -> LeaveReply:
-    """There is no such group."""
+    """Returns the reply for a group that does not exist: each member is unknown."""
     return LeaveReply(members=tuple(_line(leaving, ErrorCode.unknown_member_id) for leaving in request.members))
 
 
 def remove(group: Group, member: Member) -> Effects:
-    """Take a member out and answer what waits of it."""
+    """Removes a member and answers its parked requests."""
     unknown = ErrorCode.unknown_member_id
     effects = take_join_ticket(group, member, JoinReply(member_id="", error_code=unknown))
     effects += take_sync_ticket(member, SyncReply(error_code=unknown))

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from kcoord.groups.offsets.committing import UsualCommit
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""Names in the order of preference, each with the subscription that belongs to it."""
+"""Protocol names in order of preference, each with its subscription."""
 
 
 class Holder(NamedTuple):
-    """Who asks: what it makes here counts as its own (held.py)."""
+    """The client that groups and members are counted for, where usage is limited (usage.py)."""
 
-    principal: str  # that has logged in; empty if nobody does
+    principal: str  # authenticated; empty where nobody logs in
     host: str
     client_id: str
 
@@ -32,12 +32,12 @@ class Member:
     protocols: Protocols
     session: Deadline
     assignment: bytes = b""
-    is_new: bool = False  # it has not yet been told its id by a finished join
+    is_new: bool = False  # no completed join has returned its id yet
     join_ticket: Ticket | None = None
     sync_ticket: Ticket | None = None
     usual_commit: "UsualCommit | None" = None
-    principal: str = ""  # that it has logged in as; not known of one that was found in the log
-    held_bytes: int = 0  # of its names and subscriptions, as its group has counted them
+    principal: str = ""  # authenticated; empty for a member that was read from the log
+    held_bytes: int = 0  # names and subscriptions, as its group has counted them
 
     @property
     def holder(self) -> Holder:
@@ -53,12 +53,14 @@ class Member:
 
     @property
     def may_be_silent(self) -> bool:
-        """A request of it waits here, so that it need not send heartbeats. New members are given a limit all the same:
-        one that hung up and asked again would otherwise be there twice for ever."""
+        """Whether a parked request exempts the member from sending heartbeats.
+
+        New members have a deadline all the same: one that hung up and joined again would otherwise stay twice for ever.
+        """
         return self.is_parked and not self.is_new
 
     def subscription(self, protocol: str | None) -> bytes:
-        """The bytes that belong to the protocol; none if it is not one of the member's."""
+        """Returns the subscription for a protocol, or no bytes if the member does not support it."""
         for name, subscription in self.protocols:
             if name == protocol:
                 return subscription

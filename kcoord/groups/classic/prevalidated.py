@@ -1,14 +1,14 @@
-"""What a member may ask again without being looked at anew, as long as its group stays as it is.
+"""Prevalidated requests: repeated requests of a member whose checks are known to hold while its group is unchanged.
 
-A member sends the same heartbeat every few seconds, and commits to the same partitions. Once that went well, it stands:
-as long as the group is Stable, in the same generation, and the member is still in it, all that would be looked at is as
-it was, so that the reply is the same too. What else there is to do, to renew the session and to keep the offsets, is
-done here. When its group is rebalanced, all members join and sync with the same words as the last time, and most come
-when the phase is under way, where nothing is left to decide but who waits. As soon as any of that does not hold, the
-request is decided as any other.
+A member sends the same heartbeat every few seconds and commits to the same partitions. Once such a request has
+succeeded, its checks hold for as long as the group is Stable, in the same generation, and the member is still in it;
+the reply is then the same, too. What remains to be done is done here: the session is renewed and the offsets are
+applied. During a rebalance all members repeat their joins and syncs, mostly while the phase is under way, so that
+nothing is left to decide but to park them. As soon as one of these conditions fails, the request is decided as any
+other.
 
-Nothing needs to be told when a group can no longer be asked for: who closes it lets go of it first, and it is Dead. Of
-a member that is gone the session has no end.
+No invalidation is needed when a group becomes unavailable: it is unloaded first, and then it is Dead. The session of a
+removed member has no deadline, which is checked here.
 """
 
 from typing import Any, Final
@@ -27,7 +27,7 @@ from kcoord.groups.topics import Topics
 from kcoord.tickets import WAITS, Ticket, Waits
 
 _MANY: Final = 32  # members
-# To look up the member of an enum takes as long as all else that is looked at.
+# Looking up a member of an enum takes as long as all the other checks together.
 _STABLE: Final = State.STABLE
 _PREPARING: Final = State.PREPARING_REBALANCE
 _COMPLETING: Final = State.COMPLETING_REBALANCE
@@ -44,7 +44,7 @@ class StandingHeartbeat:
         self._timeout = member.session_timeout
 
     def beat(self, now: float) -> bool:
-        """Whether all is well with the member; its session is renewed then."""
+        """Renews the session and returns True, or returns False if the heartbeat must be decided."""
         group = self._group
         if group.state is not _STABLE or group.generation != self._generation or self._session.at is None:
             return False
@@ -62,9 +62,9 @@ class StandingCommit(StandingHeartbeat):
         self._topics = topics
 
     def commit(self, offsets: tuple[int, ...], at: Instant) -> StoredAgain | None:
-        """What is to be recorded of a commit of these offsets; None if it is to be decided."""
+        """Applies a commit of these offsets and returns its record, or None if the commit must be decided."""
         group = self._group
-        # As `beat` does, which is not called: a commit takes a few microseconds, and each call its share of them.
+        # Repeats the checks of `heartbeat` inline: a commit takes a few microseconds, and each call its share of them.
         if group.state is not _STABLE or group.generation != self._generation or self._session.at is None:
             return None
         if self._losses != self._topics.losses:
@@ -74,7 +74,7 @@ class StandingCommit(StandingHeartbeat):
 
 
 class StandingPhase:
-    """What a member says when its group is rebalanced."""
+    """A join or a sync that a member repeats in each rebalance."""
 
     __slots__ = ("_group", "_member")
 
@@ -84,18 +84,19 @@ class StandingPhase:
 
     @property
     def is_of_many(self) -> bool:
-        """Whether most who say it wait for others."""
+        """Whether the group is so large that most of these requests are parked."""
         return len(self._group.members) >= _MANY
 
     def ask(self, varying: tuple[Any, ...], ticket: Ticket) -> SyncReply | Waits | None:
-        """The reply, unless it waits; None if it is to be decided."""
+        """Applies the request with these variable fields: its reply, WAITS if it is parked, None if it must be
+        decided."""
         raise NotImplementedError
 
 
 class StandingJoin(StandingPhase):
-    """A known member joins while its group is rebalanced, with the protocols that it had, but for what it says in them.
+    """A known member joins during a rebalance with the protocols that it had, and subscriptions that may be new.
 
-    How much it says is the same, too: the settings allowed it before.
+    The subscriptions have the same total size as before, so they are within the limits that were checked then.
     """
 
     __slots__ = ("_max_size", "_names", "_offered", "_timeouts")
@@ -103,20 +104,20 @@ class StandingJoin(StandingPhase):
     def __init__(self, group: Group, member: Member, request: Join, max_size: int) -> None:
         super().__init__(group, member)
         self._max_size = max_size
-        shared = {name: name for name in group.supporters}  # the same objects for all members
+        shared = {name: name for name in group.supporters}  # identical string objects for all members
         self._names = [shared.get(name, name) for name in names(request.protocols)]
-        self._offered: Protocols | None = None  # the last time
+        self._offered: Protocols | None = None  # at the last join
         self._timeouts = (request.session_timeout, request.rebalance_timeout)
 
     def ask(self, subscriptions: tuple[bytes, ...], ticket: Ticket) -> Waits | None:
-        """The member waits for others; None if the join is to be decided, as that of the last one is."""
+        """Parks the join, or returns None if it must be decided, as the last join of the phase must."""
         group, member = self._group, self._member
         if group.state is not _PREPARING or member.join_ticket is not None or member.session.at is None:
             return None
         if group.parked_joins + 1 >= len(group.members) or group.parked_joins >= self._max_size:
             return None
         offered = tuple(zip(self._names, subscriptions, strict=True))
-        if member.protocols is not self._offered:  # it did not join so the last time
+        if member.protocols is not self._offered:  # its last join was another one
             if not are_named_alike(offered, member.protocols):
                 return None
             if sum(map(len, subscriptions)) != sum(len(held) for _, held in member.protocols):
@@ -128,7 +129,7 @@ class StandingJoin(StandingPhase):
 
 
 class StandingSync(StandingPhase):
-    """A member without a plan of its own takes part in the generation that its group is in."""
+    """A member without a plan syncs in the group's current generation."""
 
     __slots__ = ("_protocol", "_protocol_type")
 
@@ -139,7 +140,7 @@ class StandingSync(StandingPhase):
         self._protocol_type = group.protocol_type if is_usual else request.protocol_type
 
     def ask(self, generation: tuple[int], ticket: Ticket) -> SyncReply | Waits | None:
-        """The member waits for the plan, or has its part of it; None if the sync is to be decided."""
+        """Parks the sync or returns its assignment; returns None if the sync must be decided."""
         group, member = self._group, self._member
         if generation[0] != group.generation or member.session.at is None:
             return None

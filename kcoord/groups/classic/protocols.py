@@ -1,8 +1,8 @@
-"""Which protocol a group goes by, and which topics its members subscribe to.
+"""The protocol that a group selects, and the topics that its members subscribe to.
 
-A subscription is opaque to the coordinator, with one exception: of protocol type "consumer" the topics are read, to
-keep offsets of topics in use from being deleted (as ClassicGroup.computeSubscribedTopics). Bytes that cannot be read
-are no error: the topics are then unknown, and all count as in use.
+A subscription is opaque to the coordinator, with one exception: for protocol type "consumer" its topics are parsed, to
+prevent offsets of topics in use from being deleted (as ClassicGroup.computeSubscribedTopics does). Bytes that cannot be
+parsed are no error: the topics are then unknown, and all of them count as in use.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -25,7 +25,7 @@ def names(protocols: Protocols) -> list[str]:
 
 
 def are_named_alike(some: Protocols, others: Protocols) -> bool:
-    """Whether they have the same names in the same order. A loop: all joins of a rebalance pass here."""
+    """Whether both have the same names in the same order. This is a loop because all joins of a rebalance pass here."""
     if len(some) != len(others):
         return False
     for (name, _), (other, _) in zip(some, others, strict=True):  # noqa: SIM110
@@ -35,7 +35,7 @@ def are_named_alike(some: Protocols, others: Protocols) -> bool:
 
 
 def chosen(members: Collection[Member], supporters: Mapping[str, int]) -> str:
-    """Of the protocols that all support the one with most votes, each member voting for its first."""
+    """Returns the protocol with most votes among those that all members support; each votes for its first of these."""
     candidates = {name for name, count in supporters.items() if count == len(members)}
     assert candidates, "a member that shares no protocol with the others is never let in"
     votes: dict[str, int] = {}
@@ -48,7 +48,7 @@ def chosen(members: Collection[Member], supporters: Mapping[str, int]) -> str:
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> set[str] | None:
-    """The topics of all of them together; None if that is not known."""
+    """Returns the topics of all subscriptions together, or None if one of them cannot be parsed."""
     topics: set[str] = set()
     for subscription in subscriptions:
         of_member = topics_of(subscription)
@@ -59,7 +59,7 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> set[str] | None:
 
 
 def topics_of(subscription: bytes) -> set[str] | None:
-    """The topics of a consumer's subscription, read as version 0, which every version begins with."""
+    """Returns the topics of a consumer's subscription, or None. Every version begins with the fields of version 0."""
     try:
         return _topics_of(subscription)
     except (error, ValueError):
@@ -76,7 +76,7 @@ def topic_count(subscription: bytes) -> int:
 
 
 def _topics_of(subscription: bytes) -> set[str]:
-    position = 2  # the version says nothing of what comes next
+    position = 2  # skips the version: the fields read here are those of version 0
     count, position = _INT32.unpack_from(subscription, position)[0], position + 4
     if count < 0:
         raise ValueError("a count that cannot be")

@@ -1,12 +1,12 @@
-"""The join phase: what begins it, what it waits for, what ends it.
+"""The join phase of a rebalance: what begins it, what it waits for, what ends it.
 
     Stable or CompletingRebalance ── prepare ──► PreparingRebalance ── all have joined, or time is up ──► complete
     Empty ── prepare ──► PreparingRebalance ── the initial delay is over ──────────────────────────────► complete
 
-`complete` gives every member that waits the new generation, and the leader the subscriptions of all. Dynamic members
-that did not come back are dropped; static ones are kept, since their sessions decide (KIP-345). A group that was empty
-waits for `group.initial.rebalance.delay.ms` although all it knows of have joined, and longer if more join meanwhile
-(KIP-134); with a delay of 0 the first member does not wait at all.
+`complete` answers every parked join with the new generation, and the leader's also with all subscriptions. Dynamic
+members that did not join again are dropped; static ones stay until their sessions expire (KIP-345). A group that was
+empty waits for `group.initial.rebalance.delay.ms` although all its members have joined, and longer if more members join
+meanwhile (KIP-134); with a delay of 0 the first member does not wait at all.
 """
 
 from typing import Final
@@ -20,18 +20,18 @@ from kcoord.groups.instant import Instant
 from kcoord.groups.replies import JoinedMember, JoinReply, SyncReply, to_each
 
 _SHORTEST_WAIT: Final = 0.1
-"""Members may ask for a rebalance time-out of 0; to wait that long again and again is to do nothing else."""
+"""Seconds. Members may ask for a rebalance timeout of 0, with which this deadline would pass over and over."""
 
 
 def rebalance(group: Group, why: Reason, at: Instant, initial_delay: float) -> Effects:
-    """Something changed: have all members join again, or go on with the join phase that is under way."""
+    """Makes all members join again; a join phase that is under way goes on."""
     if group.state is State.PREPARING_REBALANCE:
         return complete_if_all_joined(group, at)
     return prepare(group, why, at, initial_delay)
 
 
 def prepare(group: Group, why: Reason, at: Instant, initial_delay: float) -> Effects:
-    """Begin a join phase."""
+    """Begins a join phase."""
     effects = _send_back_to_join(group, at) if group.state is State.COMPLETING_REBALANCE else NOTHING
     group.end_sync_phase()
     was_empty = group.is_empty
@@ -48,14 +48,14 @@ def prepare(group: Group, why: Reason, at: Instant, initial_delay: float) -> Eff
 
 
 def complete_if_all_joined(group: Group, at: Instant) -> Effects:
-    """An initial delay is waited for whoever has joined."""
+    """Completes the join phase if all members have joined, unless the initial delay is still running."""
     if group.state is State.PREPARING_REBALANCE and group.initial_delay is None and group.have_all_joined:
         return complete(group, at)
     return NOTHING
 
 
 def time_is_up(group: Group, at: Instant, initial_delay: float) -> Effects:
-    """The deadline of the join phase has come."""
+    """Handles the deadline of the join phase: completes it, or extends the initial delay for newcomers."""
     assert group.state is State.PREPARING_REBALANCE
     waited = group.initial_delay
     if waited is None or not waited.has_newcomers or not waited.remaining:
@@ -67,11 +67,11 @@ def time_is_up(group: Group, at: Instant, initial_delay: float) -> Effects:
 
 
 def complete(group: Group, at: Instant) -> Effects:
-    """End the join phase with those who came."""
+    """Ends the join phase with the members that have joined."""
     group.end_join_phase()
     effects = _drop_absent(group)
     if not _elect_joined_leader(group) and group.members:
-        # Only static members, and none of them came back: wait until one does or their sessions end.
+        # All members are static and none has joined again: wait until one does, or until their sessions expire.
         group.limit_join_phase(at.now + max(group.rebalance_timeout, _SHORTEST_WAIT))
         return effects
     group.begin_generation(at.wall_ms)
@@ -82,13 +82,13 @@ def complete(group: Group, at: Instant) -> Effects:
 
 
 def take_join_ticket(group: Group, member: Member, reply: JoinReply) -> Effects:
-    """Answer the join that waits, if one does."""
+    """Answers the member's parked join, if there is one."""
     ticket = group.take_join(member)
     return NOTHING if ticket is None else answer(ticket, reply)
 
 
 def take_sync_ticket(member: Member, reply: SyncReply) -> Effects:
-    """Answer the sync that waits, if one does."""
+    """Answers the member's parked sync, if there is one."""
     if member.sync_ticket is None:
         return NOTHING
     ticket, member.sync_ticket = member.sync_ticket, None
@@ -107,7 +107,7 @@ def joined(group: Group, member: Member, members: tuple[JoinedMember, ...]) -> J
 
 
 def subscriptions(group: Group) -> tuple[JoinedMember, ...]:
-    """What a leader plans with."""
+    """Returns all members with their subscriptions, which the leader computes its plan from."""
     protocol = group.protocol
     members = group.members.values()
     return tuple([JoinedMember(each.member_id, each.instance_id, each.subscription(protocol)) for each in members])
@@ -131,7 +131,7 @@ def _complete_or_wait(group: Group, at: Instant) -> Effects:
 
 
 def _send_back_to_join(group: Group, at: Instant) -> Effects:
-    """The plan that members wait for will not come any more."""
+    """Drops all assignments and refuses parked syncs, because the plan that they wait for will not come."""
     replies = []
     for member in group.members.values():
         member.assignment = b""
@@ -162,7 +162,7 @@ def _drop_absent(group: Group) -> Effects:
 
 
 def _elect_joined_leader(group: Group) -> bool:
-    """Keep the leader if it came back; otherwise the first that did takes its place."""
+    """Keeps the leader if it has joined again, else elects the first member that has; False if none has."""
     if group.leader_id is None:
         return False
     if group.members[group.leader_id].join_ticket is not None:

@@ -1,4 +1,4 @@
-"""Heartbeats, and what happens when they stay out."""
+"""Heartbeats, and the expiry of sessions without them."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ from kcoord.groups.requests import Heartbeat
 
 
 def heartbeat(group: Group, request: Heartbeat, at: Instant) -> ErrorCode:
-    """What the member is to know: that all is well, that it is to join again, or that it is none."""
+    """Renews the session and returns the error that matches the group's state, or refuses a fenced member."""
     if error := fence(group, request.member_id, request.instance_id, request.generation):
         return error
     group.renew_session(group.members[request.member_id], at.now)
@@ -31,7 +31,7 @@ ANSWERS: Final = {
 
 
 def expire(group: Group, member_id: str, at: Instant, initial_delay: float) -> Effects:
-    """The session of a member, or the time to use an id, is over."""
+    """Removes a member whose session has expired, or a member id that nobody has used in time."""
     if member_id in group.pending:
         return _forget_id(group, member_id, at)
     member = group.members.get(member_id)
@@ -51,7 +51,8 @@ def _forget_id(group: Group, member_id: str, at: Instant) -> Effects:
 
 
 def _complete_if_last(group: Group, at: Instant) -> Effects:
-    """If the others waited only for the one that is gone. That ends an initial delay too, as it does in Kafka."""
+    """Completes the join phase if it waited for the removed member only. As in Kafka, this ends an initial delay,
+    too."""
     if group.state is State.PREPARING_REBALANCE and group.have_all_joined:
         return complete(group, at)
     return NOTHING

@@ -1,11 +1,11 @@
-"""The five states of a classic group, what may follow each, and what every request gets in it.
+"""The five states of a classic group, which state may follow each, and what every request gets in it.
 
 | request       | Empty        | PreparingRebalance  | CompletingRebalance      | Stable                     | Dead |
 |---------------|--------------|---------------------|--------------------------|----------------------------|------|
 | Join, new *   | begins a     | waits with the      | begins another           | begins a rebalance         | CNA  |
 |               | rebalance    | others              | rebalance                |                            |      |
-| Join, static  | –            | waits with the      | begins another           | same protocol as before:   | CNA  |
-| that is back  |              | others              | rebalance                | the generation, at once;   |      |
+| Join, static, | –            | waits with the      | begins another           | same protocol as before:   | CNA  |
+| returned      |              | others              | rebalance                | the generation, at once;   |      |
 |               |              |                     |                          | else begins a rebalance    |      |
 | Join, member  | UMI          | waits with the      | same subscription: the   | leader, new subscription:  | CNA  |
 |               |              | others              | same answer again; new:  | begins a rebalance; else   |      |
@@ -18,14 +18,14 @@
 |               | member: else |                     |                          |                            |      |
 |               | UMI          |                     |                          |                            |      |
 | Fetch offsets | the offsets  | the offsets         | the offsets              | the offsets                | none |
-| Delete offset | NONE         | protocol type "consumer": of topics that no member subscribes to;   | GNF  |
-|               |              | other types: NON_EMPTY_GROUP                                          |      |
+| Delete offset | NONE         | protocol type "consumer": only of topics without subscribers;       | GNF  |
+|               |              | other types: NON_EMPTY_GROUP                                        |      |
 | Delete group  | NONE         | NON_EMPTY_GROUP     | NON_EMPTY_GROUP          | NON_EMPTY_GROUP            | GNF  |
 
 UMI is UNKNOWN_MEMBER_ID, RIP is REBALANCE_IN_PROGRESS, CNA is COORDINATOR_NOT_AVAILABLE, GNF is GROUP_ID_NOT_FOUND.
-Fencing comes before all of it.
-*  A dynamic member that knows of KIP-394 first gets MEMBER_ID_REQUIRED and an id, which changes nothing yet.
-** An id that was given out and not used yet is let go: NONE.
+Fencing comes first in every state.
+*  A dynamic member that knows KIP-394 first gets MEMBER_ID_REQUIRED and an id, which changes nothing yet.
+** A member id that was issued and not used yet is dropped: NONE.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ from typing import Final
 
 
 class State(StrEnum):
-    """Named as Kafka's ListGroups and DescribeGroups name them."""
+    """The states of a classic group, under the names that ListGroups and DescribeGroups show."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"

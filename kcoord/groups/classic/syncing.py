@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the plan, every member takes its assignment."""
+"""SyncGroup: the leader sends the plan, every member gets its assignment."""
 
 from typing import Final
 
@@ -42,7 +42,7 @@ def sync(group: Group, request: Sync, ticket: Ticket, at: Instant, settings: Set
 
 
 def differs(asked: str | None, actual: str | None) -> bool:
-    """Clients before version 5 do not say."""
+    """Whether the client named another value than the group's. Clients before version 5 name none."""
     return asked is not None and asked != actual
 
 
@@ -51,7 +51,7 @@ def assigned(group: Group, assignment: bytes) -> SyncReply:
 
 
 def _take_part(group: Group, member: Member, ticket: Ticket) -> Effects:
-    """Give a member its assignment, or have it wait for the plan."""
+    """Answers with the member's assignment, or parks the sync until the plan comes."""
     group.has_synced(member)
     if group.state is State.STABLE:
         return answer(ticket, assigned(group, member.assignment))
@@ -61,7 +61,7 @@ def _take_part(group: Group, member: Member, ticket: Ticket) -> Effects:
 
 
 def drop_silent(group: Group, at: Instant, initial_delay: float) -> Effects:
-    """The deadline of the sync phase has come: those who never asked for their assignment go, the others join anew."""
+    """Handles the deadline of the sync phase: members that did not sync are dropped, and the others join again."""
     silent = [group.members[member_id] for member_id in sorted(group.awaiting_sync)]
     if not silent:
         return NOTHING
@@ -88,11 +88,12 @@ def _has_large_assignment(plan: dict[str, bytes], most: int) -> bool:
 
 
 def _hand_out(group: Group, plan: dict[str, bytes], at: Instant) -> Effects:
-    """Give every member its assignment, an empty one to those that the leader forgot."""
+    """Gives every member its assignment and answers parked syncs; a member missing in the plan gets an empty one."""
     for member in group.members.values():
         member.assignment = plan.get(member.member_id, b"")
     group.count_plan(group.plan_bytes_of(plan))
-    # As in Kafka, the record says since when members had joined: with its own timestamp it tells how long a plan took.
+    # As in Kafka, the record holds the time when all members had joined. Its own timestamp is the time of the plan, so
+    # that the difference shows how long planning took.
     record = group.stored()
     group.move_to(State.STABLE, at.wall_ms)
     tickets, assignments = [], []
@@ -108,7 +109,7 @@ def _hand_out(group: Group, plan: dict[str, bytes], at: Instant) -> Effects:
 
 
 def _plan_anew(group: Group, at: Instant, initial_delay: float) -> Effects:
-    """The plan is too large to be kept: who waits for it hears that, and all are to join again."""
+    """Refuses parked syncs because the plan is too large for a record, and makes all members join again."""
     error = SyncReply(error_code=ErrorCode.unknown_server_error)
     refused = gathered(take_sync_ticket(member, error) for member in group.members.values())
     for member in group.members.values():

@@ -1,8 +1,8 @@
-"""The offsets of a group: the last that was committed to each partition.
+"""The committed offsets of a group: the last one of each partition.
 
-Members commit again and again to the same partitions, far more often than anybody asks where they are. So such a commit
-is only put aside, in place of the member's last one, and all that was put aside is put in its place when somebody looks
-or when it is much. To put aside a hundred offsets is no more work than one.
+Members commit to the same partitions over and over, far more often than anybody reads the offsets. So a repeated commit
+is only staged, replacing the member's last one, and all staged commits are folded in when the offsets are read or when
+there are many. Staging a hundred offsets costs no more than staging one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ from kcoord.groups.records import OffsetDeleted, OffsetsStored, Stamp, StoredAga
 from kcoord.groups.usage import bytes_of_text
 
 Kept = tuple[int, int, str, Stamp]  # offset, leader epoch, metadata
-"""An offset, and when and how it came. Not its record, which holds all that was committed with it."""
+"""A committed offset with its metadata and commit info. It does not refer to its record, which holds many offsets."""
 
-_OFFSET_BYTES: Final = 200  # in memory, beside its metadata: a tuple, its stamp, and a place in a table
+_OFFSET_BYTES: Final = 200  # in memory, besides its metadata: a tuple, its commit info, and an entry in a dict
 _TOPIC_BYTES: Final = 500
-_MOST_ASIDE: Final = 50_000  # offsets: whoever looks waits until they are in place, 10 ms, or 40 where all are new
+_MOST_ASIDE: Final = 50_000  # offsets; a reader waits until they are folded in: 10 ms, or 40 if all are new
 
 
 class KeptOffsets:
@@ -25,13 +25,13 @@ class KeptOffsets:
 
     def __init__(self) -> None:
         self._by_topic: dict[str, dict[int, Kept]] = {}
-        self._aside: dict[UsualPlaces, StoredAgain] = {}  # the last commit to each, in the order of these
+        self._aside: dict[UsualPlaces, StoredAgain] = {}  # the last commit to each, in commit order
         self._count_aside = 0  # offsets
         self._has_texts = False
-        self.held_bytes = 0  # of those that are in their place
+        self.held_bytes = 0  # without staged commits
 
     def bytes_added_by(self, topic: str, partitions: Sequence[int], metadata: Sequence[str]) -> int:
-        """How much more would be held, at most, if this were committed; what its metadata replaces is left aside."""
+        """Returns how many bytes the commit would add at most. Metadata that it replaces is not subtracted."""
         kept = self._by_topic.get(topic)
         if kept is None:
             return _TOPIC_BYTES + len(partitions) * _OFFSET_BYTES + sum(map(bytes_of_text, metadata))
@@ -39,7 +39,7 @@ class KeptOffsets:
         return new * _OFFSET_BYTES + sum(map(bytes_of_text, metadata))
 
     def by_topic(self) -> Mapping[str, Mapping[int, Kept]]:
-        """All of them, by topic and partition."""
+        """Returns all offsets by topic and partition, with staged commits folded in."""
         if self._aside:
             self._settle()
         return self._by_topic
@@ -61,7 +61,7 @@ class KeptOffsets:
             return
         self._has_texts = self._has_texts or any(record.metadata)
         before = self._bytes_of(partitions)
-        # By zip rather than by a loop of our own, which is slower: a hundred partitions at once are common.
+        # zip is faster than a Python loop, and commits of a hundred partitions are common.
         kept = zip(record.offsets, record.leader_epochs, record.metadata, repeat(stamp), strict=False)
         partitions.update(zip(record.partitions, kept, strict=False))
         self.held_bytes += self._bytes_of(partitions) - before
@@ -88,7 +88,7 @@ class KeptOffsets:
         return len(partitions) * _OFFSET_BYTES + texts
 
     def _settle(self) -> None:
-        """Put in its place what was put aside."""
+        """Folds all staged commits in."""
         aside, self._aside = self._aside, {}
         self._count_aside = 0
         for record in aside.values():

@@ -1,7 +1,7 @@
-"""OffsetCommit: who may commit, and what is kept of it.
+"""OffsetCommit: who may commit, and which partitions are accepted.
 
-What is wrong with a partition is said of that partition; what is wrong with the member is said of every partition that
-is otherwise sound. A request without a sound partition asks nothing of the group and makes none.
+An error of a partition is returned for that partition; an error of the member is returned for every partition that is
+valid otherwise. A request without a valid partition does not reach the group and creates none.
 """
 
 from collections.abc import Sequence
@@ -22,20 +22,20 @@ from kcoord.groups.replies import CommitReply, PartitionError
 from kcoord.groups.requests import Commit, CommittedTopic
 from kcoord.groups.topics import Topics
 
-_new = tuple.__new__  # without the call that a NamedTuple makes of it
+_new = tuple.__new__  # bypasses the constructor of a NamedTuple, which costs a call
 _USUAL_PARTITIONS: Final = 1000
-"""The most that a commit may have to be remembered: what is kept of a member is to be little, whatever it sends."""
+"""Partitions that a remembered commit may have at most, so that a member takes little memory whatever it sends."""
 
 
 @dataclass(slots=True, kw_only=True)
 class CommitVerdicts(Verdicts):
-    """A topic of a commit: what is to be said of it, and what is asked of the partitions that it has, in columns."""
+    """The results of one topic of a commit, and the fields of its existing partitions as columns."""
 
     partitions: Sequence[int] = ()
     offsets: Sequence[int] = ()
     leader_epochs: Sequence[int] = ()
     metadata: Sequence[str] = ()
-    is_kept: bool = False  # all that was asked of them
+    is_kept: bool = False  # no partition was refused for its metadata
 
     def keep_only(self, wanted: Sequence[bool]) -> None:
         self.partitions = tuple(compress(self.partitions, wanted))
@@ -45,37 +45,37 @@ class CommitVerdicts(Verdicts):
 
 
 class UsualCommit(NamedTuple):
-    """What a member commits to again and again, of which all was kept the last time, and the reply that it got."""
+    """A commit that a member repeats: its partitions, all of which were accepted the last time, and its reply."""
 
     topics: tuple[CommittedTopic, ...]
     bounds: tuple[tuple[str, UUID, int], ...]  # name, id and highest partition of each
     places: UsualPlaces
     reply: CommitReply
-    losses: int  # of topics, when they were last seen to be there
+    losses: int  # when the topics were last seen to exist
 
 
 def sort_out(request: Commit, known: Topics) -> list[CommitVerdicts]:
-    """Which partitions of a commit exist."""
+    """Separates the partitions of a commit that exist from those that do not."""
     return [_sorted(topic, offsets, known) for topic, offsets in request.by_topic()]
 
 
 def fence_commit(group: Group, request: Commit) -> ErrorCode | None:
-    """Whether the member may commit now (ClassicGroup.validateOffsetCommit)."""
+    """Returns an error unless the member may commit now (ClassicGroup.validateOffsetCommit)."""
     if group.state is State.DEAD:
         return ErrorCode.coordinator_not_available
-    is_alone = request.generation < 0  # a consumer without group, or an admin client
+    is_alone = request.generation < 0  # a simple consumer, or an admin client
     if is_alone and group.is_empty:
         return None
     if is_alone and not request.member_id and request.instance_id is None:
         return ErrorCode.unknown_member_id
     if error := fence(group, request.member_id, request.instance_id, request.generation):
         return error
-    # It has joined this generation, but does not know yet which partitions are its own.
+    # The member has joined this generation, but does not know its assignment yet.
     return ErrorCode.rebalance_in_progress if group.state is State.COMPLETING_REBALANCE else None
 
 
 def records_of(request: Commit, topics: list[CommitVerdicts], max_metadata: int, at: Instant) -> list[OffsetsStored]:
-    """The records of the commit; what is said of each topic is noted in it."""
+    """Returns the records of the commit, and sets the results of each topic."""
     expires_at_ms = _expires_at_ms(request, at)
     records = []
     for topic in topics:
@@ -100,7 +100,7 @@ def records_of(request: Commit, topics: list[CommitVerdicts], max_metadata: int,
 
 
 def usual(member: Member, request: Commit, known: Topics) -> UsualCommit | None:
-    """What the member commits to as always, if it asks what it asked before and the answer is still true."""
+    """Returns the member's commit template if the request matches it and its topics still exist."""
     usual = member.usual_commit
     if usual is None or request.retention is not None:
         return None
@@ -114,14 +114,14 @@ def usual(member: Member, request: Commit, known: Topics) -> UsualCommit | None:
 
 
 def keep_again(group: Group, places: UsualPlaces, offsets: tuple[int, ...], at: Instant) -> StoredAgain:
-    """The record of a commit to usual places; the group has the offsets from now on."""
+    """Applies a repeated commit to the group and returns its record."""
     again = _new(StoredAgain, (group.group_id, places, offsets, at.wall_ms))
     group.kept.keep_again(again)
     return again
 
 
 def refuse(topics: list[CommitVerdicts], error: ErrorCode) -> CommitReply:
-    """The same verdict for every partition that is sound."""
+    """Returns the reply with one error for every valid partition."""
     for topic in topics:
         topic.lines = same_for(topic.partitions, error)
     return reply(topics)
@@ -135,7 +135,7 @@ def note_usual(
     reply: CommitReply,
     known: Topics,
 ) -> None:
-    """Remember the commit if all of it was kept, and it is no more than may be remembered of a member."""
+    """Makes the commit the member's template if all of it was accepted and it is not too large."""
     is_whole = all(topic.is_kept and topic.missing is None and topic.partitions for topic in topics)
     if is_whole and request.retention is None and len(request.offsets) <= _USUAL_PARTITIONS:
         bounds = tuple(_bounds(topic) for topic in topics)
@@ -177,7 +177,7 @@ def _sorted(topic: CommittedTopic, offsets: tuple[int, ...], known: Topics) -> C
 
 
 def _judge_metadata(topic: CommitVerdicts, limit: int) -> None:
-    """Keep only those whose text is not too long; what is said of each is noted in their order. Most have none."""
+    """Drops the partitions whose metadata is too long, and sets the result of each. Most commits have no metadata."""
     if not any(topic.metadata):
         topic.is_kept = True
         return
@@ -200,5 +200,5 @@ def _expires_at_ms(request: Commit, at: Instant) -> int | None:
 
 
 def _is_longer(text: str, limit: int) -> bool:
-    """As Java counts: a character beyond the first 65,536 of Unicode is two."""
+    """Whether the text is longer than the limit in Java's count: UTF-16 code units."""
     return len(text) > limit or (not text.isascii() and len(text.encode("utf-16-le")) > 2 * limit)

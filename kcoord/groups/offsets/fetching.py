@@ -1,4 +1,4 @@
-"""OffsetFetch and OffsetDelete: reading offsets, and taking them away from topics that nobody uses."""
+"""OffsetFetch and OffsetDelete: reading offsets, and deleting those of topics that nobody uses."""
 
 from collections.abc import Iterable, Mapping
 from uuid import UUID
@@ -18,13 +18,13 @@ Offsets = Mapping[str, Mapping[int, Kept]]
 
 
 def fetch(group: Group | None, asked: AskedGroup, topics: Topics, *, is_by_id: bool) -> OffsetGroup:
-    """The offsets that were asked for. A group that is not there has none, and that is no error."""
+    """Returns the requested offsets. A group that does not exist has none, which is no error."""
     offsets: Offsets = {} if group is None or group.state is State.DEAD else group.offsets
     if asked.topics is None:
         lines = _all(offsets, topics, is_by_id)
     else:
         lines = [_some(offsets, topic, topics) for topic in asked.topics]
-        lines.sort(key=lambda topic: topic.name is None)  # as Kafka's answer: ids of no topic come last
+        lines.sort(key=lambda topic: topic.name is None)  # as in Kafka's answer, unknown topic ids come last
     return OffsetGroup(group_id=asked.group_id, topics=tuple(lines))
 
 
@@ -37,7 +37,7 @@ def refuse(asked: AskedGroup, error: ErrorCode) -> OffsetGroup:
 
 
 def fence_delete(group: Group | None) -> ErrorCode | None:
-    """Whether offsets can be deleted at all: only of consumers is it known which topics they use."""
+    """Returns an error unless offsets can be deleted: only of consumer groups it is known which topics they use."""
     if group is None or group.state is State.DEAD:
         return ErrorCode.group_id_not_found
     if not group.is_empty and group.protocol_type != CONSUMER:
@@ -48,7 +48,7 @@ def fence_delete(group: Group | None) -> ErrorCode | None:
 def delete(
     group: Group, asked: tuple[AskedTopic, ...], topics: Topics
 ) -> tuple[tuple[TopicErrors, ...], list[OffsetDeleted]]:
-    """A line per partition, and the records of what is deleted."""
+    """Returns one result per partition, and the tombstones of the deleted offsets."""
     verdicts = [_verdicts(group, topic, topics) for topic in asked]
     deleted = {
         (topic.name or "", line.partition_index)
@@ -74,9 +74,10 @@ def all_of(group: Group) -> list[OffsetDeleted]:
 def of_deleted_topic(
     group: Group, topic: str, topic_id: UUID, heir: Heir | None = None
 ) -> list[OffsetDeleted | OffsetsStored]:
-    """Offsets mean nothing once their topic is gone; those of a namesake with another id stay.
+    """Returns the records that delete a deleted topic's offsets; those of a topic with the same name and another id
+    stay.
 
-    What may have been meant for the heir, though it was taken for the topic that is gone, is the heir's from now on.
+    Offsets that may have been meant for the recreated topic, though they were stored for the old id, are moved to it.
     """
     concerned = {
         partition: kept
@@ -145,7 +146,7 @@ def _some(offsets: Offsets, topic: AskedTopic, topics: Topics) -> OffsetTopic:
 
 
 def _is_other(stored: UUID | None, asked: UUID | None) -> bool:
-    """Whether the offset belongs to an earlier topic of the same name."""
+    """Whether the offset belongs to an earlier topic with the same name."""
     return stored is not None and asked is not None and stored != asked
 
 

@@ -1,7 +1,8 @@
-"""Answers of one line per partition, as OffsetCommit and OffsetDelete give them.
+"""Replies with one result per partition, as OffsetCommit and OffsetDelete have them.
 
-Partitions that are not there are refused before the group is asked. If there are such, Kafka answers them first and
-puts all lines on a topic together; if there are none, it answers topics as they were named: twice if twice.
+Partitions that do not exist are refused before the group is asked. If there are any, Kafka returns them first and
+merges all results of a topic; if there are none, it returns topics as the request named them, a repeated topic
+repeatedly.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,12 +17,12 @@ Lines = tuple[PartitionError, ...]
 
 @dataclass(slots=True, kw_only=True)
 class Verdicts:
-    """On one topic of a request."""
+    """The results of one topic of a request."""
 
     name: str | None
     topic_id: UUID | None = None
-    missing: Lines | None  # None: the topic is there, and so are the partitions of it
-    lines: Lines = ()  # on those that are there
+    missing: Lines | None  # of partitions that do not exist; None if all of them exist
+    lines: Lines = ()  # of partitions that exist
 
 
 def same_for(partitions: Iterable[int], error: ErrorCode) -> Lines:
@@ -29,7 +30,7 @@ def same_for(partitions: Iterable[int], error: ErrorCode) -> Lines:
 
 
 def in_order(verdicts: Sequence[Verdicts]) -> tuple[TopicErrors, ...]:
-    """The topics of the answer."""
+    """Returns the topics of the reply, in Kafka's order."""
     if all(topic.missing is None for topic in verdicts):
         return tuple([_topic(topic, topic.lines) for topic in verdicts if topic.lines])
     merged: dict[tuple[str | None, UUID | None], tuple[Verdicts, list[PartitionError]]] = {}

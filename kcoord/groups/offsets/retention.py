@@ -1,13 +1,13 @@
-"""When offsets are too old to keep: `offsets.retention.minutes` after the last that kept them alive.
+"""Retention: offsets expire `offsets.retention.minutes` after the time that the table counts from.
 
-| group                           | counted from                                                        |
+| group                           | retention counts from                                               |
 |---------------------------------|---------------------------------------------------------------------|
 | simple (nobody ever joined)     | the commit                                                          |
 | Empty                           | when it became empty                                                |
 | Stable, protocol type consumer  | the commit, for topics that no member subscribes to; others stay    |
 | anything else                   | nothing expires                                                     |
 
-An offset that was committed with a time of its own (OffsetCommit up to version 4) goes by that instead.
+An offset that was committed with a retention time (OffsetCommit up to version 4) expires by that instead.
 """
 
 from kcoord.groups.classic.group import Group
@@ -17,7 +17,7 @@ from kcoord.groups.records import OffsetDeleted, Stamp
 
 
 def expired(group: Group, wall_ms: int, retention_ms: int) -> list[OffsetDeleted]:
-    """The records that take away what is too old."""
+    """Returns the tombstones of all expired offsets."""
     if not _may_expire(group):
         return []
     return [

@@ -1,16 +1,17 @@
-"""From log segments to Arrow, whole batches at once; Spark is not needed for it.
+"""Decodes log segments to Arrow, whole batches at once; Spark is not needed for it.
 
-segments        what segments there are, cut into ranges that can be read each on its own
-scan            a range, piece by piece: its batches, their checksums, their records' plain bytes
-transactions    how the transaction of a batch ended
-locate          where in the plain bytes each record's key and value lie
-arena           numbers and texts at many places of some bytes, read at once
-fields          the fields of a layout (journal.layouts), of many records at once
-records         records that are to be decoded, as columns
-commits         commits, by NumPy
-groups          all other records, one by one: they are few
-rejected        what could not be decoded
-decode          a range to tables: what the sources call
-fetched         the same of what a broker sends of a live log
-handed_out      the same of records that another client hands out, one by one
+segments           finds segments, and splits them into ranges that can be read independently
+scan               reads a range in pieces: its batches, their checksums, their records decompressed
+transactions       finds out how the transaction of a batch ended
+locate             finds where each record's key and value lie in the decompressed bytes
+byte_columns       reads numbers and texts at many positions of a byte buffer at once
+fields             reads the fields of a layout (offsets_log.record_schemas) from many records at once
+records            the records to decode, as columns
+commits            decodes commits by NumPy
+groups             decodes all other records one by one: they are few
+rejected           the rows of what could not be decoded
+decode             turns a range into tables: what the sources call
+fetched            does the same for the fetch responses of a live log
+consumed_messages  does the same for records that another client has consumed
+row_filter         selects rows by group and time, and counts the others
 """

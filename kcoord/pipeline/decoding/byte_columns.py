@@ -1,9 +1,9 @@
-"""Bytes, and what stands at many places of them: a number at each, a text at each.
+"""A byte buffer, and columns read from it: a number or a text at each of many positions.
 
-NumPy reads a number of any width at any place, if it is told of an array whose elements overlap: element i is the
-number that begins at byte i. To read at many places is then one indexing, at 6 to 10 ns each.
+NumPy reads a number of any width at any position from an array whose elements overlap: element i is the number that
+begins at byte i. Reading at many positions is then one indexing operation, at 6 to 10 ns each.
 
-Arrow takes texts out in the same way. A binary array is bytes and offsets, and each element ends where the next begins;
+Arrow extracts texts in the same way. A binary array is bytes and offsets, and each element ends where the next begins;
 so if starts and ends alternate, every other element is a text and the ones between are the gaps. Arrow's own `take`
 then copies the texts, at 15 ns each; nothing is done text by text in Python.
 """
@@ -19,13 +19,13 @@ Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 PADDING: Final = 16
-"""Bytes behind the content, so that a number that begins within it, or at its end, can always be read."""
+"""Bytes after the content, so that a number that begins within it, or at its end, can always be read."""
 
 _NATIVE: Final = {"b": np.int8, "B": np.uint8, "h": np.int16, "H": np.uint16, "i": np.int32, "q": np.int64}
 
 
 class Arena:
-    """Some bytes that are read at many places. A place may be anywhere from 0 to `size`."""
+    """Bytes that are read at many positions. A position may be anything from 0 to `size`."""
 
     __slots__ = ("_buffer", "_views", "padded", "size")
 
@@ -39,27 +39,27 @@ class Arena:
 
     @classmethod
     def of(cls, *parts: bytes | bytearray | memoryview) -> "Arena":
-        """A copy of these, one behind the other."""
+        """Copies the parts into one buffer, one after the other."""
         padded = b"".join([*parts, bytes(PADDING)])
         return cls(padded, len(padded) - PADDING)
 
     def numbers(self, code: str, at: Positions) -> npt.NDArray[Any]:
-        """The big-endian numbers of struct's code that begin there, in this machine's own order."""
+        """Returns the big-endian numbers (by struct's code) that begin at these positions, in native byte order."""
         return self._view(f">{code}")[at].astype(_NATIVE[code], copy=False)
 
     def pairs(self) -> npt.NDArray[np.uint16]:
-        """At each place two bytes as one number, the first of them the lower one."""
+        """Returns, for every position, its two bytes as one number; the first byte is the lower one."""
         return self._view("<u2")
 
     def rows(self, at: Positions, width: int) -> npt.NDArray[np.uint8]:
-        """So many bytes from each place on, side by side; all of them lie within the content."""
+        """Returns `width` bytes from each position as rows of a matrix; all of them lie within the content."""
         if not len(at):
             return np.empty((0, width), np.uint8)
         view = np.ndarray((len(self.padded) - width + 1,), f"V{width}", self.padded, 0, (1,))
         return view[at].view(np.uint8).reshape(len(at), width)
 
     def spans(self, starts: Positions, ends: Positions) -> pa.BinaryArray:
-        """The bytes between; spans come in their order and do not overlap."""
+        """Returns the bytes of each span; spans are in ascending order and do not overlap."""
         count = len(starts)
         if not count:
             return pa.array([], pa.binary())
@@ -71,7 +71,7 @@ class Arena:
         return alternating.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
 
     def texts(self, starts: Positions, ends: Positions) -> pa.StringArray:
-        """The same as text; what is no UTF-8 is replaced, as everywhere else where records are read."""
+        """Returns the text of each span; invalid UTF-8 is replaced, as everywhere where records are read."""
         if np.array_equal(starts, ends):
             return pa.repeat(pa.scalar("", pa.string()), len(starts))
         spans = self.spans(starts, ends)
@@ -93,10 +93,10 @@ class Arena:
 
 
 class Cursor:
-    """A place in each of many spans, which steps over the same fields in all of them at once.
+    """A position in each of many spans, which advances over the same fields in all of them at once.
 
-    Where a span ends too early, or a number is not what it may be, `is_good` becomes false for it, and its place stays
-    within the span; what is then read there means nothing.
+    Where a span ends too early, or a number has a value that is not allowed, `is_valid` becomes false for this span
+    and its position stays within it; what is read there afterwards has no meaning.
     """
 
     __slots__ = ("arena", "at", "ends", "is_good")
@@ -113,13 +113,13 @@ class Cursor:
         return values
 
     def skip(self, sizes: int | Integers) -> None:
-        """Sizes of any amount, but not below zero."""
+        """Advances by these sizes, which must not be negative."""
         at = self.at + sizes
         self.is_good &= at <= self.ends
         self.at = np.minimum(at, self.ends)
 
     def span(self, sizes: Integers) -> tuple[Positions, Positions]:
-        """Start and end of what has these sizes; of a size below zero there is nothing."""
+        """Advances over fields of these sizes and returns their starts and ends; a negative size is an empty span."""
         start = self.at
         self.skip(np.maximum(sizes, 0))
         return start, self.at
@@ -128,7 +128,7 @@ class Cursor:
         self.is_good &= condition
 
     def uvarint(self, most_bytes: int = 4) -> Integers:
-        """An unsigned varint; one of more bytes is not good: too large, or a strange way to write it."""
+        """Reads an unsigned varint. One with more than `max_bytes` bytes is invalid."""
         packed = _TABLE[self.arena.pairs()[self.at]]
         values: Integers = packed >> _LENGTH_BITS
         self.skip(packed & _LENGTH_MASK)
@@ -138,15 +138,15 @@ class Cursor:
         return values
 
     def varint(self) -> Integers:
-        """A zigzag varint."""
+        """Reads a zigzag varint."""
         return _unzigzag(self.uvarint())
 
     def varlong(self) -> Integers:
-        """A zigzag varint of 56 bits at most."""
+        """Reads a zigzag varint of 56 bits at most."""
         return _unzigzag(self.uvarint(_MOST_BYTES))
 
     def _read_longer(self, values: Integers, longer: Integers, most_bytes: int) -> None:
-        """Those of three bytes or more; nothing of them was stepped over yet."""
+        """Reads the varints of three bytes or more; the cursor has not advanced over them yet."""
         at = self.at[longer]
         total = np.zeros(len(longer), np.int64)
         is_open = np.ones(len(longer), np.bool_)
@@ -168,11 +168,11 @@ _MOST_BYTES: Final = 8
 _LENGTH_BITS: Final = 2
 _LENGTH_MASK: Final = 3
 _LONGER: Final = 0
-"""Of a number with more than two bytes the table says nothing: a length of 0 and no value."""
+"""The table's entry for a varint of more than two bytes: a length of 0 and no value."""
 
 
 def _table() -> Integers:
-    """For each two bytes the unsigned varint that they begin with, and how many bytes it takes."""
+    """Maps every pair of bytes to the unsigned varint that it begins with, and to the length of that varint."""
     pairs = np.arange(1 << 16, dtype=np.int64)
     first, second = pairs & 0xFF, pairs >> 8
     one = (first << _LENGTH_BITS) | 1

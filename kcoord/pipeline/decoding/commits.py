@@ -1,7 +1,8 @@
-"""OffsetCommit records to rows of `commits`: each field of all records of a version at once.
+"""Decodes OffsetCommit records to rows of `commits`: each field of all records of a version at once.
 
-The layouts are those of `journal.layouts`. A record that does not look as its version usually does is read by itself,
-by `journal.layout_codec`, which knows all that is allowed; what that refuses is rejected with its reason.
+The layouts are those of `offsets_log.record_schemas`. A record that does not have the regular form of its version is
+read alone, by `offsets_log.record_codec`, which accepts all that is allowed; what that refuses is rejected with its
+reason.
 """
 
 import base64
@@ -21,7 +22,7 @@ from kcoord.pipeline.decoding.rejected import Rejection, rejected_record
 from kcoord.pipeline.schemas import COMMITS, TABLES
 
 COMMIT_TYPES: Final = (OFFSET_COMMIT, LEGACY_OFFSET_COMMIT)
-"""Their keys are the same but for the number."""
+"""The record types of commits. Their keys differ only in the type's number."""
 assert OFFSET_COMMIT.key.fields == LEGACY_OFFSET_COMMIT.key.fields
 
 _SCHEMA: Final = TABLES[COMMITS].schema
@@ -31,7 +32,7 @@ _NO_ID: Final = bytes(UUID_BYTES)
 
 
 def decode_commits(records: Records) -> tuple[pa.RecordBatch, list[Rejection]]:
-    """Rows for these records, whose keys say that they are commits, in their order."""
+    """Returns the rows of these records, whose keys are those of commits, in their order; and the rejected ones."""
     names = Cursor(records.arena, records.key_starts + _FIRST_BYTES, records.key_ends)
     keys = read_fields(OFFSET_COMMIT.key, 0, names)
     versions = _versions(records)
@@ -51,13 +52,13 @@ def decode_commits(records: Records) -> tuple[pa.RecordBatch, list[Rejection]]:
 
 
 def _versions(records: Records) -> npt.NDArray[np.int16]:
-    """Of each value; -1 of those that are null."""
+    """Returns the version of each value; -1 if the value is null."""
     versions = records.arena.numbers("h", records.value_starts)
     return np.where(records.has_value, versions, np.int16(_NONE))
 
 
 def _read_values(records: Records, versions: npt.NDArray[np.int16]) -> tuple[dict[str, Column], Flags]:
-    """A column for each field, and which records are as usual; of tombstones there is nothing to read."""
+    """Returns a column for each field, and which records have the regular form. Tombstones have nothing to read."""
     numbers = records.arena.numbers("h", records.key_starts)
     columns = _defaults(records)
     is_good = ~records.has_value
@@ -86,7 +87,7 @@ def _defaults(records: Records) -> dict[str, Column]:
 
 
 def _put(column: Column, rows: Integers, found: Column) -> Column:
-    """The column with what was found for these rows."""
+    """Returns the column with these values in these rows."""
     if isinstance(column, Spans):
         assert isinstance(found, Spans)
         return Spans(_put_all(column.starts, rows, found.starts), _put_all(column.ends, rows, found.ends))
@@ -129,7 +130,8 @@ def _mask(is_null: Flags) -> Flags | None:
 
 
 def _topic_ids(records: Records, spans: Spans) -> pa.Array:
-    """The few ids that there are become texts once. Commits of one topic stand together: one look-up serves a run."""
+    """Returns the topic ids as text. Each distinct id is converted once; a run of commits of one topic is looked up
+    once."""
     is_there = spans.ends > spans.starts
     if not is_there.any():
         return pa.nulls(len(records), pa.string())
@@ -149,7 +151,7 @@ def _id_text(content: bytes) -> str | None:
 
 
 def _one_by_one(records: Records, rows: Integers) -> tuple[dict[int, dict[str, Any]], list[Rejection]]:
-    """What could be read by its row, and what could not."""
+    """Reads each row alone; returns the decoded ones by row number, and the rejected ones."""
     read: dict[int, dict[str, Any]] = {}
     rejections: list[Rejection] = []
     for row in rows.tolist():
@@ -161,7 +163,7 @@ def _one_by_one(records: Records, rows: Integers) -> tuple[dict[int, dict[str, A
 
 
 def _row(records: Records, row: int) -> dict[str, Any]:
-    """Raises BadRecord."""
+    """Decodes one record. Raises BadRecord."""
     key, content = records.key(row), records.value(row)
     assert key is not None
     number, names = read_key(key)
@@ -189,6 +191,6 @@ def _facts(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_order(most: pa.RecordBatch, usual: Integers, others: pa.RecordBatch, odd: Integers) -> pa.RecordBatch:
-    """One batch of both, in the order of the rows that they stand for."""
+    """Merges both batches into one, in the order of their row numbers."""
     order = pa.array(np.argsort(np.concatenate([usual, odd])))
     return pa.Table.from_batches([most, others]).take(order).combine_chunks().to_batches()[0]

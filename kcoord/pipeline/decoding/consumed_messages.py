@@ -1,12 +1,12 @@
-"""Records of `__consumer_offsets` as another client hands them out, key and value, to tables: by the same decoder.
+"""Decodes records of `__consumer_offsets` that another client has consumed, as keys and values.
 
-Such a client has opened the batches and settled the transactions itself. So less is known than of a log that is read
+Such a client has opened the batches and resolved the transactions itself. So less is known than of a log that is read
 here (`fetched`, `decode`):
 
-| of                                       | there is                                                              |
+| for                                      | there is                                                              |
 |------------------------------------------|-----------------------------------------------------------------------|
 | a record of a committed transaction      | a row, but not that it was one: `transactional` is false              |
-| aborted and control records              | nothing: they are not handed out, and `scanned` does not count them   |
+| aborted and control records              | nothing: they are not consumed, and `scanned` does not count them     |
 | batches                                  | nothing: `scanned` has 0 of them, and as bytes those of keys, values  |
 | the range that was asked for             | its first and last record: `scanned` is from the one to the other     |
 """
@@ -25,11 +25,12 @@ from kcoord.pipeline.decoding.row_filter import Choosing, Wanted
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
 
 HANDED_OUT: Final = ("partition", "offset", "timestamp", "key", "value")
-"""The columns of what comes in. Timestamps are in ms since 1970; keys and values are bytes, or null."""
+"""The columns of the input. Timestamps are in ms since 1970; keys and values are bytes, or null."""
 
 
 def decode_handed_out(batches: Iterable[pa.RecordBatch], wanted: Wanted) -> Iterator[Rows]:
-    """All wanted rows, and at last one of `scanned` for each partition. Of a partition records come in their order."""
+    """Yields all wanted rows, and at the end one row of `scanned` for each partition. The records of a partition must
+    be in order."""
     logs: dict[int, _Log] = {}
     for batch in batches:
         for partition in pc.unique(batch["partition"]).to_pylist():
@@ -41,7 +42,7 @@ def decode_handed_out(batches: Iterable[pa.RecordBatch], wanted: Wanted) -> Iter
 
 @dataclass(slots=True)
 class _Log:
-    """What has come of one partition."""
+    """Decodes the records of one partition as they come."""
 
     partition: int
     choosing: Choosing

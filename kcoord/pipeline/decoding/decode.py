@@ -1,7 +1,7 @@
-"""A range of a segment to tables: what each task of a job calls, and all that it calls.
+"""Turns a range of a segment into rows of the tables: each task of a job calls this, and nothing else.
 
-Nothing that is in a segment makes it fail: what cannot be decoded becomes a row of `rejected`. Only a file that cannot
-be read at all raises, OSError.
+No content of a segment makes it fail: what cannot be decoded becomes a row of `rejected`. Only a file that cannot be
+read at all raises OSError.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ _COUNTED: Final[list[str]] = TABLES[SCANNED].schema.names[6:]
 
 
 def decode_range(segment_range: SegmentRange) -> Iterator[Rows]:
-    """All rows that come of the range, and at last one of `scanned`."""
+    """Yields all rows of the range, and at the end its row of `scanned`."""
     segment = segment_range.segment
     source = Source(partition=segment.partition, segment=segment.base_offset)
     tally = Tally()
@@ -59,7 +59,7 @@ def decode_range(segment_range: SegmentRange) -> Iterator[Rows]:
 
 
 def decode_piece(piece: Piece, source: Source, fates: Fates, tally: "Tally") -> Iterator[Rows]:
-    """The rows of some batches of `__consumer_offsets`, of each of which it is known how its transaction ended."""
+    """Yields the rows of some batches of `__consumer_offsets`, given how the transaction of each batch ended."""
     headers = piece.headers
     tally.add_batches(headers)
     is_control = headers["attributes"] & CONTROL != 0
@@ -80,7 +80,7 @@ def decode_piece(piece: Piece, source: Source, fates: Fates, tally: "Tally") -> 
 
 
 def log_ends(headers: Headers, topic: str, partition: int, tally: "Tally") -> Iterator[Rows]:
-    """A row for each batch of another topic."""
+    """Yields a row for each batch of another topic."""
     tally.add_batches(headers)
     tally.counts["plain"] += int(_counts(headers).sum())
     base_offsets = headers["base_offset"].astype(np.int64)
@@ -98,7 +98,7 @@ def log_ends(headers: Headers, topic: str, partition: int, tally: "Tally") -> It
 
 
 def decode_records(records: Records) -> Iterator[Rows]:
-    """The rows of these records of `__consumer_offsets`."""
+    """Yields the rows of these records of `__consumer_offsets`."""
     has_type = records.has_key & (records.key_ends - records.key_starts >= _TYPE_BYTES)
     numbers = records.arena.numbers("h", records.key_starts)
     is_commit = has_type & np.isin(numbers, [each.number for each in COMMIT_TYPES])
@@ -113,7 +113,7 @@ def decode_records(records: Records) -> Iterator[Rows]:
 
 @dataclass(slots=True)
 class Tally:
-    """What came in and what became of it."""
+    """Counts what was read of a range and what became of it."""
 
     size: int = 0
     """How many bytes were read."""
@@ -124,13 +124,13 @@ class Tally:
         self.counts["records"] += int(_counts(headers).sum())
 
     def counted(self, rows: Any) -> Iterator[Rows]:
-        """The same rows, counted."""
+        """Passes the rows through and counts them."""
         for table, batch in rows:
             self.counts[table] += int(sum(batch["records"].to_pylist())) if table == REJECTED else len(batch)
             yield table, batch
 
     def row(self, topic: str, source: Source, start: int, end: int) -> Rows:
-        """The row of `scanned`."""
+        """Returns the row of `scanned`."""
         facts = {
             "topic": topic,
             "partition": source.partition,

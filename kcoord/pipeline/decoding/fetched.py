@@ -1,16 +1,16 @@
-"""What fetches bring of a partition's log, to tables: the same batches as in segments, by the same decoder.
+"""Turns fetch responses of a partition's log into rows: the same batches as in segments, by the same decoder.
 
-A range of a log is some offsets. A batch belongs to the range that its last offset is in: a fetch answers with the
-batch that its offset is in, whole, and compaction leaves a batch's last offset as it is. So ranges may be cut anywhere,
-and what is cut in one way today and in another tomorrow gives each record once.
+A range of a log is a range of offsets. A batch belongs to the range that its last offset is in: a fetch response
+begins with the whole batch that holds the requested offset, and compaction never changes a batch's last offset. So
+ranges may be cut anywhere, and another cut tomorrow still gives each record once.
 
-How transactions ended is told beside the batches: a consumer that reads what is committed gets nothing behind the first
-transaction that is open, and with each response the aborted transactions of its offsets (KIP-98):
+How transactions ended is reported alongside the batches: a read_committed consumer gets nothing after the first open
+transaction, and with each response the aborted transactions of its offsets (KIP-98):
 
-| of a producer           | its records from there on, in this response                          |
-|-------------------------|----------------------------------------------------------------------|
-| nothing is told         | are rows: what stands before the last stable offset has an end       |
-| an aborted transaction  | are left out from its first offset on, until its ABORT marker comes  |
+| the response lists for a producer | its records from there on, in this response                          |
+|-----------------------------------|----------------------------------------------------------------------|
+| nothing                           | are rows: what lies before the last stable offset has ended          |
+| an aborted transaction            | are skipped from its first offset on, until its ABORT marker comes   |
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,12 +31,12 @@ from kcoord.pipeline.decoding.transactions import Fate, Fates, markers_of
 from kcoord.pipeline.schemas import REJECTED
 from kcoord.protocol.records.batch import FRAME, LENGTH_COUNTS_FROM, frame_at, read_header
 
-_NOWHERE: Final = 0  # what is fetched has no position in a file
+_NOWHERE: Final = 0  # fetched batches have no position in a file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRange:
-    """The batches of a partition's log whose last offsets are from `start` on and before `end`."""
+    """The batches of a partition's log whose last offsets are at least `start` and below `end`."""
 
     topic: str
     partition: int
@@ -53,7 +53,7 @@ class LogRange:
 
 
 class RangeDecoder:
-    """A range as it is read: where the next fetch begins, and the wanted rows of what came."""
+    """Decodes a range fetch by fetch: knows where the next fetch begins, and yields the wanted rows."""
 
     def __init__(self, log_range: LogRange, wanted: Wanted) -> None:
         self.range = log_range
@@ -67,17 +67,17 @@ class RangeDecoder:
         return self.place >= self.range.end
 
     def take(self, fetched: Fetched) -> Iterator[Rows]:
-        """What a fetch from `place` on brought, which then is behind it."""
+        """Decodes the response of a fetch from `next_offset` on, and advances `next_offset` past it."""
         return self._choosing.of(self._take(fetched))
 
     def pass_over(self, offset: int, reason: str, *, size: int | None = None) -> Iterator[Rows]:
-        """What is there before that offset cannot be read: so many bytes, or it is gone."""
+        """Skips to this offset, since what is before it cannot be read: so many bytes, or it is gone."""
         self.place = min(max(self.place, offset), self.range.end)
         problem = Problem(position=_NOWHERE, reason=f"{self.range.log}: {reason}", size=size)
         yield from self._tally.counted([(REJECTED, rejected_batch([rejected_part(self._source, problem)]))])
 
     def scanned(self) -> Iterator[Rows]:
-        """At last: its account."""
+        """Returns the range's row of `scanned`, when all else has been decoded."""
         return self._choosing.of([self._tally.row(self.range.topic, self._source, self.range.start, self.range.end)])
 
     def _take(self, fetched: Fetched) -> Iterator[Rows]:
@@ -87,11 +87,11 @@ class RangeDecoder:
         if places:
             yield from self._take_batches(arena, np.array(places, np.int64), fetched.aborted)
         elif fetched.is_crowded:
-            return  # there was no room for it
+            return  # the response had no room for this partition
         elif fetched.records:
             yield from self._take_no_batch(fetched.records)
         else:
-            # Offsets without records: a compaction may leave none at all, up to the end of the log.
+            # These offsets have no records: compaction may remove all of them, up to the end of the log.
             self.place = max(self.place, min(self.range.end, fetched.stable_end))
 
     def _take_batches(self, arena: Arena, at: Integers, aborted: Sequence[Aborted]) -> Iterator[Rows]:
@@ -112,7 +112,7 @@ class RangeDecoder:
         yield from self._go_behind(arena, int(at[-1]))
 
     def _go_behind(self, arena: Arena, last_batch: int) -> Iterator[Rows]:
-        """To the offset behind the last batch: its header says so, also if its checksum is wrong."""
+        """Advances past the last batch. Its header names the offset, also if its checksum is wrong."""
         behind = read_header(arena.padded, last_batch).last_offset + 1
         if behind > self.place:
             self.place = behind
@@ -129,7 +129,7 @@ class RangeDecoder:
 
 
 def fates_of(piece: Piece, aborted: Sequence[Aborted]) -> Fates:
-    """Of each batch of one response; `aborted` is what it told beside them."""
+    """Returns the outcome of each batch of one response; `aborted` are the transactions that the response lists."""
     headers = piece.headers
     fates = np.zeros(len(headers), np.int8)
     attributes = headers["attributes"]

@@ -1,8 +1,7 @@
-"""The fields of a layout, read of many records at once: what `journal.layout_readers` reads of one.
+"""Reads the fields of a layout from many records at once, as `offsets_log.record_readers` reads them from one.
 
-For layouts that are made of numbers, texts and one tagged field at most, as those of commits are. What is unusual (a
-tag that is not known, a length that cannot be) is not good here, which says nothing but that the record is to be read
-by itself.
+It is for layouts of numbers, texts and at most one tagged field, as those of commits are. Anything irregular (an
+unknown tag, an impossible length) makes the record invalid here, which only means that it is to be read alone.
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ UUID_BYTES: Final = 16
 
 
 class Spans(NamedTuple):
-    """Of a text, or of a uuid: where it lies. What is absent ends where it starts."""
+    """Where a text or a uuid lies in each record. An absent one ends where it starts."""
 
     starts: Positions
     ends: Positions
@@ -28,7 +27,7 @@ Column = npt.NDArray[Any] | Spans
 
 
 def read_fields(layout: Layout, version: int, cursor: Cursor) -> Mapping[str, Column]:
-    """A column for each field of the layout; what the version lacks has its default."""
+    """Reads a column for each field of the layout; a field that the version lacks has its default."""
     is_flexible = layout.is_flexible(version)
     columns: dict[str, Column] = {}
     for field in layout.fields:
@@ -52,7 +51,7 @@ def _read_plain(field: Field, cursor: Cursor, is_flexible: bool) -> Column:
 
 
 def _read_tagged(fields: list[Field], cursor: Cursor) -> Mapping[str, Column]:
-    """Either no tagged field, or the one that the layout has."""
+    """Reads the tagged fields, which must be none or the one that the layout has."""
     count = cursor.uvarint()
     if not fields:
         cursor.require(count == 0)

@@ -1,6 +1,6 @@
-"""All records but commits: classic groups to `generations`, those of newer kinds of groups to `group_events`.
+"""Decodes all records but commits: classic groups to `generations`, those of newer kinds of groups to `group_events`.
 
-They are read one by one by `journal.layout_codec`: a group writes one of them for hundreds of commits.
+They are read one by one by `offsets_log.record_codec`: a group writes one of them for hundreds of commits.
 """
 
 import json
@@ -33,18 +33,20 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedGroups:
+    """The decoded rows by table, and the rejected records."""
+
     generations: list[Row] = field(default_factory=list)
     group_events: list[Row] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
 
     def batches(self) -> Mapping[str, pa.RecordBatch]:
-        """By table; only those that have rows."""
+        """Returns the rows by table; only tables that have rows."""
         found = {GENERATIONS: self.generations, GROUP_EVENTS: self.group_events}
         return {name: pa.RecordBatch.from_pylist(rows, TABLES[name].schema) for name, rows in found.items() if rows}
 
 
 def decode_groups(records: Records, rows: Integers) -> DecodedGroups:
-    """These of the records, which are no commits."""
+    """Decodes these rows of the records, which are no commits."""
     decoded = DecodedGroups()
     for row in rows.tolist():
         try:
@@ -122,7 +124,7 @@ def _assignment(content: bytes) -> Row | None:
 
 
 def _read_embedded(layout: Layout, content: bytes) -> tuple[int, Values | None]:
-    """What consumers wrote, with its version; nothing if they did not.
+    """Reads the bytes that consumers wrote, and their version; returns None for bytes that are not in their format.
 
     Each version begins as the one before, so that a newer one is read as the newest that is known (ConsumerProtocol).
     """

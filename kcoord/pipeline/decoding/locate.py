@@ -1,13 +1,13 @@
-"""Where the records of many batches lie: their keys and values, found for all of them at once.
+"""Finds the records of many batches: where their keys and values lie, for all batches at once.
 
-A record begins with its size, so where the third one begins only the second one tells: within a batch there is no other
-way than step by step. But all batches can take their steps together: the first records of all batches are looked at,
-then the second ones, and so on, each step one indexing. Where only few batches are left that still have records, plain
-Python takes their last steps: for fewer than some dozens it is the faster of the two.
+A record begins with its size, so only the second record shows where the third one begins: within a batch one has to go
+step by step. But all batches can take their steps together: first the first records of all batches are read, then the
+second ones, and so on, each step one indexing operation. When only few batches still have records, plain Python takes
+their last steps: for fewer than some dozens it is the faster of the two.
 
-Once all records are found, their fields are read, each field of all records at once. Whatever is not as usual in a
-batch (a record header, a number of too many bytes, a size that does not fit) sends the whole batch to
-`wire.records.record_spans`, record by record; so there is one judge of what a sound batch is.
+Once all records are found, their fields are read, each field of all records at once. Anything irregular in a batch (a
+record header, a number of too many bytes, a size that does not fit) sends the whole batch to
+`protocol.records.record.read_span`, record by record; so only one function decides what a valid record is.
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ from kcoord.pipeline.decoding.byte_columns import Arena, Cursor, Flags, Integers
 from kcoord.protocol.records.batch import BadBatch
 from kcoord.protocol.records.record import SMALLEST_RECORD, RecordSpan, read_span
 
-_NARROW: Final = 24  # batches that step together
+_NARROW: Final = 24  # with fewer batches than this plain Python is faster
 _NO_STEP: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
-    """A row for each record, in the order in which they lie. Of a null key or value the span is empty."""
+    """Columns with a row for each record, in the order of the log. A null key or value has an empty span."""
 
     batches: Integers
     offset_deltas: Integers
@@ -43,7 +43,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenBatch:
-    """A batch whose records are not what it claims: so many were read, the rest cannot be."""
+    """A batch whose records do not match its header: `records_read` could be read, the rest cannot be."""
 
     batch: int
     records_read: int
@@ -51,7 +51,7 @@ class BrokenBatch:
 
 
 def locate(arena: Arena, starts: Positions, ends: Positions, counts: Integers) -> tuple[Located, list[BrokenBatch]]:
-    """The records of batches, of each of which the plain bytes are given and how many records it claims."""
+    """Finds the records of batches, given where their decompressed bytes lie and how many records each claims."""
     is_possible = (counts >= 0) & (counts * SMALLEST_RECORD <= ends - starts)
     hopping = np.where(is_possible, counts, 0)
     at, has_arrived = _hop(arena, starts, ends, hopping)
@@ -69,7 +69,7 @@ def locate(arena: Arena, starts: Positions, ends: Positions, counts: Integers) -
 
 
 def _hop(arena: Arena, starts: Positions, ends: Positions, counts: Integers) -> tuple[Positions, Flags]:
-    """Where each record begins, and of which batches the last record ends where the batch does."""
+    """Returns where each record begins, and for which batches the last record ends where the batch does."""
     first_rows = np.cumsum(counts) - counts
     found = np.empty(int(counts.sum()), np.int64)
     order = np.argsort(-counts, kind="stable")
@@ -92,7 +92,7 @@ def _hop(arena: Arena, starts: Positions, ends: Positions, counts: Integers) -> 
 
 
 def _hop_alone(arena: Arena, found: Positions, row: int, at: Positions, index: int, count: int) -> None:
-    """The same for what is left of one batch, with sizes of up to three bytes."""
+    """Finds the remaining records of one batch, with sizes of up to three bytes."""
     content, size, position = arena.padded, arena.size, int(at[index])
     places = []
     for _ in range(count):
@@ -142,7 +142,7 @@ def _read_fields(arena: Arena, at: Positions, batches: Integers) -> tuple[Locate
 def _one_by_one(
     arena: Arena, batch: int, starts: Positions, ends: Positions, counts: Integers, broken: list[BrokenBatch]
 ) -> list[RecordSpan]:
-    """The batch's records up to the first that is none, in the arena's positions."""
+    """Reads the batch's records up to the first invalid one; positions are those of the buffer."""
     start = int(starts[batch])
     plain, count = arena.bytes_at(start, int(ends[batch])), int(counts[batch])
     spans: list[RecordSpan] = []
@@ -171,7 +171,7 @@ def _moved(span: RecordSpan, by: int) -> RecordSpan:
 
 
 def _located(spans: list[tuple[int, RecordSpan]]) -> Located:
-    """The same as columns. A number that is none of 64 bits wraps, as it does for all others."""
+    """Converts spans to columns. A number that does not fit in 64 bits wraps, as it does for all other records."""
     columns = np.array(
         [
             (
@@ -216,7 +216,7 @@ def _in_order(some: Located, others: Located) -> Located:
 
 
 def _steps() -> Integers:
-    """For each two bytes that a record begins with, how far it is to the next one; 0 if they do not tell."""
+    """Maps the first two bytes of a record to the distance to the next record; 0 if they do not determine it."""
     pairs = np.arange(1 << 16, dtype=np.int64)
     low, high = pairs & 0xFF, pairs >> 8
     two = 2 + ((low & 0x7F | high << 7) >> 1)

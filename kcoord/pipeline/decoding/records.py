@@ -1,6 +1,6 @@
-"""Records that are to be decoded: their bytes in an arena, and where they come from, as columns.
+"""The records to decode: their bytes in a buffer, and where they come from, as columns.
 
-They come out of segments (`decode`), or over the network, where a client hands out keys and values one by one.
+They come out of segments (`decode`), or from another client as keys and values (`consumed_messages`).
 """
 
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ class Source:
 
     @property
     def is_file(self) -> bool:
-        """What came over the network has no positions."""
+        """Whether records have positions in a file; those that came over the network have none."""
         return self.segment is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """A row for each record, in the order of the log. Of a null key or value the span is empty."""
+    """Columns with a row for each record, in the order of the log. A null key or value has an empty span."""
 
     source: Source
     arena: Arena
@@ -48,7 +48,7 @@ class Records:
     has_value: Flags
     is_transactional: Flags
     positions: Positions | None = None
-    """Where in the file the batch of each begins."""
+    """Where in the file the batch of each record begins."""
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -60,7 +60,7 @@ class Records:
         return self.arena.bytes_at(self.value_starts[row], self.value_ends[row]) if self.has_value[row] else None
 
     def only(self, rows: Integers) -> "Records":
-        """Some of them, in their order; all of them cost nothing."""
+        """Returns these rows, in their order; taking all rows copies nothing."""
         if len(rows) == len(self):
             return self
         return Records(
@@ -85,7 +85,7 @@ def of_messages(
     offsets: Sequence[int],
     timestamps: Sequence[int],
 ) -> Records:
-    """Records as a client gives them: only those of committed transactions, and it does not say which these are."""
+    """Makes records of consumed messages: all are of committed transactions, and which ones is unknown."""
     arena = Arena.of(*(part or b"" for pair in zip(keys, values, strict=True) for part in pair))
     sizes = np.array([len(part or b"") for pair in zip(keys, values, strict=True) for part in pair], np.int64)
     ends = np.cumsum(sizes)
@@ -106,7 +106,7 @@ def of_messages(
 
 
 def source_columns(records: Records) -> list[pa.Array]:
-    """The columns of `schemas.SOURCE`."""
+    """Returns the columns of `schemas.SOURCE`."""
     count = len(records)
     segment = pa.scalar(records.source.segment, pa.int64())
     return [
@@ -119,11 +119,12 @@ def source_columns(records: Records) -> list[pa.Array]:
 
 
 def source_row(records: Records, row: int) -> dict[str, Any]:
-    """The same of one record."""
+    """Returns the values of `schemas.SOURCE` for one record."""
     return source_facts(records.source, int(records.offsets[row]), int(records.timestamps[row]))
 
 
 def source_facts(source: Source, offset: int | None, timestamp: int) -> dict[str, Any]:
+    """Returns the values of `schemas.SOURCE` for an offset and a timestamp."""
     is_known = bool(_is_known(np.array(timestamp)))
     return {
         "source_partition": source.partition,
@@ -135,10 +136,12 @@ def source_facts(source: Source, offset: int | None, timestamp: int) -> dict[str
 
 
 def time_of(milliseconds: int) -> int | None:
+    """Converts a timestamp to microseconds; None if it is unknown or in no calendar."""
     return milliseconds * 1000 if bool(_is_known(np.array(milliseconds))) else None
 
 
 def times(milliseconds: Integers) -> pa.Array:
+    """Converts timestamps to an Arrow column of times; null if unknown or in no calendar."""
     is_known = _is_known(milliseconds)
     if is_known.all():
         return pa.array(milliseconds * 1000).view(TIME)
@@ -146,6 +149,7 @@ def times(milliseconds: Integers) -> pa.Array:
 
 
 def dates(milliseconds: Integers) -> pa.Array:
+    """Converts timestamps to an Arrow column of dates; null if unknown or in no calendar."""
     is_known = _is_known(milliseconds)
     days = np.floor_divide(np.where(is_known, milliseconds, 0), _DAY_MS).astype(np.int32)
     return pa.array(days, mask=None if is_known.all() else ~is_known).view(pa.date32())

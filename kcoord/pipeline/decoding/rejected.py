@@ -1,4 +1,4 @@
-"""What could not be decoded, as rows of `rejected`."""
+"""The rows of `rejected`: what could not be decoded."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -16,6 +16,7 @@ _SCHEMA: Final = TABLES[REJECTED].schema
 
 
 def rejected_record(records: Records, row: int, reason: str) -> Rejection:
+    """Returns the row of a record that cannot be decoded."""
     return {
         "reason": reason,
         "what": "record",
@@ -30,7 +31,7 @@ def rejected_record(records: Records, row: int, reason: str) -> Rejection:
 
 
 def rejected_part(source: Source, problem: Problem) -> Rejection:
-    """A batch, or what is none."""
+    """Returns the row of a batch that cannot be read, or of bytes that are no batch."""
     return {
         "reason": problem.reason,
         "what": "segment" if problem.base_offset is None else "batch",
@@ -45,4 +46,5 @@ def rejected_part(source: Source, problem: Problem) -> Rejection:
 
 
 def rejected_batch(rejections: Sequence[Rejection]) -> pa.RecordBatch:
+    """Converts rejections to a batch of rows of `rejected`."""
     return pa.RecordBatch.from_pylist(rejections, _SCHEMA)

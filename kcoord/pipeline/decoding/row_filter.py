@@ -1,4 +1,4 @@
-"""Which rows are wanted: of some groups, of some time. What is left out is counted, so that nothing is lost unseen."""
+"""Selects rows by group and time. Rows that are filtered out are counted, so that no record is lost unseen."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -12,27 +12,27 @@ from kcoord.pipeline.decoding.decode import Rows
 from kcoord.pipeline.schemas import COMMITS, GENERATIONS, GROUP_EVENTS, SCANNED, TIME
 
 _CHOSEN: Final = (COMMITS, GENERATIONS, GROUP_EVENTS)
-"""The tables that a wish is about. Log ends from before the first commit tell its lag; what was rejected tells no
-group."""
+"""The tables that are filtered. Log ends are not: those from before the first commit determine its lag. Rejected rows
+have no group."""
 LEFT_OUT: Final = "left_out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Everything, unless something is said. Times are those of the records, in ms since 1970."""
+    """Which rows a job selects; by default all. Times are those of the records, in ms since 1970."""
 
     since_ms: int | None = None
     until_ms: int | None = None
-    """Records of this time are not wanted any more."""
+    """The first time that is not wanted any more."""
     groups: tuple[str, ...] = ()
-    """None named is all of them."""
+    """An empty tuple selects all groups."""
 
     @property
     def is_everything(self) -> bool:
         return self == Wanted()
 
     def text(self) -> str:
-        """For `Wanted.of`."""
+        """Serializes the selection; `from_json` reads it."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -42,12 +42,12 @@ class Wanted:
 
 
 def only(wanted: Wanted, rows: Iterable[Rows]) -> Iterator[Rows]:
-    """Of the rows of one range those that are wanted; `scanned` tells how many were left out."""
+    """Yields the wanted rows of one range; its row of `scanned` counts those that were filtered out."""
     return Choosing(wanted).of(rows)
 
 
 class Choosing:
-    """The same where the rows of a range come part by part."""
+    """Filters the rows of a range that come part by part."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
@@ -70,7 +70,7 @@ class Choosing:
 
 
 def _is_wanted(wanted: Wanted, batch: pa.RecordBatch) -> pa.Array:
-    """Rows without a time are wanted only if no time is said."""
+    """Returns which rows are wanted. A row without a time is wanted only if no time is asked for."""
     conditions = []
     if wanted.groups:
         conditions.append(pc.is_in(batch["group"], pa.array(wanted.groups, pa.string())))

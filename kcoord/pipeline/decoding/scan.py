@@ -1,18 +1,18 @@
-"""A range of a segment, piece by piece: its batches, and the plain bytes of their records.
+"""Reads a range of a segment piece by piece: its batches, and the decompressed bytes of their records.
 
 | step                 | how                                                                                         |
 |----------------------|---------------------------------------------------------------------------------------------|
 | read                 | pieces of 4 MiB; a batch that a piece cuts is read again with the next one                  |
-| find the batches     | each tells where the next begins: one `struct` call each                                    |
-| read their headers   | all at once: an array of 61 bytes for each, seen as NumPy's records                         |
-| hold the checksums   | batch by batch, in C                                                                        |
-| decompress           | batch by batch, in C, as many at once as give 4 MiB of plain bytes                          |
+| find the batches     | each header says where the next one begins: one `struct` call each                          |
+| read their headers   | all at once: an array of 61 bytes for each, viewed as NumPy's records                       |
+| check the checksums  | batch by batch, in C                                                                        |
+| decompress           | batch by batch, in C, as many at once as give 4 MiB of decompressed bytes                   |
 
-So memory depends neither on the segment's size nor on what compressed batches claim: a batch of which more than 64 MiB
-come out is refused.
+So memory depends neither on the segment's size nor on what compressed batches claim: a batch that decompresses to more
+than 64 MiB is refused.
 
-What is no batch is told and ends the range: behind it no next one can be found. A batch with a wrong checksum is told
-and stepped over, as `journal.dump` does.
+Bytes that are no batch are reported and end the range: no later batch can be found after them. A batch with a wrong
+checksum is reported and skipped, as in `offsets_log.dump`.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ from kcoord.protocol.records.batch import (
 from kcoord.protocol.records.record import plain_records
 
 PIECE_BYTES: Final = 4 * 1024 * 1024
-_ENOUGH_PLAIN: Final = PIECE_BYTES  # more at once is slower: it is in no cache
+_ENOUGH_PLAIN: Final = PIECE_BYTES  # more at once is slower: it fits in no CPU cache
 
 _HEADER: Final = np.dtype(
     [
@@ -62,7 +62,7 @@ _HEADER: Final = np.dtype(
 assert _HEADER.itemsize == HEADER_SIZE
 
 Headers = npt.NDArray[Any]
-"""A row for each batch, with the names of wire.batches.BatchHeader."""
+"""A row for each batch, with the names of protocol.records.batch.BatchHeader."""
 
 CODEC: Final = 0x07
 APPEND_TIME: Final = 0x08
@@ -72,22 +72,22 @@ CONTROL: Final = 0x20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something of a segment that cannot be read: a batch, or all from there on."""
+    """A part of a segment that cannot be read: a batch, or everything from `position` on."""
 
     position: int
     reason: str
     base_offset: int | None = None
     records: int = 0
-    """How many records that batch holds by its own account, if its checksum says that it is to be believed."""
+    """How many records the batch claims, if its checksum is right."""
     claimed: int | None = None
-    """The same if the checksum says that it is not; None of what cannot be."""
+    """How many records the batch claims, if its checksum is wrong; None if it claims an impossible number."""
     size: int | None = None
-    """How many bytes that is; None if nobody can tell."""
+    """How many bytes the part has; None if that is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Whole batches with right checksums, as they stand in the file: `at` are their places in the arena."""
+    """Whole batches with right checksums, as they are in the file: `at` are their positions in the buffer."""
 
     arena: Arena
     position: int
@@ -97,7 +97,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plain:
-    """Batches of a piece with their records' plain bytes, which lie in the arena from `starts` to `ends`."""
+    """Batches of a piece with their records decompressed; these lie in the buffer from `starts` to `ends`."""
 
     arena: Arena
     headers: Headers
@@ -107,7 +107,7 @@ class Plain:
 
 
 def read_pieces(segment_range: SegmentRange, *, most_bytes: int = PIECE_BYTES) -> Iterator[Piece | Problem]:
-    """What is in the range, in its order but that a piece's problems come before it."""
+    """Yields the content of the range in order, except that the problems of a piece come before it."""
     position, end = segment_range.start, segment_range.end
     with segment_range.segment.path.open("rb") as file:
         wanted = most_bytes = max(most_bytes, HEADER_SIZE)
@@ -130,7 +130,7 @@ def read_pieces(segment_range: SegmentRange, *, most_bytes: int = PIECE_BYTES) -
 
 
 def plain_parts(piece: Piece, wanted: Flags) -> Iterator[Plain | Problem]:
-    """The batches that are wanted, as many at once as there is room for."""
+    """Yields the wanted batches decompressed, as many at once as there is room for."""
     if not (piece.headers["attributes"][wanted] & CODEC).any():
         headers, at = piece.headers[wanted], piece.at[wanted]
         ends = at + headers["length"] + LENGTH_COUNTS_FROM
@@ -158,6 +158,7 @@ def plain_parts(piece: Piece, wanted: Flags) -> Iterator[Plain | Problem]:
 
 
 def batch_problem(piece: Piece, row: int, reason: str) -> Problem:
+    """Returns the problem of a batch whose records cannot be read."""
     header = piece.headers[row]
     return Problem(
         position=piece.position + int(piece.at[row]),
@@ -169,11 +170,13 @@ def batch_problem(piece: Piece, row: int, reason: str) -> Problem:
 
 
 def batch_size(header: Any) -> int:
+    """Returns the size of a batch in bytes, by its header."""
     return int(header["length"]) + LENGTH_COUNTS_FROM
 
 
 def _claimed(header: Any) -> int | None:
-    """A batch has at most a record for each of its offsets; compaction leaves fewer."""
+    """Returns the record count that a header claims. A batch has at most one record per offset; compaction leaves
+    fewer."""
     count, offsets = int(header["record_count"]), int(header["last_offset_delta"]) + 1
     return count if 0 <= count <= offsets else None
 
@@ -188,7 +191,7 @@ def _read(file: BufferedReader, position: int, size: int) -> Arena:
 
 
 def find_batches(arena: Arena) -> tuple[list[int], int]:
-    """Where whole batches begin, from the start on, and where the last of them ends."""
+    """Returns where whole batches begin, from the start of the buffer on, and where the last of them ends."""
     content, size, unpack = arena.padded, arena.size, FRAME.unpack_from
     places: list[int] = []
     position, last = 0, size - HEADER_SIZE
@@ -203,7 +206,7 @@ def find_batches(arena: Arena) -> tuple[list[int], int]:
 
 
 def checked_batches(arena: Arena, position: int, at: Positions) -> Iterator[Piece | Problem]:
-    """The batches at these places whose checksums are right, and before them what is wrong with the others."""
+    """Yields the batches at these positions whose checksums are right, after the problems of the others."""
     headers = arena.rows(at, HEADER_SIZE).view(_HEADER).reshape(len(at))
     ends = at + headers["length"] + LENGTH_COUNTS_FROM
     with memoryview(arena.padded) as view:

@@ -1,6 +1,6 @@
-"""What segments a folder has, and how they are cut into ranges that are read each on its own.
+"""Finds the segments of a folder, and splits them into ranges that can be read independently.
 
-The folder may be a broker's or kcoord's own, whole or in part: folders of partitions, one such folder, or one segment.
+The folder may be a broker's or kcoord's, whole or in part: folders of partitions, one such folder, or one segment.
 It may also hold such folders, as the disks of one broker, or brokers of which each has other partitions. Where two of
 them have the same partition, they are copies of one log: that is refused, since each record would count twice.
 
@@ -12,9 +12,9 @@ them have the same partition, they are copies of one log: that is refused, since
 | files `….log.cleaned`, `….log.swap`      | of a compaction that has not ended; what they replace is here still     |
 | `__transaction_state` and its like       | no group reads them; one that is named itself is read                   |
 
-A range begins and ends between two batches. Where a broker's `.index` names the positions of batches, it is used: it
-costs no look at the log. What it says is not believed: where it points there must be a batch whose checksum is right.
-Where there is no index, or none that is right, the batches' headers are stepped over.
+A range begins and ends between two batches. A broker's `.index` names positions of batches: using it saves reading the
+log. The index is not trusted: where it points there must be a batch whose checksum is right. Without a usable index
+the headers of all batches are scanned.
 """
 
 import mmap
@@ -40,10 +40,11 @@ from kcoord.protocol.records.batch import (
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 INTERNAL_TOPICS: Final = frozenset({"__cluster_metadata", "__transaction_state", "__share_group_state"})
-"""What Kafka writes for itself, beside the offsets of groups: how these logs grow is nobody's lag."""
+"""Kafka's internal topics except the offsets of groups: no group lags behind them."""
 RANGE_BYTES: Final = 64 * 1024 * 1024
 TASK_BYTES: Final = 8 * 1024 * 1024
-"""Smaller ranges are read by one task together: to begin a task, and its file, takes longer than to read them."""
+"""One task reads several ranges smaller than this: starting a task, and its output file, takes longer than reading
+them."""
 
 _PARTITION_FOLDER: Final = re.compile(r"(?P<topic>[\w.-]+)-(?P<partition>\d+)")
 _SEGMENT_FILE: Final = re.compile(r"\d{20}\.log")
@@ -51,7 +52,7 @@ _INDEX_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 
 
 class NoSegments(ValueError):
-    """There is nothing to read."""
+    """The path has no segments."""
 
 
 class SeveralCopies(ValueError):
@@ -60,6 +61,8 @@ class SeveralCopies(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
+    """A segment file of a partition's log."""
+
     path: Path
     topic: str
     partition: int
@@ -69,17 +72,17 @@ class Segment:
 
 
 class LogEnd(NamedTuple):
-    """Where a log ended when it was looked at: it may grow while it is read, and all reads are to see the same."""
+    """Where a log ended when it was found: it may grow while it is read, and all reads must see the same log."""
 
     base_offset: int
-    """Of its last segment."""
+    """The base offset of the log's last segment."""
     size: int
-    """Of that one's file."""
+    """The size of the last segment's file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRange:
-    """The batches of a segment that begin from `start` on and end at `end`, as positions in its file."""
+    """The batches of a segment that begin at `start` or later and end by `end`, as positions in its file."""
 
     segment: Segment
     start: int
@@ -91,9 +94,9 @@ class SegmentRange:
 
 
 def find_segments(place: Path) -> list[Segment]:
-    """The segments of a folder, of a partition's folder, or the one that is named; by topic, partition and offset.
+    """Returns the segments of a folder, of a partition's folder, or the named one; by topic, partition and offset.
 
-    Raises NoSegments, and SeveralCopies.
+    Raises NoSegments, and DuplicatePartitions.
     """
     if place.is_file():
         segments = [each for each in _in_partition(place.absolute().parent) if each.path.name == place.name]
@@ -107,12 +110,12 @@ def find_segments(place: Path) -> list[Segment]:
 
 
 def plan_ranges(segments: Iterable[Segment], *, most_bytes: int = RANGE_BYTES) -> list[SegmentRange]:
-    """All that is in these segments, in ranges of about so many bytes at most; a batch is never cut."""
+    """Splits these segments into ranges of at most about `max_bytes`; a batch is never cut."""
     return [each for segment in segments if segment.size for each in _cut(segment, most_bytes)]
 
 
 def pack_ranges(ranges: Iterable[SegmentRange], *, task_bytes: int = TASK_BYTES) -> list[list[SegmentRange]]:
-    """The ranges that each task reads, the largest first, so that the last task to end is a small one."""
+    """Returns the ranges that each task reads, the largest first, so that the last task to end is a small one."""
     packs: list[list[SegmentRange]] = []
     room = 0
     for each in sorted(ranges, key=lambda each: each.start - each.end):
@@ -126,20 +129,20 @@ def pack_ranges(ranges: Iterable[SegmentRange], *, task_bytes: int = TASK_BYTES)
 
 
 def following(segment: Segment) -> list[tuple[Path, int]]:
-    """The segments of the same log behind this one, and how much of each is of the log as it was looked at."""
+    """Returns the later segments of the same log, each with its size when the log was found."""
     last, size = segment.log_end
     behind = [path for path in _files(segment.path.parent) if segment.base_offset < int(path.stem) <= last]
     return [(path, size if int(path.stem) == last else path.stat().st_size) for path in behind]
 
 
 def _below(place: Path) -> list[Segment]:
-    """The segments of the partitions in a folder, and in the folders in it."""
+    """Returns the segments of the partition folders in a folder, and in its subfolders."""
     by_folder: dict[Path, list[Segment]] = {}
     for folder in _folders(place):
         if segments := _in_partition(folder):
             by_folder.setdefault(folder.resolve(), segments)
             continue
-        with suppress(PermissionError):  # a disk's lost+found, which is no concern of ours
+        with suppress(PermissionError):  # such as a disk's lost+found
             for inner in _folders(folder):
                 by_folder.setdefault(inner.resolve(), _in_partition(inner))
     wanted = [each for each in by_folder.values() if each and each[0].topic not in INTERNAL_TOPICS]
@@ -152,7 +155,7 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _check_copies(place: Path, partitions: Iterable[Sequence[Segment]]) -> None:
-    """Raises SeveralCopies if two of the lists of segments, each of one folder, are of the same partition."""
+    """Raises DuplicatePartitions if two of the lists of segments, each of one folder, are of the same partition."""
     folders: dict[str, list[Path]] = {}
     for first, *_ in partitions:
         folders.setdefault(f"{first.topic}-{first.partition}", []).append(first.path.parent)
@@ -189,7 +192,7 @@ def _in_partition(folder: Path) -> list[Segment]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """By their offsets."""
+    """Returns the segment files, sorted by their base offsets."""
     return sorted(path for path in folder.iterdir() if _SEGMENT_FILE.fullmatch(path.name))
 
 
@@ -203,12 +206,12 @@ def _cut(segment: Segment, most_bytes: int) -> Iterator[SegmentRange]:
 
 
 def _mapped(file: BinaryIO, size: int) -> mmap.mmap:
-    """As much of the file as there was when it was found: it may have grown."""
+    """Maps the part of the file that existed when it was found: it may have grown."""
     return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
 
 
 def _indexed(log: Path) -> Sequence[int]:
-    """The positions of batches that the segment's index names; none if there is none."""
+    """Returns the positions of batches that the segment's index names; none if there is no index."""
     try:
         content = log.with_suffix(".index").read_bytes()
     except OSError:
@@ -219,7 +222,7 @@ def _indexed(log: Path) -> Sequence[int]:
 
 
 def _borders(log: mmap.mmap, positions: Sequence[int], most_bytes: int) -> list[int]:
-    """Of these positions the last ones before each range is full; nothing if one of them is no batch's."""
+    """Selects the last of these positions before each range is full; returns none if one of them begins no batch."""
     borders: list[int] = []
     last = 0
     for position, next_position in pairwise([*positions, len(log)]):
@@ -232,7 +235,7 @@ def _borders(log: mmap.mmap, positions: Sequence[int], most_bytes: int) -> list[
 
 
 def _stepped(log: mmap.mmap, most_bytes: int) -> list[int]:
-    """The same by the batches themselves, as far as there are any."""
+    """Finds such positions by scanning the headers of the batches, as far as these are valid."""
     borders: list[int] = []
     position = last = 0
     while position + HEADER_SIZE <= len(log):

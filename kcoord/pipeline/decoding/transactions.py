@@ -1,21 +1,21 @@
-"""How the transaction of a batch ended: as a consumer that reads only what is committed would see it.
+"""Finds out how the transaction of a batch ended, as a read_committed consumer would see it.
 
-A producer has one transaction at a time in a partition, and its end stands in the log as a control batch of the same
-producer. So the fate of a transactional batch is the next marker of its producer behind it:
+A producer has one transaction at a time in a partition, and its end is in the log as a control batch of the same
+producer. So the outcome of a transactional batch is the next later marker of its producer:
 
-| the next marker | its records                                                                  |
-|-----------------|------------------------------------------------------------------------------|
-| COMMIT          | are rows                                                                     |
-| ABORT           | are left out, and counted                                                    |
-| none            | are left out too: the transaction is open, and may still be aborted; counted |
+| the next marker | its records                                                                   |
+|-----------------|-------------------------------------------------------------------------------|
+| COMMIT          | are rows                                                                      |
+| ABORT           | are skipped, and counted                                                      |
+| none            | are skipped too: the transaction is open, and may still be aborted; counted   |
 
-The marker may stand behind the range that is read, even in another segment. So whoever meets a transactional batch
-reads on by headers alone, from the start of its own range, until the producer's marker is found: usually a short way,
-since a transaction ends within minutes, and no way at all where there are no transactions. Each range thereby stays
-readable on its own, and nothing has to be gathered before ranges are handed out. The `.txnindex` is not used: it has
-only aborted transactions, may be missing from a copy, and would still not tell which are open.
+The marker may come after the range that is read, even in another segment. So when a range has a transactional batch,
+its reader scans headers alone, from the start of the range, until it finds the producer's marker: usually soon, since
+a transaction ends within minutes, and not at all where there are no transactions. Each range thereby remains readable
+independently, and nothing has to be collected before ranges are assigned to tasks. The `.txnindex` is not used: it has
+only aborted transactions, may be missing from a copy, and would not show which transactions are open.
 
-Compaction keeps this true: it drops a marker only after all records of its transaction (LogCleaner's
+Compaction preserves this: it drops a marker only after all records of its transaction (LogCleaner's
 CleanedTransactionMetadata).
 """
 
@@ -51,17 +51,19 @@ _COMMIT: Final = 1
 
 
 class Fate(IntEnum):
+    """How the transaction of a batch ended."""
+
     COMMITTED = 0
     ABORTED = 1
     OPEN = 2
 
 
 Fates = npt.NDArray[np.int8]
-"""Of each batch."""
+"""The outcome of each batch."""
 
 
 class Marker(NamedTuple):
-    """The end of a transaction, and where it stands: a position, counted on from the range's own file."""
+    """The end of a transaction, and its position, counted on from the start of the range's own file."""
 
     producer_id: int
     place: int
@@ -69,7 +71,7 @@ class Marker(NamedTuple):
 
 
 class Transactions:
-    """The fates of the batches of one range; asked in the order of the log."""
+    """Finds the outcomes of the batches of one range; they must be asked for in the order of the log."""
 
     def __init__(self, segment_range: SegmentRange) -> None:
         self._ahead = _markers(segment_range)
@@ -77,7 +79,7 @@ class Transactions:
         self._fates: dict[int, list[Fate]] = {}
 
     def fates(self, headers: Headers, positions: Positions) -> Fates:
-        """Of each batch at its position in the file; what is in no transaction is committed."""
+        """Returns the outcome of each batch at its position in the file; a batch outside transactions is committed."""
         fates = np.zeros(len(headers), np.int8)
         attributes = headers["attributes"]
         for row in np.flatnonzero((attributes & TRANSACTIONAL != 0) & (attributes & CONTROL == 0)).tolist():
@@ -106,7 +108,7 @@ def _markers(segment_range: SegmentRange) -> Iterator[Marker]:
 
 
 def _markers_in(path: Path, position: int, size: int) -> Iterator[Marker]:
-    """As far as there are batches; only control batches are looked into."""
+    """Yields the markers of a file as far as it has batches; only control batches are decoded."""
     size = min(size, path.stat().st_size)
     if not size:
         return
@@ -122,7 +124,7 @@ def _markers_in(path: Path, position: int, size: int) -> Iterator[Marker]:
 
 
 def markers_of(content: bytes, place: int) -> Iterator[Marker]:
-    """The ends of transactions that a control batch tells."""
+    """Yields the ends of transactions that a control batch records."""
     batch = Batch(header=read_header(content), data=memoryview(content))
     if not has_valid_crc(batch):
         return

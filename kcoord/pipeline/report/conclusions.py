@@ -15,13 +15,13 @@ _LENGTH_UNKNOWN: Final = "; the log does not show how long they took."
 
 
 def group_conclusion(facts: GroupFacts, scale: TimeScale) -> Markup:
-    """A paragraph about one group."""
+    """Renders the paragraph about one group."""
     span = scale.last - scale.first
     return el("p", _rebalanced(facts, span), " ", _behind(facts.lag), class_="conclusion")
 
 
 def overview_conclusion(facts: ReportFacts) -> Markup:
-    """A paragraph about all groups: how many rebalanced, which of them most, and how many partitions lag behind."""
+    """Renders the paragraph about all groups: how many rebalanced, which most, and how many partitions lag."""
     groups = say_count(facts.groups.total, "group")
     if not facts.restless.rows:
         happened = together(f"None of {groups} rebalanced.")
@@ -40,7 +40,7 @@ def overview_conclusion(facts: ReportFacts) -> Markup:
 
 
 def short_time_remark(facts: ReportFacts) -> str | None:
-    """A warning about rates per hour where less than an hour was read."""
+    """Returns a warning about rates per hour if less than an hour was read."""
     if facts.hours is None or facts.hours > 1.0:
         return None
     return "Per hour: less than an hour of records was read, which counts as one."
@@ -64,7 +64,7 @@ def _rebalanced(facts: GroupFacts, span: timedelta) -> Markup:
 
 
 def _paused(pause_ms: int | None) -> str:
-    """A sentence about what rebalances cost besides the time that the log shows of them."""
+    """Returns a sentence about what rebalances cost beyond the time that the log shows of them."""
     return f" Around them it committed nothing for {duration(pause_ms)} together, at most." if pause_ms else ""
 
 

@@ -1,10 +1,10 @@
-"""HTML as elements: what is text stays text, whatever is in it."""
+"""Builds HTML elements: text stays text, whatever it contains."""
 
 from html import escape
 from typing import Final
 
 VOID: Final = frozenset({"meta", "rect", "line", "path"})
-"""Elements that end where they begin, if nothing is in them. HTML knows that of meta, SVG lets `/>` say so."""
+"""Elements without an end tag if they have no content. For meta HTML requires that, for the others SVG allows `/>`."""
 
 
 class Markup(str):
@@ -17,7 +17,8 @@ Child = str | Markup | None
 
 
 def el(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """`class_` is the class, `aria_label` the aria-label; an attribute that is None or False is left out."""
+    """Builds an element. `class_` is the class, `aria_label` the aria-label; an attribute that is None or False is
+    left out."""
     opening = name + "".join(_attribute(key, value) for key, value in attributes.items())
     if name in VOID and not children:
         return Markup(f"<{opening}/>")
@@ -25,17 +26,18 @@ def el(name: str, /, *children: Child, **attributes: str | float | bool | None) 
 
 
 def together(*children: Child) -> Markup:
-    """One after the other, without an element around them."""
+    """Concatenates the children, without an element around them."""
     return Markup("".join(child if isinstance(child, Markup) else escape_text(child) for child in children if child))
 
 
 def escape_text(text: str) -> Markup:
-    """Names come from clients: besides what HTML would take for an element, controls and marks of direction are shown
-    as what they are and not obeyed."""
+    """Escapes text for HTML. Names come from clients, so control characters and direction marks are also shown
+    escaped, instead of taking effect."""
     return Markup(escape(visible(text)))
 
 
 def visible(text: str) -> str:
+    """Escapes characters that cannot be printed."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

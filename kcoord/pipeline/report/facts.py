@@ -1,4 +1,4 @@
-"""From tables to the facts of a report: Spark adds up, and what is collected is bounded by `Limits`."""
+"""Collects the facts of a report from tables: Spark aggregates, and what is collected is bounded by `Limits`."""
 
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -42,14 +42,14 @@ class Asked:
     since: datetime | None = None
     until: datetime | None = None
     hours: float = 1.0
-    """How many there are in that, as far as it was read."""
+    """How many hours the requested time has, as far as it was read."""
 
 
 def gather(frames: Frames, asked: Asked, limits: Limits | None = None) -> ReportFacts:
-    """Everything that is in the report."""
+    """Collects everything that is in the report."""
     behind = lag_timeline(frames.lag, frames.log_ends, pieces=1, since=asked.since, until=asked.until)
     ranked = ranked_groups(frames.commits, frames.generations, frames.group_events, frames.rebalances, behind)
-    ranked.persist()  # few rows that take long to make, and are read twice
+    ranked.persist()  # few rows that are expensive to compute, and are read twice
     try:
         return _gather(frames, ranked, asked, limits or Limits())
     finally:
@@ -57,7 +57,7 @@ def gather(frames: Frames, asked: Asked, limits: Limits | None = None) -> Report
 
 
 def _gather(frames: Frames, ranked: DataFrame, asked: Asked, limits: Limits) -> ReportFacts:
-    # Of a group that commits no more the logs that it does not read tell on.
+    # Logs go on after a group has stopped committing, so the period ends with the later of both.
     logs = lag_period(frames.lag, frames.log_ends, since=asked.since, until=asked.until)
     read = period_of(frames.commits, frames.generations, frames.group_events).with_(logs)
     first, last = read.first, read.last
@@ -100,13 +100,14 @@ def _gather(frames: Frames, ranked: DataFrame, asked: Asked, limits: Limits) -> 
 
 
 def scanned_facts(scanned: DataFrame) -> Scanned:
+    """Adds up the counts of all rows of `scanned`."""
     names = [each.name for each in fields(Scanned)]
     [sums] = scanned.agg(*(f.sum(name).alias(name) for name in names)).collect()
     return Scanned(**{name: sums[name] or 0 for name in names})
 
 
 def _some(frame: DataFrame, finding: type[Finding], limit: int) -> Some[Finding]:
-    """The first rows as findings, whose fields have the names of their columns; and how many there are."""
+    """Returns the first rows as findings, whose fields have the names of the columns; and how many rows there are."""
     names: list[str] = [each.name for each in fields(finding)]
     times = {each.name for each in frame.schema if each.dataType == TimestampType()} & {*names}
     wanted = frame.select(*(f.unix_millis(name).alias(name) if name in times else name for name in names))

@@ -1,4 +1,4 @@
-"""Numbers, times and names as the report says them. Times are UTC, and the page says so once."""
+"""Formats numbers, times and names for the report. Times are UTC, and the page says so once."""
 
 from datetime import datetime
 from typing import Final
@@ -12,20 +12,21 @@ _SHORT: Final = 60
 
 
 def number(count: float | None) -> str:
+    """Formats a count."""
     if count is None:
         return UNKNOWN
     return f"{count:,.0f}"
 
 
 def rate(count: float | None) -> str:
-    """With a digit behind the point where that says something."""
+    """Formats a rate, with one decimal if it is small."""
     if count is None:
         return UNKNOWN
     return f"{count:,.1f}" if abs(count) < 10 else f"{count:,.0f}"
 
 
 def short_number(count: float) -> str:
-    """For an axis: 1,500, then 1.5M."""
+    """Formats a number for an axis: 1,500, then 1.5M."""
     for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
         if abs(count) >= size:
             return _rounded(count / size) + unit
@@ -33,31 +34,33 @@ def short_number(count: float) -> str:
 
 
 def duration(milliseconds: float | None) -> str:
+    """Formats a duration."""
     return UNKNOWN if milliseconds is None else say_duration(milliseconds / 1000)
 
 
 def moment(at: datetime | None) -> str:
-    """To the millisecond, as the log has it: 2026-11-16 10:05:30.250."""
+    """Formats a time to the millisecond, as the log has it: 2026-11-16 10:05:30.250."""
     return UNKNOWN if at is None else at.isoformat(sep=" ", timespec="milliseconds")[:23]
 
 
 def about(at: datetime) -> str:
-    """Of what is only known to be in a piece of the time: to the second."""
+    """Formats a time to the second, if it is only known to be in a piece of the time."""
     return moment(at)[:19]
 
 
 def named(name: str | None) -> Markup:
-    """A name for a line of text: it may be of any script, and what it is does not turn the words around it."""
+    """Renders a name inside a sentence: `bdi` isolates a name in another script, so that it does not reorder the words
+    around it."""
     return el("bdi", UNKNOWN if name is None else shortened(name, _LONGEST))
 
 
 def short_name(name: str) -> str:
-    """A name where there is little room."""
+    """Shortens a name for where there is little room."""
     return shortened(name, _SHORT)
 
 
 def shortened(name: str, most: int) -> str:
-    """The beginning and the end: member ids differ at their end."""
+    """Cuts out the middle: member ids differ at their end."""
     if len(name) <= most:
         return name
     end = most // 3

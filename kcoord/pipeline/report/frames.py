@@ -1,4 +1,4 @@
-"""The tables that a report is made of, as Spark has them."""
+"""The tables that a report is made of, as Spark frames."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -13,7 +13,7 @@ _OF_NO_GROUP: Final = ("log_ends", "rejected", "scanned")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frames:
-    """All are read several times: what is made of others should be read from its file, or be kept."""
+    """The frames of a report. All are read several times: derived ones should be read from files, or be cached."""
 
     commits: DataFrame
     generations: DataFrame
@@ -21,15 +21,15 @@ class Frames:
     ownership: DataFrame
     rebalances: DataFrame
     lag: DataFrame
-    """This one, and `log_ends`, of all times: who commits no more is told by what was before."""
+    """Like `log_ends` it has all times: the lag of a group that stopped committing follows from earlier rows."""
     log_ends: DataFrame
     rejected: DataFrame
     scanned: DataFrame
     memberships: DataFrame
-    """No table, but as `transforms.ownership` makes it."""
+    """Not a table on disk, but the result of `transforms.ownership.memberships`."""
 
     def of_groups(self, groups: Sequence[str]) -> "Frames":
-        """The same of some groups only."""
+        """Returns the frames with the rows of some groups only."""
         every = {each.name: getattr(self, each.name) for each in fields(self)}
         return Frames(
             **{name: of_groups(table, groups) if name not in _OF_NO_GROUP else table for name, table in every.items()}

@@ -1,4 +1,4 @@
-"""The pages of groups: rows of Spark as the facts that pictures are drawn from."""
+"""Converts rows of Spark to the facts that the pages of groups are rendered from."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,8 +40,8 @@ Fact = TypeVar("Fact")
 def group_facts(
     own: Frames, groups: Sequence[Row], timeline: DataFrame, piece: float, limits: Limits, until: datetime | None
 ) -> list[GroupFacts]:
-    """A page for each of the rows of `ranked_groups`, in their order; with what is their own, and the
-    `partition_timeline` of it. It is about the time before `until`."""
+    """Returns the facts of each row of `ranked_groups`, in their order. `frames` and `timeline` (a
+    `partition_timeline`) are of these groups only; a page is about the time before `until`."""
     piece_ms = round(piece * 1000)
     marked = _by_group(marks(own.rebalances, piece_ms))
     rebalanced = _by_group(latest_rebalances(own.rebalances, limits))
@@ -77,7 +77,8 @@ def group_facts(
 
 
 def _state(group: Row, members: Sequence[Row], until: datetime | None) -> str | None:
-    """As the log tells it; that a group of a newer kind has no members is told by those who went."""
+    """Returns the state from the log; for the newer kinds of groups, that a group is empty follows from its departed
+    members."""
     if group.state is not None or group.kind is None:
         return str(group.state) if group.state is not None else None
     remain = [row for row in members if not row.has_gone or (until and row.last_at and _at(row.last_at) >= until)]
@@ -89,7 +90,7 @@ def _at(milliseconds: int) -> datetime:
 
 
 def _by_group(frame: DataFrame) -> Mapping[str, Sequence[Row]]:
-    """Collected, and in its order; a group without rows has none."""
+    """Collects the rows by group, in their order; a group without rows has an empty list."""
     found: defaultdict[str, list[Row]] = defaultdict(list)
     for row in frame.collect():
         found[row.group].append(row)
@@ -97,7 +98,7 @@ def _by_group(frame: DataFrame) -> Mapping[str, Sequence[Row]]:
 
 
 def _of_all(facts: Iterable[Fact], rows: Sequence[Row], total: str) -> Some[Fact]:
-    """Every row says by its own column how many there are in all."""
+    """Returns the facts with their total, which every row has in this column."""
     return Some(rows=tuple(facts), total=rows[0][total] if rows else 0)
 
 

@@ -1,7 +1,7 @@
-"""What the page of a group is drawn from: frames that have a bounded number of rows for each group.
+"""The frames that the page of a group is drawn from: they have a bounded number of rows for each group.
 
 Times are milliseconds since 1970 here: collected as timestamps they would be in the zone of the machine. A piece is a
-part of the time, told by its beginning.
+part of the time, identified by its beginning.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ _TP: Final = ("group", "topic", "partition")
 
 
 def marks(rebalances: DataFrame, piece_ms: int) -> DataFrame:
-    """One row for each cause and piece. A rebalance whose beginning or end is not told is a moment."""
+    """Returns one row for each cause and piece. A rebalance whose beginning or end is unknown is a moment."""
     start, end = f.coalesce("started_at", "ended_at"), f.coalesce("ended_at", "started_at")
     return (
         rebalances.where(start.isNotNull())
@@ -34,7 +34,7 @@ def marks(rebalances: DataFrame, piece_ms: int) -> DataFrame:
 
 
 def latest_rebalances(rebalances: DataFrame, limits: Limits) -> DataFrame:
-    """The newest first."""
+    """Returns the latest rebalances of each group, the newest first."""
     at = f.unix_millis(f.coalesce("ended_at", "started_at"))
     newest = Window.partitionBy("group").orderBy(at.desc_nulls_last(), f.col("generation").desc_nulls_last())
     return (
@@ -58,7 +58,8 @@ def latest_rebalances(rebalances: DataFrame, limits: Limits) -> DataFrame:
 
 
 def latest_members(memberships: DataFrame, limits: Limits) -> DataFrame:
-    """Those who were seen last, in the order in which they came. `members` is how many there are of the group."""
+    """Returns the members that were present most recently, in the order in which they came. `members` is the total of
+    the group."""
     first, last = f.unix_millis("member_from"), f.unix_millis("member_until")
     by_member = memberships.groupBy("group", "member_id").agg(
         *(f.max(name).alias(name) for name in ("instance_id", "client_id", "client_host")),
@@ -80,8 +81,8 @@ def latest_members(memberships: DataFrame, limits: Limits) -> DataFrame:
 
 
 def longest_ownerships(ownership: DataFrame, limits: Limits) -> DataFrame:
-    """Of the partitions that changed hands most often the longest spans, by partition and time. `partitions` is how
-    many there are of the group, `spans` how many of the partition."""
+    """Returns the longest spans of the partitions that changed hands most often, by partition and time. `partitions`
+    is the total of the group, `spans` that of the partition."""
     start, end = f.unix_millis("owned_from"), f.unix_millis("owned_until")
     by_partition = ownership.groupBy(*_TP).agg(f.count("*").alias("spans"))
     group = Window.partitionBy("group")
@@ -91,7 +92,7 @@ def longest_ownerships(ownership: DataFrame, limits: Limits) -> DataFrame:
         .where(f.col("place") <= limits.partitions)
         .select(*_TP, "spans", "partitions")
     )
-    # What has no end lasts longest, and so does what has no beginning.
+    # A span without a known end or beginning counts as the longest.
     longest = Window.partitionBy(*_TP).orderBy((end - start).desc_nulls_first(), start, "member_id")
     return (
         ownership.join(f.broadcast(chosen), on=list(_TP), how="inner")
@@ -111,7 +112,7 @@ def longest_ownerships(ownership: DataFrame, limits: Limits) -> DataFrame:
 
 
 def commit_counts(commits: DataFrame, piece_ms: int) -> DataFrame:
-    """Pieces without a commit have no row."""
+    """Counts commits by piece; pieces without a commit have no row."""
     return (
         commits.where(~f.col("tombstone") & f.col("appended_at").isNotNull())
         .groupBy("group", piece_of(f.unix_millis("appended_at"), piece_ms).alias("piece"))
@@ -122,7 +123,8 @@ def commit_counts(commits: DataFrame, piece_ms: int) -> DataFrame:
 
 
 def lag_of_partitions(timeline: DataFrame, limits: Limits) -> DataFrame:
-    """Of those of a `partition_timeline` whose lag was the largest. `partitions` is how many there are of the group."""
+    """Returns the partitions of a `partition_timeline` whose lag was the largest. `partitions` is the total of the
+    group."""
     group = Window.partitionBy("group")
     furthest = group.orderBy(f.col("peak").desc_nulls_last(), "topic", "partition")
     chosen = (
@@ -140,5 +142,5 @@ def lag_of_partitions(timeline: DataFrame, limits: Limits) -> DataFrame:
 
 
 def piece_of(milliseconds: Column, piece_ms: int) -> Column:
-    """Where the piece begins that the time is in."""
+    """Returns the beginning of the piece that the time is in."""
     return milliseconds - f.pmod(milliseconds, f.lit(piece_ms).cast("long"))

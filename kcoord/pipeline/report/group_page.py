@@ -1,4 +1,4 @@
-"""The page of one group: pictures first, tables below."""
+"""Renders the page of one group: charts first, tables below."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ _MS: Final = timedelta(milliseconds=1)
 
 
 def group_page(facts: GroupFacts, scale: TimeScale, piece: timedelta) -> Markup:
-    """All of it but the links to its neighbors."""
+    """Renders the page except for the links to its neighbors."""
     numbers = numbers_of(facts.members.rows)
     parts = [
         ("Rebalances over time", _causes(facts, scale)),
@@ -39,6 +39,7 @@ def group_page(facts: GroupFacts, scale: TimeScale, piece: timedelta) -> Markup:
 
 
 def last_known(points: Sequence[Point]) -> float | None:
+    """Returns the last known value."""
     return next((point.value for point in reversed(points) if point.value is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""Tables of the page, and the figures at its head."""
+"""Renders the tables of the page, and the figures at its head."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,28 +15,31 @@ _CLASSES: Final[dict[Kind, str | None]] = {"text": None, "name": "name", "number
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """The head of a column and the kind of its cells."""
+
     label: str
     kind: Kind = "text"
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Child]], *, caption: Child = None) -> Markup:
-    """It scrolls by itself where the screen is narrower."""
+    """Renders a table, which scrolls by itself where the screen is narrower."""
     heads = [el("th", column.label, class_=_head_class(column), scope="col") for column in columns]
     body = [el("tr", *map(_cell, columns, cells)) for cells in rows]
-    # In a span of its own, which stays in sight while the table is scrolled.
+    # The caption is in a span, which stays in sight while the table is scrolled.
     told = el("caption", el("span", caption)) if caption else None
-    # tabindex: what scrolls must be reached by the keyboard, too.
+    # With tabindex the keyboard reaches the scrollable box, too.
     return el(
         "div", el("table", told, el("thead", el("tr", *heads)), el("tbody", *body)), class_="scroll", tabindex="0"
     )
 
 
 def figures(pairs: Iterable[tuple[str, Child]]) -> Markup:
+    """Renders the figures at the head of a page."""
     return el("dl", *(el("div", el("dt", name), el("dd", value)) for name, value in pairs))
 
 
 def left_out(some: Some[object], thing: str, *, which: str) -> str | None:
-    """A sentence about what is not shown, if there is such a thing."""
+    """Returns a sentence about rows that are not shown, if there are any."""
     if not some.left_out:
         return None
     return f"Shown: {len(some.rows):,} of {say_count(some.total, thing)}, {which}."

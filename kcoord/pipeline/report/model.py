@@ -1,5 +1,5 @@
-"""What a report is made of: rows that are added up and bounded already, so that the page has a size however long the
-history is. Nothing of Spark is in here."""
+"""The facts that a report is rendered from: rows that are aggregated and bounded, so that the page has a bounded size
+however long the history is. Nothing of Spark is in here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,24 +11,24 @@ Row = TypeVar("Row", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much of everything is in a report at most."""
+    """How many rows of each kind a report has at most."""
 
     groups: int = 50
     findings: int = 20
-    """Of each kind."""
+    """The limit for each kind of finding."""
     rebalances: int = 100
-    """In the table of a group; in its picture are all of them."""
+    """The limit for the table of a group; its chart has all rebalances."""
     members: int = 100
     partitions: int = 24
-    """In the picture of who owned what."""
+    """The limit for the chart of ownership."""
     names: int = 4
-    """Of those who joined or left in one rebalance."""
+    """The limit for the members that joined or left in one rebalance."""
     spans: int = 40
-    """Of one partition there."""
+    """The limit for each partition in the chart of ownership."""
     pieces: int = 240
-    """That the time is cut into: no line has more points."""
+    """The number of pieces that the time is cut into: no line has more points."""
     lines: int = 4
-    """Of single partitions in the picture of lag."""
+    """The limit for single partitions in the chart of lag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Some(Generic[Row]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned:
-    """What was read, in records: `records` is the sum of those behind it."""
+    """What was read, in records: `records` is the sum of the fields after it."""
 
     batches: int = 0
     records: int = 0
@@ -62,6 +62,8 @@ class Scanned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestlessGroup:
+    """A group that rebalanced, and what that cost."""
+
     group: str
     rebalances: int
     per_hour: float
@@ -75,6 +77,8 @@ class RestlessGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlappingMember:
+    """A member that left and came back several times."""
+
     group: str
     member: str
     """What stays the same when it comes back: the instance id, or client id and host."""
@@ -82,13 +86,15 @@ class FlappingMember:
     joined: int
     left: int
     stayed_ms: int | None
-    """Half of the times that it was there were no longer than this."""
+    """The median of how long it stayed."""
     first_at: datetime | None
     last_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeverCaughtUp:
+    """A partition whose lag was never zero."""
+
     group: str
     topic: str
     partition: int
@@ -96,12 +102,14 @@ class NeverCaughtUp:
     last_lag: int
     last_lag_ms: int | None
     per_hour: float | None
-    """By how many records its lag grew."""
+    """By how many records its lag grew per hour."""
     since: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingPartition:
+    """A partition whose committed offset did not move while records were waiting."""
+
     group: str
     topic: str
     partition: int
@@ -109,12 +117,14 @@ class StandingPartition:
     lag: int
     since: datetime
     until: datetime | None
-    """None if it still stood at the end of what was read."""
+    """None if it had not moved by the end of what was read."""
     stood_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedReason:
+    """How often a reason for rejection occurred."""
+
     reason: str
     what: str
     rows: int
@@ -124,6 +134,8 @@ class RejectedReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
+    """One rebalance of a group."""
+
     generation: int | None
     started_at: datetime | None
     ended_at: datetime | None
@@ -149,6 +161,8 @@ class RebalanceMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
+    """A member of a group, and how long it was there."""
+
     member_id: str
     instance_id: str | None
     client_id: str | None
@@ -160,15 +174,19 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedSpan:
+    """A time in which one member owned a partition."""
+
     member_id: str
     instance_id: str | None
     owned_from: datetime | None
     owned_until: datetime | None
-    """None if it still owned it at the end of what was read."""
+    """None if it still owned the partition at the end of what was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedPartition:
+    """The owners of one partition over time."""
+
     topic: str
     partition: int
     spans: Some[OwnedSpan]
@@ -176,7 +194,7 @@ class OwnedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A value in one piece of the time; None is a gap: it cannot be told."""
+    """A value in one piece of the time; None is a gap: the value is unknown."""
 
     at: datetime
     value: float | None
@@ -184,6 +202,8 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLine:
+    """The lag of one partition over time."""
+
     topic: str
     partition: int
     points: tuple[Point, ...]
@@ -191,28 +211,28 @@ class PartitionLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
-    """One page. `lag` is of all partitions together, against their logs as these grew; `lag_seconds` of the one that
-    is furthest behind; `partition_lag` of those whose lag was the largest."""
+    """The facts of one page. `lag` is of all partitions together, against their logs as these grew; `lag_seconds` that
+    of the partition that is furthest behind; `partition_lag` that of the partitions whose lag was the largest."""
 
     group: str
     kind: str | None = None
-    """`classic`, or as Kafka names the newer kinds; None if it only commits."""
+    """`classic`, or Kafka's name of a newer kind; None if the group only commits."""
     state: str | None = None
-    """Of a classic group, at the end."""
+    """The group's last state, as far as the log shows it."""
     protocol_type: str | None = None
     protocol: str | None = None
     rebalance_count: int = 0
-    """Without the returns of static members that were no rebalance; those are in `rebalances`, too."""
+    """Returns of static members that were no rebalance are not counted, although they are in `rebalances`."""
     lost_ms: int = 0
     pause_ms: int | None = None
-    """How long nothing was committed around the rebalances, together; None if that is not known of any."""
+    """How long nothing was committed around the rebalances, together; None if no pause is known."""
     commit_count: int = 0
     marks: tuple[RebalanceMark, ...] = ()
     rebalances: Some[Rebalance] = field(default_factory=Some)
     members: Some[Member] = field(default_factory=Some)
     ownership: Some[OwnedPartition] = field(default_factory=Some)
     commits: tuple[Point, ...] = ()
-    """Per second; a piece without commits has no point and is 0."""
+    """Commits per second; a piece without commits has no point and counts as 0."""
     lag: tuple[Point, ...] = ()
     lag_seconds: tuple[Point, ...] = ()
     partition_lag: Some[PartitionLine] = field(default_factory=Some)
@@ -220,25 +240,27 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFacts:
+    """Everything that a report shows."""
+
     place: str
-    """What was read, as the user names it."""
+    """The name that the user gave for what was read."""
     made_at: datetime
     since: datetime | None = None
     until: datetime | None = None
-    """What was asked for; None is no bound."""
+    """The requested end, as `since` is the requested start; None is no bound."""
     first_at: datetime | None = None
     last_at: datetime | None = None
-    """The first and the last that there is."""
+    """The last time that there is a record of, as `first_at` is the first."""
     hours: float | None = None
-    """What rates per hour are reckoned with; 1.0 also stands for less than an hour, None is not known."""
+    """The hours that rates are divided by; 1.0 also stands for less than an hour, None is unknown."""
     piece_seconds: float = 1.0
-    """How long the pieces are that the time is cut into."""
+    """The length of the pieces that the time is cut into."""
     scanned: Scanned = field(default_factory=Scanned)
     commit_count: int = 0
     rebalance_count: int = 0
-    """Of all groups, those that are left out too."""
+    """The sum over all groups, including those without a page."""
     groups: Some[GroupFacts] = field(default_factory=Some)
-    """The most restless first, then those with the largest lag."""
+    """The groups with the most rebalances first, then those with the largest lag."""
     restless: Some[RestlessGroup] = field(default_factory=Some)
     never_caught_up: Some[NeverCaughtUp] = field(default_factory=Some)
     standing: Some[StandingPartition] = field(default_factory=Some)

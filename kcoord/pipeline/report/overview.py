@@ -1,4 +1,4 @@
-"""The first page: what was read, and what stands out in it."""
+"""Renders the first page: what was read, and the findings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -28,10 +28,11 @@ _LINES: Final = 5
 _TIME_IN_THEM: Final = "Time in them: how long its rebalances took together, as far as the log shows it, at least."
 
 Anchors = Mapping[str, str]
-"""Where the page of a group is, by the group's id."""
+"""The anchor of a group's page, by the group's id."""
 
 
 def overview(facts: ReportFacts, scale: TimeScale, anchors: Anchors) -> Markup:
+    """Renders the overview."""
     parts = [
         ("When groups rebalanced", _picture(facts, scale, anchors)),
         ("How far groups were behind", _lag(facts, scale, anchors)),
@@ -72,7 +73,7 @@ def _nothing(text: str) -> Markup:
 
 
 def _link(group: str, anchors: Anchors) -> Markup:
-    """The page of the group, if it is in the report."""
+    """Links to the page of the group, if the report has one."""
     anchor = anchors.get(group)
     return el("a", named(group), href=f"#{anchor}") if anchor else named(group)
 
@@ -135,7 +136,7 @@ def _restless(groups: Some[RestlessGroup], anchors: Anchors, remark: str | None)
 
 
 def _causes(group: RestlessGroup) -> str:
-    """The most frequent first."""
+    """Lists the causes, the most frequent first."""
     by_count = sorted(group.causes.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{cause} {number(count)}" for cause, count in by_count)
 

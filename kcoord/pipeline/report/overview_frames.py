@@ -1,4 +1,4 @@
-"""What the first page is made of: the groups in their order, what was rejected."""
+"""The frames of the first page: the groups in their order, and what was rejected."""
 
 from typing import Final
 
@@ -14,10 +14,10 @@ _MODERN: Final = r"^(Consumer|Share|Streams)Group"
 def ranked_groups(
     commits: DataFrame, generations: DataFrame, group_events: DataFrame, rebalances: DataFrame, timeline: DataFrame
 ) -> DataFrame:
-    """A row for each group: the most restless first, then those with the largest lag, then by name.
+    """Returns a row for each group: those with the most rebalances first, then by the largest lag, then by name.
 
-    One that wrote nothing in the time that was asked for is here if it was behind in it, as `lag_timeline` has it.
-    `changes` are the rows of `rebalances`: static members that came back without one are among them.
+    A group that wrote nothing in the requested time is included if it was behind in it, as `lag_timeline` has it.
+    `changes` counts the rows of `rebalances`: also static members that came back without a rebalance.
     """
     is_rebalance = ~surely(f.col("generation") == f.col("from_generation"))
     committed = commits.groupBy("group").agg(f.count_if(~f.col("tombstone")).alias("commits"))
@@ -49,9 +49,9 @@ def ranked_groups(
 
 
 def kinds(generations: DataFrame, group_events: DataFrame) -> DataFrame:
-    """What each group is, by its newest record; a group may change from classic to consumer and back.
+    """Returns the kind of each group, by its newest record; a group may change from classic to consumer and back.
 
-    Of the newer kinds the log tells no state, but that the group was deleted: its own tombstone is the last of them.
+    For the newer kinds the log has no state, except that the group was deleted: then its tombstone is its last record.
     """
     newest = f.struct("source_offset", "appended_at")
     classic = generations.groupBy("group").agg(
@@ -81,7 +81,7 @@ def kinds(generations: DataFrame, group_events: DataFrame) -> DataFrame:
 
 
 def rejected_reasons(rejected: DataFrame) -> DataFrame:
-    """The most frequent first."""
+    """Counts rejected rows and records by reason, the most frequent first."""
     return (
         rejected.groupBy("reason", "what")
         .agg(

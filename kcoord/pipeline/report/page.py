@@ -1,8 +1,8 @@
-"""The report as one HTML file: an overview, and a page for each group.
+"""Renders the report as one HTML file: an overview, and a page for each group.
 
-CSS alone shows one page at a time (`:target`); where that is not understood, and on paper, they follow each other.
-There is no script, and a policy in the head forbids all: names come from clients, and are shown to those who may do
-more than they.
+CSS alone shows one page at a time (`:target`); where that is not supported, and on paper, the pages follow each other.
+There is no script, and a policy in the head forbids all: names come from clients, and are shown to people who may have
+more permissions than these clients.
 """
 
 from base64 import b64encode
@@ -23,7 +23,7 @@ _POLICY: Final = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-ur
 
 
 def render(facts: ReportFacts) -> str:
-    """The whole file. It needs nothing else: no network, no script, no font."""
+    """Renders the whole file. It needs nothing else: no network, no script, no font."""
     scale = time_scale(facts.first_at, facts.last_at)
     head = el(
         "head",
@@ -39,7 +39,7 @@ def render(facts: ReportFacts) -> str:
 
 def _pages(facts: ReportFacts, scale: TimeScale) -> list[Markup]:
     groups = facts.groups.rows
-    # By number: a name is no anchor.
+    # Anchors are numbers, since a name may contain anything.
     anchors = {each.group: f"group-{number}" for number, each in enumerate(groups, 1)}
     piece = timedelta(seconds=facts.piece_seconds)
     first = el("section", overview(facts, scale, anchors), id="overview", class_="page")

@@ -1,4 +1,4 @@
-"""The file that a report goes to: looked at before the work begins, and there as a whole or not at all."""
+"""The file that a report is written to: checked before the work begins, and written as a whole or not at all."""
 
 import os
 import tempfile
@@ -15,10 +15,12 @@ class BadFile(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
+    """The file that the page is written to."""
+
     path: Path
 
     def prepare(self, *, replaces: bool = False) -> None:
-        """Whether one may write there. Raises BadFile, OSError."""
+        """Checks that the file may be written. Raises BadFile, OSError."""
         if self.path.is_dir():
             raise BadFile(f"{self.path} is a folder: --out is a file, such as {self.path / 'report.html'}")
         if self.path.exists() and not replaces:
@@ -30,7 +32,7 @@ class PageFile:
         check_writable(self.path.parent, named=self.path)
 
     def write(self, page: str) -> int:
-        """How many bytes it has. Raises OSError, and leaves then what was there."""
+        """Replaces the file atomically and returns its size. Raises OSError, and then leaves the old file as it was."""
         content = page.encode()
         handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         try:
@@ -45,7 +47,7 @@ class PageFile:
 
 
 def _umask() -> int:
-    """Which can only be read by setting it."""
+    """Returns the umask, which can only be read by setting it."""
     mask = os.umask(0o022)
     os.umask(mask)
     return mask

@@ -1,7 +1,8 @@
-"""How the page looks: on a screen, light or dark, on a phone, on paper. No script, no font, no picture from elsewhere.
+"""The CSS of the page: for a screen, light or dark, for a phone, and for paper. No script, no font, no image from
+elsewhere.
 
-Colors are those of Okabe and Ito, which people tell apart however they see colors, made darker for a light ground so
-that white figures on them can be read. Nothing is told by color alone.
+Colors are those of Okabe and Ito, which people with any color vision can distinguish, made darker for a light
+background so that white figures on them are readable. Nothing is shown by color alone.
 """
 
 from dataclasses import dataclass
@@ -10,15 +11,17 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme:
+    """The colors of the page, for a light or a dark screen."""
+
     ground: str
     text: str
     quiet: str
-    """Text that explains."""
+    """The color of explaining text."""
     rule: str
-    """Lines between."""
+    """The color of lines between rows."""
     link: str
     on_color: str
-    """Text on one of the colors."""
+    """The color of text on one of the `colors`."""
     colors: tuple[str, ...]
 
 
@@ -58,7 +61,7 @@ def _variables(scheme: Scheme) -> str:
 
 _COLOR_CLASSES: Final = "\n".join(
     f".c{number}{{--color:var(--c{number})}}" for number in range(COLORS)
-)  # a class sets the color; whether it fills, draws or is behind a figure, the element says
+)  # a class sets the color; the element decides whether to fill with it, draw with it or put it behind a figure
 
 STYLE: Final = f"""
 :root{{color-scheme:light dark;{_variables(LIGHT)}}}

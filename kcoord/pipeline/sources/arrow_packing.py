@@ -1,7 +1,7 @@
-"""Rows of all tables in one frame, packed: a row of it holds many rows of one table, as Arrow's bytes.
+"""Packs rows of all tables into one frame: a row of it holds many rows of one table, as Arrow's bytes.
 
-A log is read from a cluster once, and twice it would not even be the same: compaction goes on. So what comes of it is
-kept, in the form that costs least (a few rows of some MiB, compressed), and each table is unpacked from that.
+A log is read from a cluster once, and a second read would not even see the same log: compaction goes on. So the rows
+are cached in the form that costs least (a few rows of some MiB, compressed), and each table is unpacked from that.
 """
 
 from collections import defaultdict
@@ -37,7 +37,7 @@ _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def packed(rows: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
-    """Small batches of rows are put together."""
+    """Packs the rows; small batches of a table are put together."""
     gathered: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     for table, batch in rows:
         own = gathered[table]
@@ -49,12 +49,12 @@ def packed(rows: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
 
 
 def unpacked(frame: DataFrame, table: str) -> DataFrame:
-    """The rows of one table."""
+    """Returns the rows of one table."""
     return frame.where(col("table") == table).select("content").mapInArrow(_unpack, spark_schema(table))
 
 
 def widely_unpacked(frame: DataFrame, tables: Sequence[str]) -> DataFrame:
-    """The rows of several tables, side by side."""
+    """Returns the rows of several tables as a union frame."""
     names = list(tables)
 
     def unpack(packs: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,7 +67,7 @@ def widely_unpacked(frame: DataFrame, tables: Sequence[str]) -> DataFrame:
 
 
 def rows_of(content: bytes) -> list[dict[str, Any]]:
-    """The rows of one pack."""
+    """Returns the rows of one pack."""
     with pa.ipc.open_stream(content) as stream:
         return [row for batch in stream for row in batch.to_pylist()]
 

@@ -1,18 +1,18 @@
 """Spark's own Kafka connector (spark-sql-kafka): it reads `__consumer_offsets`, and our decoder makes rows of it.
 
-    __consumer_offsets ─ spark.read.format("kafka") ─ key, value, offset, … ─ mapInArrow(decode_handed_out) ─┐
-    other topics       ─ the Python source (live_source) ────────────────────────────────────────────────────┴─ packed
+    __consumer_offsets ─ spark.read.format("kafka") ─ key, value, offset, … ─ mapInArrow(decode_consumed) ─┐
+    other topics       ─ the Python source (live_source) ──────────────────────────────────────────────────┴─ packed
 
-Both halves are packed rows of all tables, so all that comes behind is the same. Other topics are read for the ends of
-their logs, batch by batch, and the connector hands out no batches.
+Both branches give packed rows of all tables, so all later steps are the same. Other topics are read for the ends of
+their logs, batch by batch, and the connector returns no batches.
 
 How it is used, and why:
 
-| it                                           | so                                                                  |
-|----------------------------------------------|---------------------------------------------------------------------|
-| looks for topics where internal ones are not | it is told to find offsets by a consumer instead (`_BY_CONSUMER`)   |
-| joins a group if it subscribes to a topic    | partitions are assigned: a group would be written into what is read |
-| can read on over records that are gone       | it is told to fail (`failOnDataLoss`): no record is lost unseen     |
+| the connector                                 | so                                                                  |
+|-----------------------------------------------|---------------------------------------------------------------------|
+| looks up offsets without internal topics      | it is configured to find offsets by a consumer (`_BY_CONSUMER`)     |
+| joins a group if it subscribes to a topic     | partitions are assigned: a group would be written into what is read |
+| can read on over records that are gone        | it is configured to fail (`failOnDataLoss`): no loss goes unseen    |
 """
 
 import json
@@ -42,7 +42,7 @@ JARS: Final = (
     "org.apache.kafka:kafka-clients:3.9.2",
     "org.apache.commons:commons-pool2:2.12.0",
 )
-"""What it is made of; Spark has the rest. Not all versions of the second were published, so each has its own."""
+"""The jars of the connector; Spark has the rest. Not all versions of the second were published, so each has its own."""
 _FORMAT: Final = "kafka"
 _BY_CONSUMER: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 _HIDDEN: Final = "spark.sql.redaction.options.regex"
@@ -61,8 +61,8 @@ class NoConnector(RuntimeError):
 
 
 def check_connector(spark: SparkSession) -> None:
-    """Raises NoConnector."""
-    nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "assign": _assigned([0])}  # who is not asked for that
+    """Raises NoConnector if this Spark does not have the connector."""
+    nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "assign": _assigned([0])}  # load() connects to no broker
     with _connector_needed():
         spark.read.format(_FORMAT).options(**nobody).load()
 
@@ -70,7 +70,7 @@ def check_connector(spark: SparkSession) -> None:
 def read_by_connector(
     spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: Wanted
 ) -> DataFrame:
-    """The packed rows of these ranges. Raises NoConnector, NotForConnector."""
+    """Returns the packed rows of these ranges. Raises NoConnector, NotForConnector."""
     of_groups = [each for each in ranges if each.holds_offsets]
     others = [each for each in ranges if not each.holds_offsets]
     ends_of_logs = read_live(spark, connection, others, wanted)
@@ -86,10 +86,10 @@ def read_by_connector(
 
 
 def stream_by_connector(spark: SparkSession, connection: Connection, wanted: Wanted, choice: Choice) -> DataFrame:
-    """The same as a stream. Raises NoConnector, NotForConnector, and as `group_starts`.
+    """Returns the packed rows as a stream. Raises NoConnector, NotForConnector, and as `group_starts`.
 
-    The other half is always there, and last: what it keeps in the checkpoint tells of which cluster the tables are, and
-    what was asked for.
+    The Python source is always part of the union, and last: its entry in the checkpoint identifies the cluster of the
+    tables, and the request.
     """
     starts = group_starts(connection, wanted)
     reader = spark.readStream.format(_FORMAT).options(**_options(spark, connection, starts))
@@ -99,7 +99,7 @@ def stream_by_connector(spark: SparkSession, connection: Connection, wanted: Wan
 
 
 def decoded(records: DataFrame, wanted: Wanted) -> DataFrame:
-    """Packed rows of records of `__consumer_offsets`, in the columns that the connector has."""
+    """Decodes and packs records of `__consumer_offsets`, which have the connector's columns."""
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return packed(decode_handed_out(batches, wanted))
@@ -109,7 +109,7 @@ def decoded(records: DataFrame, wanted: Wanted) -> DataFrame:
 
 
 def hide_secrets(spark: SparkSession) -> None:
-    """A plan shows the options of its sources, in errors and in logs: not these."""
+    """Makes Spark redact options that hold secrets: plans show the options of sources, in errors and in logs."""
     hidden = spark.conf.get(_HIDDEN) or ""
     if SECRET_OPTIONS not in hidden:
         spark.conf.set(_HIDDEN, f"{hidden}|{SECRET_OPTIONS}".removeprefix("|"))

@@ -1,16 +1,16 @@
-"""A connection as options of Spark's Kafka connector: Java's names of client settings, each behind `kafka.`.
+"""Converts a connection to options of Spark's Kafka connector: Java's client settings, each prefixed with `kafka.`.
 
-What was given as a file is passed on as its content, so that workers need no files:
+The content of files is passed on instead of their paths, so that workers need no files:
 
 | of a Connection            | as                                                                                    |
 |----------------------------|---------------------------------------------------------------------------------------|
-| trusted certificates       | PEM text; none given: whom Java trusts, which may be others than the system does      |
+| trusted certificates       | PEM text; without any, Java's own trust store, which may differ from the system's     |
 | a certificate and its key  | PEM text, the key as PKCS 8, since Java reads no other                                |
 | PLAIN, SCRAM               | a line of JAAS                                                                        |
-| OAUTHBEARER                | refused: Java fetches tokens only from places that a property of each JVM allows      |
+| OAUTHBEARER                | refused: Java fetches tokens only from URLs that a property of each JVM allows        |
 | certificates not checked   | refused: Java's client always checks them                                             |
 
-Options may hold secrets, and a plan of Spark's shows options: `SECRET_OPTIONS` says which it must not.
+Options may hold secrets, and a plan of Spark's shows options: `SECRET_OPTIONS` matches those that must be redacted.
 """
 
 from typing import Final
@@ -21,8 +21,8 @@ from kcoord.client.security import OAuthBearer, Plain, Sasl, Scram, Tls
 
 _PREFIX: Final = "kafka."
 SECRET_OPTIONS: Final = r"(?i)jaas|keystore|password"  # noqa: S105
-"""A pattern of their names."""
-_LEAST_API_TIMEOUT_MS: Final = 60_000  # Java's own; it may not be below that of a request
+"""Matches the names of options that hold secrets."""
+_LEAST_API_TIMEOUT_MS: Final = 60_000  # Java's default; it may not be below the request timeout
 _MODULES: Final = "org.apache.kafka.common.security"
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
 
@@ -35,7 +35,7 @@ class NotForConnector(ValueError):
 
 
 def kafka_options(connection: Connection) -> dict[str, str]:
-    """With secrets as they are. Raises NotForConnector."""
+    """Returns the options, secrets included. Raises NotForConnector."""
     timeout_ms = round(connection.request_timeout * 1000)
     security = connection.security
     settings = {
@@ -91,7 +91,7 @@ def _quoted(text: str) -> str:
 
 
 def _pkcs8(key: Secret, password: Secret | None) -> Secret:
-    """The same key, not encrypted: Java 17 reads only keys that are encrypted in ways which others have given up."""
+    """Returns the key decrypted: Java 17 supports only encryptions of keys that other programs have given up."""
     from cryptography.hazmat.primitives import serialization
 
     try:

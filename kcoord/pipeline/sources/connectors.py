@@ -2,7 +2,7 @@
 
 | name              | is                                                              | needs                          |
 |-------------------|-----------------------------------------------------------------|--------------------------------|
-| `python`          | our own client in a Python Data Source: Arrow comes out of it   | nothing more                   |
+| `python`          | our own client in a Python Data Source, which returns Arrow     | nothing more                   |
 | `spark-sql-kafka` | Spark's connector: Kafka's Java client, rows of keys and values | its jars on Spark's class path |
 """
 
@@ -23,16 +23,18 @@ from kcoord.pipeline.sources.live_source import read_live, stream_live
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connector:
+    """The functions of one way to read a live cluster."""
+
     check_connection: Callable[[Connection], object]
-    """Raises NotForConnector; before Spark and the cluster are asked anything."""
+    """Raises NotForConnector; called before Spark and the cluster are used."""
     check: Callable[[SparkSession], None]
     """Raises NoConnector."""
     read: Callable[[SparkSession, Connection, Sequence[LogRange], Wanted], DataFrame]
-    """The packed rows of what was planned."""
+    """Returns the packed rows of the planned ranges."""
     stream: Callable[[SparkSession, Connection, Wanted, Choice], DataFrame]
-    """The packed rows of what there is and will be."""
+    """Returns the packed rows of what there is and will be."""
     asked_of: Callable[[Choice], Choice]
-    """What its checkpoint says was chosen."""
+    """Returns the choice of topics as its checkpoint stores it."""
 
 
 PYTHON: Final = Connector(

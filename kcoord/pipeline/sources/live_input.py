@@ -1,4 +1,4 @@
-"""A live cluster as a log that tables are made of: read once, kept packed, and unpacked table by table."""
+"""A live cluster as a log that tables are made of: read once, cached packed, and unpacked table by table."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,7 +16,7 @@ _RECORD_BYTES: Final = 100
 
 
 class LiveInput:
-    """What was planned is read when the first rows are asked for, and kept as long as the session lives."""
+    """The planned ranges. They are read when the first rows are needed, and cached as long as the session lives."""
 
     def __init__(self, connection: Connection, plan: Plan, connector: Connector = PYTHON) -> None:
         self.plan = plan
@@ -26,14 +26,14 @@ class LiveInput:
 
     @property
     def size(self) -> int:
-        """About how many bytes are read, as many as the records of a usual log have: a cluster tells offsets alone."""
+        """Estimates how many bytes are read, by the typical size of a record: a cluster reports only offsets."""
         return self.plan.offsets * _RECORD_BYTES
 
     def check(self, spark: SparkSession) -> None:
         self._connector.check(spark)
 
     def frame(self, spark: SparkSession, tables: Sequence[str], wanted: Wanted) -> DataFrame:
-        """The rows of one table, or of several in a wide frame."""
+        """Returns the rows of one table, or a union frame of several."""
         if wanted not in self._packed:
             rows = self._connector.read(spark, self._connection, self.plan.ranges, wanted)
             self._packed[wanted] = rows.persist(StorageLevel.MEMORY_AND_DISK)

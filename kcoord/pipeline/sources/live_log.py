@@ -1,16 +1,16 @@
-"""Ranges of a live cluster's logs, read to their ends: whatever moves, restarts or goes away meanwhile.
+"""Reads ranges of a live cluster's logs to their ends, whatever moves, restarts or disappears meanwhile.
 
-| a fetch is answered with                | then                                                                      |
-|-----------------------------------------|---------------------------------------------------------------------------|
-| batches                                 | they are decoded, and the next fetch begins behind them                   |
-| nothing, before the end of the range    | there was no room; or there are no records left up to the last stable one |
-| another leader, a broker that starts, … | the leader is looked for again                                            |
-| OFFSET_OUT_OF_RANGE                     | on from the log's new start; what is gone is a row of `rejected`, a gap;  |
-|                                         | of an offset that the log has: it is asked for again                      |
-| a topic that is not there any more      | the same: all the rest of it is gone                                      |
-| no broker at all                        | they are asked again                                                      |
+| a fetch is answered with                | then                                                                       |
+|-----------------------------------------|----------------------------------------------------------------------------|
+| batches                                 | they are decoded, and the next fetch begins after them                     |
+| nothing, before the end of the range    | there was no room; or there are no records left up to the last stable one  |
+| another leader, a broker that starts, … | the leader is found again                                                  |
+| OFFSET_OUT_OF_RANGE                     | reading goes on at the log's new start; what is gone is a gap, a row of    |
+|                                         | `rejected`; an offset that the log does have is fetched again              |
+| a topic that does not exist any more    | the rest of it is a gap                                                    |
+| no broker at all                        | they are asked again                                                       |
 
-Patience is for one step: it begins anew whenever something came.
+The retry timeout is for one step: it begins anew whenever a fetch made progress.
 """
 
 import time
@@ -30,23 +30,23 @@ from kcoord.pipeline.decoding.fetched import LogRange, RangeDecoder
 from kcoord.pipeline.decoding.row_filter import Wanted
 
 PATIENCE: Final = 120.0
-_PATIENCE_FOR_TOPICS: Final = 15.0  # that seem to be deleted; a broker that starts knows of none for a moment
+_PATIENCE_FOR_TOPICS: Final = 15.0  # for topics that seem deleted; a starting broker knows of none for a moment
 _PAUSE: Final = 0.5
 _AT_ONCE: Final = 16
-"""Partitions that are asked for together: each brings up to 4 MiB."""
+"""Partitions per fetch: each of them brings up to 4 MiB."""
 GONE: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id})
 _SHORT: Final = ErrorCode.offset_not_available
 _WAITED_FOR: Final = PASSING | GONE | {ErrorCode.throttling_quota_exceeded, ErrorCode.offset_out_of_range}
 
 
 class CannotRead(RuntimeError):
-    """A partition that the cluster does not give."""
+    """A partition that the cluster refuses to return."""
 
 
 def read_ranges(
     connection: Connection, ranges: Sequence[LogRange], wanted: Wanted, *, patience: float = PATIENCE
 ) -> Iterator[Rows]:
-    """All wanted rows of these ranges, each of another partition; of each at last a row of `scanned`.
+    """Yields all wanted rows of these ranges, each of another partition; each range ends with its row of `scanned`.
 
     Raises CannotRead, ConnectionError.
     """
@@ -64,7 +64,7 @@ def read_ranges(
 
 
 def open_patiently(connection: Connection, patience: float) -> Fetching:
-    """Raises ConnectionError when patience ends, and at once if the login fails."""
+    """Connects, and retries until the timeout. Raises ConnectionError, at once if the login fails."""
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -78,7 +78,7 @@ def open_patiently(connection: Connection, patience: float) -> Fetching:
 
 
 class _Reading:
-    """What is still to be read, and since when nothing came."""
+    """The ranges that are not read to their ends yet, and when the last progress was made."""
 
     def __init__(self, ranges: Sequence[LogRange], wanted: Wanted, patience: float) -> None:
         self.waiting = {TopicPartition(each.topic, each.partition): RangeDecoder(each, wanted) for each in ranges}
@@ -87,7 +87,8 @@ class _Reading:
         self._moved_at = time.monotonic()
 
     def begin(self) -> Iterator[Rows]:
-        """Logs that end before where they were read to: cut back by a leader that had not all of it."""
+        """Reports logs that end before the offset they were read to: a new leader without all records has truncated
+        them."""
         for tp, decoder in list(self.waiting.items()):
             if decoder.range.start > decoder.range.end:
                 gone = f"a gap: the offsets {decoder.range.end} to {decoder.range.start - 1}, once read, are gone"
@@ -101,7 +102,7 @@ class _Reading:
         self._moved_at = time.monotonic()
 
     def next_time(self, tp: TopicPartition) -> Iterator[Rows]:
-        """To the end of the queue, unless it is done."""
+        """Moves the range to the end of the queue, or finishes it if it is done."""
         decoder = self.waiting.pop(tp)
         if decoder.is_done:
             yield from decoder.scanned()
@@ -109,7 +110,7 @@ class _Reading:
             self.waiting[tp] = decoder
 
     def pause(self, stuck: Collection[Refusal] = ()) -> bool:
-        """Whether there is still time; a little of it is waited."""
+        """Waits a moment and returns True, or returns False if the retry timeout has passed."""
         is_gone = bool(stuck) and all(refusal.error in GONE for refusal in stuck)
         patience = min(self._patience, _PATIENCE_FOR_TOPICS) if is_gone else self._patience
         if time.monotonic() > self._moved_at + patience:
@@ -149,8 +150,8 @@ def _round(fetching: Fetching, reading: _Reading) -> Iterator[Rows]:
 def _find_again(
     fetching: Fetching, reading: _Reading, tp: TopicPartition, refusal: Refusal
 ) -> Generator[Rows, None, Refusal | None]:
-    """The offset is before the start of the log, or behind its end; or it seems so to a new leader for a moment: then
-    the refusal stands, and is returned."""
+    """Handles OFFSET_OUT_OF_RANGE: the offset is before the start of the log, or after its end. If it is neither, a
+    new leader may not know the log yet: then the refusal is returned, to be retried."""
     decoder = reading.waiting[tp]
     answers = fetching.logs.bounds([tp])
     bounds = answers.found.get(tp)
@@ -169,7 +170,7 @@ def _find_again(
 
 
 def _give_up(reading: _Reading, stuck: dict[TopicPartition, Refusal]) -> Iterator[Rows]:
-    """A topic that is not there any more, and a log that was cut back, are told; everything else ends the job."""
+    """Reports deleted topics and truncated logs as gaps; everything else ends the job."""
     for tp, refusal in stuck.items():
         decoder = reading.waiting[tp]
         is_told = refusal.error is _SHORT or (refusal.error in GONE and not decoder.range.holds_offsets)

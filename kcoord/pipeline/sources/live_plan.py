@@ -1,12 +1,11 @@
-"""What of a live cluster is read: which partitions, from which offset to which, and how it is spread over tasks.
+"""Plans what of a live cluster is read: which partitions, from which offset to which, and by which task.
 
-`__consumer_offsets` is read, and of other topics those that groups have committed to, for the ends of their logs; of
-these every byte comes over the network, although only the batches' headers are looked at. So topics may be named, or
-left out altogether.
+`__consumer_offsets` is read, and for the ends of their logs the other topics that groups have committed to; all their
+bytes cross the network, although only the headers of batches are decoded. So topics may be named, or not read at all.
 
-Logs are read up to their last stable offset at the time of planning. With a time to begin at, the log is entered at the
-first record of that time: before it there is none that is as late. To end at a time is not as sharp, since timestamps
-may go back a little: some minutes more are read. What is too much is left out row by row (`Wanted`).
+Logs are read up to their last stable offset at the time of planning. If a first time is given, the log is read from
+the first record of that time on: no earlier record has such a time. A last time is less precise, since timestamps may
+go back a little: some minutes more are read. The surplus rows are filtered out one by one (`Wanted`).
 """
 
 import json
@@ -29,29 +28,29 @@ from kcoord.pipeline.sources.live_log import CannotRead
 
 RANGE_OFFSETS: Final = 250_000
 MOST_RANGES: Final = 64
-"""Of one partition: how many offsets still have records nobody can tell, after a compaction often few."""
+"""The maximum per partition: how many of its offsets still have records is unknown, after a compaction often few."""
 _LATER_MS: Final = 600_000
 
 
 class NothingToRead(ValueError):
-    """The cluster has no log of groups, or tells nothing of it."""
+    """The cluster has no log of groups, or refuses to return it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which topics are read: for `log_ends`, and of groups."""
+    """Which topics are read: those of `log_ends`, and the log of groups."""
 
     log_ends: bool = True
     topics: tuple[str, ...] = ()
-    """None named: those that groups have committed to, Kafka's own excepted."""
+    """An empty tuple selects those that groups have committed to, without Kafka's internal ones."""
     groups: bool = True
-    """Whether `__consumer_offsets` is read here, too; else Spark's connector reads it."""
+    """Whether this source reads `__consumer_offsets` too; otherwise Spark's connector reads it."""
 
     def without_groups(self) -> "Choice":
         return replace(self, groups=False)
 
     def text(self) -> str:
-        """For `Choice.of`."""
+        """Serializes the choice; `from_json` reads it."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -63,6 +62,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
+    """The planned ranges of a cluster's logs."""
+
     cluster_id: str
     ranges: tuple[LogRange, ...]
     refused: tuple[Refusal, ...] = ()
@@ -70,12 +71,12 @@ class Plan:
 
     @property
     def offsets(self) -> int:
-        """How many records there are at most."""
+        """The maximum number of records that there can be."""
         return sum(each.end - each.start for each in self.ranges)
 
 
 def plan_logs(connection: Connection, wanted: Wanted, choice: Choice) -> Plan:
-    """Raises NothingToRead, CannotRead, ConnectionError, Refused."""
+    """Plans the ranges of all chosen logs. Raises NothingToRead, CannotRead, ConnectionError, Refused."""
     check_connection(connection)
     with closing(Fetching(connection)) as fetching:
         topics, refused = find_topics(connection, fetching, choice)
@@ -93,7 +94,7 @@ def plan_logs(connection: Connection, wanted: Wanted, choice: Choice) -> Plan:
 
 
 def group_starts(connection: Connection, wanted: Wanted) -> Mapping[int, int]:
-    """From where on each partition of `__consumer_offsets` is read. Raises as `plan_logs` does."""
+    """Returns the first offset to read of each partition of `__consumer_offsets`. Raises as `plan_logs` does."""
     with closing(Fetching(connection)) as fetching:
         [offsets], _ = find_topics(connection, fetching, Choice(log_ends=False))
         ends = _told(fetching.stable_ends(offsets.partitions))
@@ -111,7 +112,7 @@ def check_connection(connection: Connection) -> None:
 
 
 def find_topics(connection: Connection, fetching: Fetching, choice: Choice) -> tuple[list[Topic], tuple[Refusal, ...]]:
-    """All topics that are read, and which are not. Raises NothingToRead."""
+    """Returns the topics to read, and those that the cluster refuses. Raises NothingToRead."""
     offsets = fetching.logs.topics([OFFSETS_TOPIC])
     if OFFSETS_TOPIC not in offsets.found:
         if offsets.refused[0].error is ErrorCode.unknown_topic_or_partition:
@@ -124,20 +125,20 @@ def find_topics(connection: Connection, fetching: Fetching, choice: Choice) -> t
 
 
 def committed_topics(connection: Connection) -> frozenset[str]:
-    """The topics that groups have committed to, as far as the cluster tells."""
+    """Returns the topics that groups have committed to, as far as the cluster shows them."""
     with open_cluster(connection) as cluster:
         groups = cluster.list_groups().found
         return frozenset({tp.topic for offsets in cluster.committed(groups).found.values() for tp in offsets})
 
 
 def find_starts(fetching: Fetching, ends: Mapping[TopicPartition, int], wanted: Wanted) -> Answers[TopicPartition, int]:
-    """From where on each is read that is read to such an end."""
+    """Returns the first offset to read of each partition, given the offsets to read to."""
     told = fetching.logs.offsets_at(dict.fromkeys(ends, EARLIEST))
     starts = {tp: found.offset for tp, found in told.found.items()}
     if wanted.since_ms is None:
         return Answers(found=starts, refused=told.refused)
     since = fetching.logs.offsets_at(dict.fromkeys(starts, wanted.since_ms))
-    # Of no record the offset is -1. Of other topics the batch before tells where the log ended at that time.
+    # -1 means that no record is so late. For other topics the batch before shows where the log ended at that time.
     later = {
         tp: (found.offset if found.offset >= 0 else ends[tp]) - (tp.topic != OFFSETS_TOPIC)
         for tp, found in since.found.items()
@@ -147,7 +148,7 @@ def find_starts(fetching: Fetching, ends: Mapping[TopicPartition, int], wanted: 
 
 
 def cut_log(tp: TopicPartition, start: int, end: int) -> Iterator[LogRange]:
-    """In ranges of about so many offsets, but not too many of them."""
+    """Splits a range of offsets into ranges of about RANGE_OFFSETS, but not into too many."""
     if start >= end:
         return
     count = max(1, min(MOST_RANGES, (end - start) // RANGE_OFFSETS))
@@ -157,7 +158,7 @@ def cut_log(tp: TopicPartition, start: int, end: int) -> Iterator[LogRange]:
 
 
 def pack(ranges: Iterable[LogRange]) -> list[tuple[LogRange, ...]]:
-    """What each task reads: a large range, or several small ones of different partitions."""
+    """Returns what each task reads: a large range, or several small ones of different partitions."""
     packs: list[tuple[LogRange, ...]] = []
     small: list[LogRange] = []
     room = RANGE_OFFSETS
@@ -177,7 +178,7 @@ def pack(ranges: Iterable[LogRange]) -> list[tuple[LogRange, ...]]:
 def _offsets_at(
     fetching: Fetching, partitions: Collection[TopicPartition], at_ms: int | None
 ) -> Mapping[TopicPartition, int]:
-    """The first offsets of that time or later, of partitions that have some."""
+    """Returns the first offset of that time or later, for partitions that have such records."""
     if at_ms is None:
         return {}
     found = fetching.logs.offsets_at(dict.fromkeys(partitions, at_ms)).found
@@ -185,7 +186,7 @@ def _offsets_at(
 
 
 def _told(answers: Answers[TopicPartition, int]) -> Answers[TopicPartition, int]:
-    """Raises CannotRead if a part of `__consumer_offsets` is missing."""
+    """Raises CannotRead if a partition of `__consumer_offsets` was refused; otherwise returns the answers."""
     for refusal in answers.refused:
         if OFFSETS_TOPIC in refusal.what:
             raise CannotRead(str(refusal))

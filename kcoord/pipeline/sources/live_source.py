@@ -3,14 +3,14 @@
     read_live(spark, connection, plan.ranges, wanted)
     stream_live(spark, connection, wanted, choice)
 
-| option   | is                                                                                           |
-|----------|----------------------------------------------------------------------------------------------|
-| `ranges` | `ranges_text()` of what `live_plan` planned; not of a stream                                 |
-| `choice` | `Choice.text()`: whose log ends are wanted; of a stream                                      |
-| `wanted` | `Wanted.text()`: some groups only, some time                                                 |
-| `table`  | which table's rows are wanted; if none is named, those of all come packed (`sources.packed`) |
+| option   | is                                                                                                  |
+|----------|-----------------------------------------------------------------------------------------------------|
+| `ranges` | `ranges_text()` of what `live_plan` planned; not for a stream                                       |
+| `choice` | `Choice.to_json()`: whose log ends are wanted; for a stream                                         |
+| `wanted` | `Wanted.to_json()`: some groups only, some time                                                     |
+| `table`  | the table whose rows are wanted; without it rows of all tables come packed (`sources.arrow_packing`) |
 
-How to connect is no option: see `sources.sealed`.
+The connection is no option: see `sources.pickled_connection`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,20 +36,20 @@ LIVE: Final = "kcoord_live"
 
 
 def read_live(spark: SparkSession, connection: Connection, ranges: Sequence[LogRange], wanted: Wanted) -> DataFrame:
-    """The packed rows of these ranges."""
+    """Returns the packed rows of these ranges."""
     spark.dataSource.register(live_source(connection))
     reader = spark.read.format(LIVE).option("ranges", ranges_text(ranges))
     return reader.option("wanted", wanted.text()).load()
 
 
 def stream_live(spark: SparkSession, connection: Connection, wanted: Wanted, choice: Choice) -> DataFrame:
-    """The packed rows of all that is chosen, as a stream."""
+    """Returns the packed rows of all that is chosen, as a stream."""
     spark.dataSource.register(live_source(connection))
     return spark.readStream.format(LIVE).option("wanted", wanted.text()).option("choice", choice.text()).load()
 
 
 def live_source(connection: Connection) -> type[DataSource]:
-    """The source of this cluster; to register another one takes its place."""
+    """Returns the data source of this cluster; registering another one replaces it."""
     sealed = seal(connection)
 
     class LiveSource(DataSource):
@@ -70,6 +70,8 @@ def live_source(connection: Connection) -> type[DataSource]:
 
 
 class LiveReader(DataSourceReader):
+    """Plans the tasks and reads the planned ranges of each."""
+
     def __init__(self, sealed: Sealed, options: dict[str, str]) -> None:
         self._sealed = sealed
         self._ranges = options["ranges"]

@@ -1,15 +1,15 @@
-"""A live cluster as a stream: how far each log was read, and what is read next.
+"""Reads a live cluster as a stream: how far each log was read, and what is read next.
 
-How far a stream has come is kept in its checkpoint, as JSON:
+The checkpoint stores how far a stream has come, as JSON:
 
     {"cluster": "<id>", "asked": {…}, "logs": {"__consumer_offsets@<topic id>": {"0": 4711, …}, …}}
 
-A log that is not in it is read from its beginning: that is looked up when it is read, so that nothing has to be
-remembered from before the first offsets are written down. A topic that was deleted and made anew has another id, and is
-another log. Where a log was cut back, it goes on from its new end.
+A log that is not in it is read from its beginning: that offset is looked up when the log is read, so nothing has to be
+stored before the first offsets are. A topic that was deleted and recreated has another id, and is another log. Where a
+log was truncated, the stream goes on at its new end.
 
 An end that is in the checkpoint is a promise: the next micro-batch begins there. So what is planned up to an end is
-read, or told as a gap, or ends the query; nothing is left out because a broker does not tell of it for now.
+read, or reported as a gap, or ends the query; nothing is skipped because a broker does not return it for now.
 """
 
 import signal
@@ -37,9 +37,9 @@ from kcoord.pipeline.sources.pickled_connection import Sealed
 from kcoord.pipeline.sources.request_fingerprint import Asked, asked, check_asked
 
 PATIENCE: Final = 600.0
-"""How long all brokers may be away."""
+"""Seconds that all brokers may be away."""
 _TOPICS_INTERVAL: Final = 30.0
-"""How often it is asked which topics groups commit to."""
+"""Seconds after which the topics that groups commit to are looked up again."""
 _PAUSE: Final = 1.0
 
 Value = TypeVar("Value")
@@ -55,7 +55,7 @@ class NotYet(ConnectionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """How far logs were read: offsets by log and partition."""
+    """Spark's offset of the stream: how far each log was read, by log and partition."""
 
     cluster: str = ""
     asked: Asked = field(default_factory=dict)
@@ -67,12 +67,12 @@ class Reached:
         return cls(cluster=told["cluster"], asked=told["asked"], logs=logs)
 
     def told(self) -> dict[str, Any]:
-        """In one order: Spark compares texts."""
+        """Returns the offset in one order of keys, since Spark compares it as text."""
         logs = {log: {str(index): own[index] for index in sorted(own)} for log, own in sorted(self.logs.items())}
         return {"cluster": self.cluster, "asked": dict(self.asked), "logs": logs}
 
     def moved_to(self, cluster: str, ends: Mapping[str, Mapping[int, int]]) -> "Reached":
-        """What nobody can tell now stays where it is. Raises WrongCluster."""
+        """Advances to these ends; a log whose end is unknown now stays where it is. Raises WrongCluster."""
         if self.cluster and cluster != self.cluster:
             raise WrongCluster(
                 f"the tables are of the cluster {self.cluster}, and this is {cluster}: name another folder"
@@ -82,11 +82,12 @@ class Reached:
 
 
 def log_name(topic: Topic) -> str:
+    """Names a log in the checkpoint: its topic and the topic's id."""
     return f"{topic.name}@{topic.id or ''}"
 
 
 def between(start: Reached, end: Reached) -> tuple[list[LogRange], dict[TopicPartition, int]]:
-    """What there is to read, and logs that are to be read from their beginnings, with their ends."""
+    """Returns the ranges to read; and the logs that are read from their beginnings, with their ends."""
     ranges: list[LogRange] = []
     new: dict[TopicPartition, int] = {}
     for log, ends in end.logs.items():
@@ -103,9 +104,10 @@ def between(start: Reached, end: Reached) -> tuple[list[LogRange], dict[TopicPar
 
 
 def ranges_from(told: Answers[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[LogRange]:
-    """Logs from where they are told to start to their ends.
+    """Returns the ranges of new logs, from their first offsets to these ends.
 
-    A topic that is gone is in it, from the offset 0 on: who reads it makes a gap of it. Raises NotYet, CannotRead.
+    A topic that is gone is included, from the offset 0 on: its reader reports it as a gap. Raises TemporarilyRefused,
+    CannotRead.
     """
     for refusal in told.refused:
         if refusal.error in PASSING:
@@ -117,7 +119,7 @@ def ranges_from(told: Answers[TopicPartition, int], ends: Mapping[TopicPartition
 
 
 class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Made once for a stream, where it is planned, and once for each task."""
+    """Plans and reads the stream. Spark makes one instance where it plans, and one for each task."""
 
     def __init__(self, sealed: Sealed, wanted: Wanted, choice: Choice) -> None:
         self._sealed = sealed
@@ -128,7 +130,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topics: list[Topic] = []
         self._topics_found_at = 0.0
         self._last: tuple[str, Mapping[str, Mapping[int, int]]] | None = None
-        # Ctrl-C is for who started it all, and it ends this when the batch is written.
+        # The driver handles Ctrl-C, and ends this process when the batch is written.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -148,7 +150,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangesPartition]:
         reached = Reached.of(end)
-        check_asked(reached.asked, self._asked)  # of a micro-batch that is read again, nothing else was asked for yet
+        check_asked(reached.asked, self._asked)  # a micro-batch that is read again has not been checked
         ranges, new = between(Reached.of(start), reached)
 
         def from_starts(fetching: Fetching) -> list[LogRange]:
@@ -179,7 +181,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _find_topics(self, fetching: Fetching) -> None:
         try:
             self._topics, _ = find_topics(self._sealed.open(), fetching, self._choice)
-        except Refused:  # by coordinators that start; those of before are good for a while
+        except Refused:  # coordinators may be starting; the topics found before are good for a while
             if not self._topics:
                 raise
         self._topics_found_at = time.monotonic()

@@ -1,10 +1,12 @@
-"""A connection as bytes, for the tasks that read from the cluster: they run in other processes, maybe elsewhere.
+"""A connection as bytes, for the tasks that read from the cluster: they run in other processes, maybe on other
+machines.
 
-A Secret refuses to be pickled, so that none is written somewhere by accident. Here it is meant. The bytes are kept in
-the data source's class, which Spark ships as code: unlike options, code is in no plan, no page of Spark's, no event log
-and no checkpoint, whatever the cluster's settings say about redaction.
+A Secret refuses to be pickled, so that none is written somewhere by accident. Here it is intended. The bytes are
+stored in the data source's class, which Spark ships as code: unlike options, code is in no plan, no page of Spark's,
+no event log and no checkpoint, whatever the cluster's settings for redaction are.
 
-Certificates and keys are in it as text, so that workers need no files; only a token file must be where it is here.
+Certificates and keys are in it as text, so that workers need no files; only a token file must be at the same path
+there.
 """
 
 import io
@@ -18,7 +20,7 @@ from kcoord.client.secret import Secret
 
 
 class Sealed:
-    """Shows nothing of itself."""
+    """A pickled connection; its repr shows no content."""
 
     __slots__ = ("_content",)
 
@@ -35,7 +37,7 @@ class Sealed:
 
 
 def seal(connection: Connection) -> Sealed:
-    """Without what is for librdkafka, which does not read logs here."""
+    """Pickles a connection without its settings for librdkafka, which does not read logs here."""
     written = io.BytesIO()
     _Pickler(written).dump(replace(connection, librdkafka={}))
     return Sealed(written.getvalue())
@@ -45,6 +47,6 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, Secret):
             return Secret, (value.reveal(),)
-        if isinstance(value, TokenSource):  # whose lock and token stay here
+        if isinstance(value, TokenSource):  # its lock and token cannot be shipped
             return TokenSource, (value.fetch,)
         return NotImplemented

@@ -1,4 +1,5 @@
-"""What a stream was asked for when it began: kept in its checkpoint, since tables are of one question only."""
+"""What a stream was asked for when it began. Its checkpoint stores this, since all tables of a folder must answer one
+request."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +9,7 @@ from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.sources.live_plan import Choice
 
 Asked = Mapping[str, Any]
-"""By the options of the command that say it, as JSON can hold it."""
+"""The values of a request by the command's options that set them; JSON can hold them."""
 
 _SINCE, _UNTIL, _GROUP, _TOPIC, _NO_LOG_ENDS = "--since", "--until", "--group", "--topic", "--no-log-ends"
 _CONNECTOR = "--connector"
@@ -19,7 +20,7 @@ class AskedOtherwise(ValueError):
 
 
 def asked(wanted: Wanted, choice: Choice) -> Asked:
-    """The same for the same question, in whatever order it is put."""
+    """Returns the same fingerprint for the same request, in whatever order its groups and topics are given."""
     return {
         _SINCE: wanted.since_ms,
         _UNTIL: wanted.until_ms,
@@ -31,7 +32,7 @@ def asked(wanted: Wanted, choice: Choice) -> Asked:
 
 
 def check_asked(before: Asked, now: Asked) -> None:
-    """Raises AskedOtherwise."""
+    """Raises RequestChanged if an option differs."""
     for option, value in now.items():
         was = before.get(option)
         if value != was:

@@ -3,12 +3,12 @@
     spark.dataSource.register(SegmentSource)
     spark.read.format("kcoord_segments").option("path", "/copies/logs").option("table", "commits").load()
 
-| option   | is                                                                                              |
-|----------|-------------------------------------------------------------------------------------------------|
+| option   | is                                                                                               |
+|----------|--------------------------------------------------------------------------------------------------|
 | `path`   | a folder of partitions' folders, one of these, or one segment; each worker must see it there     |
-| `table`  | which table's rows are wanted, or several with commas between: then the frame is a wide one      |
-| `wanted` | `Wanted.text()`: some groups only, some time                                                      |
-| `ranges` | `ranges_text()`: the ranges that were planned before; then nothing is looked for at `path`         |
+| `table`  | the table whose rows are wanted, or several with commas between: then it is a union frame        |
+| `wanted` | `Wanted.to_json()`: some groups only, some time                                                  |
+| `ranges` | `ranges_text()`: the ranges that were planned before; then `path` is not searched                |
 
 Ranges are planned once and given to all reads of a job, so that they see the same log although it may still grow.
 """
@@ -33,6 +33,8 @@ SEGMENTS: Final = "kcoord_segments"
 
 
 class SegmentSource(DataSource):
+    """The data source `kcoord_segments`."""
+
     @classmethod
     def name(cls) -> str:
         return SEGMENTS
@@ -46,11 +48,15 @@ class SegmentSource(DataSource):
 
 
 class RangesPartition(InputPartition):
+    """The ranges that one task reads."""
+
     def __init__(self, ranges: Sequence[SegmentRange]) -> None:
         self.ranges = ranges
 
 
 class SegmentReader(DataSourceReader):
+    """Plans the tasks and reads the ranges of each."""
+
     def __init__(self, options: dict[str, str]) -> None:
         self._path = options.get("path", "")
         self._tables = _tables(options["table"])
@@ -73,7 +79,7 @@ class SegmentReader(DataSourceReader):
 
 
 def ranges_text(ranges: Sequence[SegmentRange]) -> str:
-    """For the option `ranges`."""
+    """Serializes ranges for the option `ranges`."""
     return json.dumps([(_segment_facts(each.segment), each.start, each.end) for each in ranges])
 
 

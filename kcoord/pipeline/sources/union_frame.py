@@ -1,7 +1,7 @@
-"""Rows of several tables in one frame: a column for each table, of which one is there and the others are null.
+"""Rows of several tables in one frame: a struct column for each table, of which one is set and the others are null.
 
-A data source gives rows of one schema. What comes out of one look at a log is rows of several tables; so that it need
-not be looked at once for each of them, they come side by side and are taken apart again behind the border.
+A data source gives rows of one schema, but one pass over a log yields rows of several tables. So that the log need not
+be read once for each of them, they come as one union frame, which Spark splits into the tables.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,12 @@ from kcoord.pipeline.schemas import TABLES, spark_schema
 
 
 def wide_schema(tables: Sequence[str]) -> StructType:
+    """Returns the schema of the union frame of these tables."""
     return StructType([StructField(name, spark_schema(name)) for name in tables])
 
 
 def widened(rows: Rows, tables: Sequence[str]) -> pa.RecordBatch:
-    """Rows of one of the tables."""
+    """Converts rows of one table to rows of the union frame."""
     found, batch = rows
     kinds = {name: pa.struct(list(TABLES[name].schema)) for name in tables}
     columns = [
@@ -33,5 +34,5 @@ def widened(rows: Rows, tables: Sequence[str]) -> pa.RecordBatch:
 
 
 def narrowed(frame: DataFrame, table: str) -> DataFrame:
-    """The rows of one table of a wide frame."""
+    """Returns the rows of one table of a union frame."""
     return frame.where(col(table).isNotNull()).select(f"{table}.*")

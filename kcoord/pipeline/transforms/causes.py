@@ -1,6 +1,6 @@
 """Why a group rebalanced, by what is different after it.
 
-| cause                | what is seen                                                                               |
+| cause                | what is observed                                                                           |
 |----------------------|--------------------------------------------------------------------------------------------|
 | joined               | a member that was not there before                                                         |
 | left                 | one that was                                                                               |
@@ -32,7 +32,7 @@ ALL: Final = (
 
 MEMBER: Final = "STRUCT<member_id STRING, instance_id STRING, client_id STRING, client_host STRING>"
 MEMBERS: Final = f"ARRAY<{MEMBER}>"
-"""What `came` and `went` of a change are."""
+"""The type of `came` and `went` of a change."""
 
 CHANGE: Final = (
     *("group", "source_partition", "source_offset", "generation", "from_generation", "started_at", "ended_at"),
@@ -44,7 +44,8 @@ _TEXTS: Final = "ARRAY<STRING>"
 
 
 def member_causes(came: Column, went: Column) -> Column:
-    """The causes that lie in who came and who went. An instance id that did both is the same member, returned."""
+    """Returns the causes that follow from who came and who went. An instance id that did both is the same member,
+    returned."""
     returned = f.array_intersect(_instances(came), _instances(went))
     fresh, gone = _names(came, returned), _names(went, returned)
     return f.array_compact(
@@ -60,7 +61,7 @@ def member_causes(came: Column, went: Column) -> Column:
 def with_other_causes(
     causes: Column, *, subscription_changed: Column, partitions_changed: Column, handed_over: Column
 ) -> Column:
-    """The last three only count if there is no other cause."""
+    """Adds the other causes. The last three apply only if there is no other cause."""
     known = f.concat(causes, f.when(subscription_changed, _texts(SUBSCRIPTION_CHANGED)).otherwise(_texts()))
     return (
         f.when(f.size(known) > 0, known)
@@ -71,6 +72,7 @@ def with_other_causes(
 
 
 def ids(members: Column) -> Column:
+    """Returns the sorted member ids."""
     return f.array_sort(f.transform(members, lambda member: member.member_id))
 
 
@@ -79,7 +81,8 @@ def _instances(members: Column) -> Column:
 
 
 def _names(members: Column, without: Column) -> Column:
-    """Client ids and hosts, as often as they are there; those of static members are told apart by their instance."""
+    """Returns client ids and hosts, as often as they occur, without these instances; other static members differ by
+    their instance id."""
     others = f.filter(members, lambda each: ~f.coalesce(f.array_contains(without, each.instance_id), f.lit(False)))
     return f.transform(others, lambda each: f.to_json(f.struct(each.instance_id, each.client_id, each.client_host)))
 

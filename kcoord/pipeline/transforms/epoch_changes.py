@@ -1,8 +1,8 @@
 """Changes of consumer (KIP-848), share and streams groups, from one epoch to the next.
 
-What leads to an epoch is written before it: who comes, who goes, what is subscribed to. Behind it each member's
-current assignment says when the member has come to that epoch. So the change begins when the epoch is written, and ends
-when all members are there and wait for no partition, or when the next epoch begins.
+The reasons for an epoch are written before it: who comes, who goes, what is subscribed to. After it each member's
+current assignment shows when the member has reached that epoch. So the change begins when the epoch is written, and
+ends when all members have reached it and wait for no partition, or when the next epoch begins.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -15,7 +15,7 @@ from kcoord.pipeline.transforms.ownership_spans import FACTS
 
 
 def epoch_changes(group_events: DataFrame) -> DataFrame:
-    """A row for each epoch, and for each deletion of a group."""
+    """Returns a row for each epoch, and for each deletion of a group."""
     life = Window.partitionBy("group").orderBy("turn")
     before = f.lag(f.struct("is_deletion", "generation", "members", "metadata_hash")).over(life)
     was_there = surely(~f.col("before.is_deletion"))
@@ -31,7 +31,7 @@ def epoch_changes(group_events: DataFrame) -> DataFrame:
 
 
 def _numbered(events: DataFrame) -> DataFrame:
-    """With `turn`, the number of the epoch that an event led to or followed; how many members were `living` then, and
+    """Adds `turn`, the number of the epoch that an event led to or followed; how many members were `living` then, and
     how many of them were `there`, at that epoch."""
     order = until_now(in_order("group"))
     is_epoch, is_reason = f.col("role") == GROUP, f.col("role").isin(MEMBER, PATTERN)
@@ -48,7 +48,7 @@ def _numbered(events: DataFrame) -> DataFrame:
 
 
 def _gathered(events: DataFrame) -> DataFrame:
-    """All that belongs to an epoch in one row."""
+    """Puts all that belongs to an epoch into one row."""
     role, is_gone = f.col("role"), f.col("tombstone")
     is_new = f.coalesce("before.tombstone", f.lit(True))
     member = f.struct("member_id", *(f.col(f"who.{name}") for name in FACTS))
@@ -80,12 +80,13 @@ def _gathered(events: DataFrame) -> DataFrame:
 
 
 def _is_living() -> Column:
-    """After this event. A static member that is away for a while has the epoch -2."""
+    """Whether the member is in the group after this event. A static member that is temporarily away has epoch -2."""
     is_away = surely(f.col("member_epoch") < 0)
     return f.col("role").isin(MEMBER, CURRENT) & ~f.col("tombstone") & ~is_away
 
 
 def _change_of(flag: Column, *keys: str) -> Column:
-    """1 if it is true now and was not in the event before of the same keys, -1 the other way round."""
+    """Returns 1 if the flag became true with this event, -1 if it became false, compared with the event before of the
+    same keys."""
     number = flag.cast("int")
     return number - f.coalesce(f.lag(number).over(in_order(*keys)), f.lit(0))

@@ -1,11 +1,12 @@
-"""The records of consumer (KIP-848), share and streams groups, read: three roles that all of them have.
+"""Parses the records of consumer (KIP-848), share and streams groups: three roles that all of them have, and one of
+consumer groups.
 
-| role    | consumer, share, streams | says                                                            |
+| role    | consumer, share, streams | states                                                          |
 |---------|--------------------------|-----------------------------------------------------------------|
 | group   | 3, 11, 17                | the group's epoch: one more at each change of members or topics |
 | member  | 5, 10, 19                | who a member is, and what it subscribes to                      |
-| current | 8, 14, 22                | which epoch a member has come to, and what it owns              |
-| pattern | 16                       | the topics that a regular expression stands for                 |
+| current | 8, 14, 22                | which epoch a member has reached, and what it owns              |
+| pattern | 16                       | the topics that a regular expression matches                    |
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,8 +39,9 @@ _FIELDS: Final = f"""
 
 
 def read_events(group_events: DataFrame) -> DataFrame:
-    """Each event that has a role, once, with the fields of its payload, and with what is known by then: who its member
-    is, how often its group was deleted (`life`), and which record began the group's epoch (`change_offset`)."""
+    """Returns each event that has a role, once, with the fields of its payload, and with what is known by then: who
+    its member is, how often its group was deleted (`life`), and which record began the group's epoch
+    (`change_offset`)."""
     values = f.from_json("payload", _FIELDS)
     stable = f.when(f.col("kind") == STREAMS, _STABLE_STREAMS).otherwise(_STABLE)
     is_epoch = f.col("role") == GROUP
@@ -83,7 +85,8 @@ def read_events(group_events: DataFrame) -> DataFrame:
 
 
 def topic_names(commits: DataFrame, group_events: DataFrame) -> DataFrame:
-    """The names of topics by their ids, as far as commits and events tell them; `topic_id` is there once."""
+    """Returns the names of topics by their ids, as far as commits and events contain them; each `topic_id` occurs
+    once."""
     named = "ARRAY<STRUCT<topicId STRING, topicName STRING>>"
     lists = {4: ("topics",), 15: ("initializingTopics", "initializedTopics", "deletingTopics")}
     told = [
@@ -99,7 +102,7 @@ def topic_names(commits: DataFrame, group_events: DataFrame) -> DataFrame:
 
 
 def _by_number(words: Mapping[str, Sequence[int]]) -> Column:
-    """The word for the event's type."""
+    """Maps the event's record type to a word."""
     chosen = f.lit(None).cast("string")
     for word, numbers in words.items():
         chosen = f.when(f.col("record_type").isin(*numbers), word).otherwise(chosen)
@@ -107,12 +110,12 @@ def _by_number(words: Mapping[str, Sequence[int]]) -> Column:
 
 
 def _subscription() -> Column:
-    """As text, to be compared."""
+    """Returns the subscription as text, for comparison."""
     topics = f.array_sort(f.coalesce("values.subscribedTopicNames", f.array().cast("ARRAY<STRING>")))
     return f.to_json(
         f.struct(
             topics.alias("topics"),
-            # A member that subscribes to no expression says so by null or by nothing.
+            # A member without a regular expression has null or an empty text here.
             f.nullif(f.col("values.subscribedTopicRegex"), f.lit("")).alias("expression"),
             f.col("values.topologyEpoch").alias("topology"),
         )

@@ -1,4 +1,4 @@
-"""Which part of a table is wanted."""
+"""Filters rows of a table by time and by group."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -13,9 +13,10 @@ _DAY: Final = "date"
 
 
 def within(frame: DataFrame, since: datetime | None, until: datetime | None) -> DataFrame:
-    """Rows of the time from `since` to before `until`; of what lasts, all that was going on then.
+    """Returns rows of the time from `since` to before `until`; a row that has a start and an end counts if it
+    overlaps.
 
-    A row whose time is not known is in no such time.
+    A row whose time is unknown is in no such time.
     """
     if since is None and until is None:
         return frame
@@ -27,12 +28,12 @@ def within(frame: DataFrame, since: datetime | None, until: datetime | None) -> 
 
 
 def of_groups(frame: DataFrame, names: Collection[str]) -> DataFrame:
-    """Rows of these groups; of all if none is named."""
+    """Returns rows of these groups; all rows if no group is named."""
     return frame.where(f.col("group").isin(*names)) if names else frame
 
 
 def _between(frame: DataFrame, time: str, since: datetime | None, until: datetime | None) -> DataFrame:
-    """The day is asked for as well: it is what files are found by."""
+    """Filters by time. The day is a condition too, since files are partitioned by it."""
     if since is not None:
         frame = frame.where((f.col(time) >= f.lit(since)) & (f.col(_DAY) >= f.lit(since.astimezone(UTC).date())))
     if until is not None:
@@ -43,7 +44,7 @@ def _between(frame: DataFrame, time: str, since: datetime | None, until: datetim
 def _overlapping(
     frame: DataFrame, begin: Column, end: Column, since: datetime | None, until: datetime | None
 ) -> DataFrame:
-    """What has not ended goes on; what has no beginning that is known, was there when it ended."""
+    """Filters by overlap. A row without an end is still going on; one without a known beginning counts by its end."""
     if since is not None:
         frame = frame.where(f.coalesce(end >= f.lit(since), begin.isNotNull()))
     if until is not None:

@@ -2,9 +2,9 @@
 
 A coordinator writes a group when the leader's plan has come, when its last member is gone, and when a static member
 comes back into a stable group, which makes no new generation (Kafka's GroupMetadataManager). When it writes a plan the
-group is not stable yet, so that `state_since` is then the end of the join phase. When that phase began is not told;
-only a new group is written, empty, as soon as its first member comes. A generation that is overtaken before its plan
-has come is not written at all: numbers are left out.
+group is not stable yet, so that `state_since` is then the end of the join phase. When that phase began is not in the
+log; only a new group is written, empty, as soon as its first member comes. A generation that is superseded before its
+plan has come is not written at all: its number is missing.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ _TEXTS: Final = "ARRAY<STRING>"
 
 
 def generation_changes(generations: DataFrame) -> DataFrame:
-    """A row for each record that tells of a change: new generations, static members that came back, deletions."""
+    """Returns a row for each record that shows a change: new generations, static members that came back, deletions."""
     before = f.lag(f.struct("state", "generation", "at", "who", "subscribed")).over(in_order("group"))
     is_empty_from_the_start = _is_new() & (f.col("state") == _EMPTY)
     is_the_same = (f.col("generation") == f.col("from_generation")) & (f.size("came") == 0) & (f.size("went") == 0)
@@ -64,7 +64,8 @@ def _told(generations: DataFrame) -> DataFrame:
 
 
 def _subscribed(member: Column) -> Column:
-    """A member with its topics as one text: only simple values are compared quickly. Null if they are not told."""
+    """Returns a member with its topics as one text, since only simple values are compared quickly; null if its topics
+    are unknown."""
     topics = f.array_join(f.array_sort(member.subscription.topics), _SEPARATOR)
     return f.concat(member.member_id, f.lit(_SEPARATOR), topics)
 
@@ -76,21 +77,22 @@ def _is_new() -> Column:
 
 
 def _who_before() -> Column:
-    """Null if the log does not tell."""
+    """Returns the members before the change; null if the log does not contain them."""
     return f.when(_is_new(), f.array().cast(_TEXTS)).otherwise(f.col("before.who"))
 
 
 def _only(these: str, others: str) -> Column:
-    """The members who are not among the others; null if these or those are not known.
+    """Returns the members that are not among the others; null if either list is unknown.
 
-    They are compared as texts, which Spark looks up by their hashes; everything else it holds one against all.
+    They are compared as texts, which Spark looks up by their hashes; other types it compares one with all.
     """
     found = f.array_except(f.col(these), f.col(others))
     return f.transform(found, lambda text: f.from_json(text, MEMBER))
 
 
 def _started_at() -> Column:
-    """Not later than that: see above. No first join phase lasts longer than the members' rebalance timeout."""
+    """Returns the latest time at which the change can have begun: see the module. No first join phase lasts longer
+    than the members' rebalance timeout."""
     at, join_ended = f.col("at"), f.col("state_since")
     is_static_return = f.col("generation") == f.col("from_generation")
     first_member = f.when((f.col("before.state") == _EMPTY) & (f.col("from_generation") == 0), f.col("before.at"))
@@ -103,7 +105,7 @@ def _started_at() -> Column:
 
 
 def _is_subscription_changed() -> Column:
-    """Of members who stayed."""
+    """Whether a member that stayed has another subscription."""
     changed = f.array_except(f.array_compact("subscribed"), f.array_compact("before.subscribed"))
     new_ids = f.transform("came", lambda each: each.member_id)
     of_stayed = f.filter(changed, lambda text: ~f.array_contains(new_ids, f.substring_index(text, _SEPARATOR, 1)))

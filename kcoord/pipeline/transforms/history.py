@@ -1,4 +1,4 @@
-"""Records in their order, and what lasted from one to another.
+"""Records in their order, and intervals from one record to another.
 
 All records of a group are in one partition of `__consumer_offsets`, so that their offsets are their order; times are
 not, since many records have the same. A record that was read twice, from two copies of a segment, counts once.
@@ -14,37 +14,40 @@ _POSITION: Final = ("source_partition", "source_offset")
 
 
 def once(records: DataFrame) -> DataFrame:
-    """Each record one time."""
+    """Removes duplicates of records."""
     return records.dropDuplicates(["group", *_POSITION])
 
 
 def in_order(*keys: str) -> WindowSpec:
-    """The records of each key, from the oldest on."""
+    """Returns the window of the records of each key, from the oldest on."""
     return Window.partitionBy(*keys).orderBy(*_POSITION)
 
 
 def until_now(window: WindowSpec) -> WindowSpec:
+    """Bounds the window by the current row."""
     return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
 
 
 def surely(condition: Column) -> Column:
-    """False where it cannot be told."""
+    """Returns the condition with null as false."""
     return f.coalesce(condition, f.lit(False))
 
 
 def day_of(time: str) -> Column:
+    """Returns the column `date` of a time."""
     return f.to_date(f.col(time)).alias("date")
 
 
 def milliseconds_between(start: Column, end: Column) -> Column:
+    """Returns the milliseconds from start to end."""
     return (f.unix_millis(end) - f.unix_millis(start)).cast("long")
 
 
 def snapshots(records: DataFrame) -> DataFrame:
-    """Records that each replace the one before of the same group and line, numbered, and with what comes next.
+    """Numbers records that each replace the one before of the same group and line, and adds the next one.
 
-    A classic group is one line: its record has all its members. Of the newer kinds each member is one: `line` is its
-    id. They come with `at` and `generation`.
+    A classic group is one line: its record has all its members. In the newer kinds of groups each member is a line,
+    with its id as `line`. The records need the columns `at` and `generation`.
     """
     line = in_order("group", "line")
     following = f.struct(f.col("at"), f.col("generation"), f.col("source_offset"))
@@ -52,10 +55,11 @@ def snapshots(records: DataFrame) -> DataFrame:
 
 
 def spells(held: DataFrame, keys: Sequence[str], facts: Sequence[str]) -> DataFrame:
-    """From when to when a thing was there without a break, where `held` has a row for each thing in each snapshot.
+    """Returns from when to when a thing was there without a break, given a row in `held` for each thing in each
+    snapshot.
 
-    A thing is known by its keys; its facts are those of its last snapshot. A member that stays while its group changes
-    its kind is in another line after it, and of the same moment: that is no break.
+    A thing is identified by its keys; its facts are those of its last snapshot. A member that stays while its group
+    changes its kind continues in another line at the same moment: that is no break.
     """
     thing = ["group", *keys]
     nth = f.dense_rank().over(Window.partitionBy("line", *thing).orderBy("turn"))

@@ -1,8 +1,8 @@
-"""What was committed against the log at that time.
+"""The lag of each commit: the committed offset compared with the end of the log at that time.
 
-Neither join is one by ranges, which would hold every commit against every batch: commits and batches of a partition are
-put into one row, by time to find where the log ended, by offset to find the first record that was not read, and each
-commit takes what stands last before it.
+Neither join is a range join, which would compare every commit with every batch. Instead commits and batches of a
+partition are sorted together, by time to find where the log ended, by offset to find the first record that was not
+read, and each commit takes the last batch before it.
 
 An offset that is deleted, or that expires, ends what its commit began: it has a row, with no offset.
 """
@@ -20,7 +20,7 @@ _BATCH, _COMMIT = 0, 1  # at the same time, or offset, the batch comes first
 
 
 def lag(commits: DataFrame, log_ends: DataFrame) -> DataFrame:
-    """The table `lag`: of commits whose time is known, and of the tombstones that delete them."""
+    """Returns the table `lag`: rows for commits whose time is known, and for the tombstones that delete them."""
     rows = _in_one(_committed(commits), written(log_ends))
     by_time = until_now(Window.partitionBy(*_KEYS).orderBy("at", "kind", "last_offset"))
     by_offset = until_now(Window.partitionBy(*_KEYS).orderBy(f.desc("last_offset"), "kind"))
@@ -47,7 +47,8 @@ def lag(commits: DataFrame, log_ends: DataFrame) -> DataFrame:
 
 
 def _committed(commits: DataFrame) -> DataFrame:
-    """Commits and tombstones once, by the partition that they are of, so that what follows needs no other order."""
+    """Returns commits and tombstones without duplicates, partitioned by topic and partition, so that later steps need
+    no shuffle."""
     at = f.coalesce("committed_at", "appended_at")
     return (
         commits.where(at.isNotNull())
@@ -86,6 +87,6 @@ def _in_one(committed: DataFrame, written: DataFrame) -> DataFrame:
 
 
 def _age_of_next() -> Column:
-    """Never below zero: a batch that was not there yet is not counted as lag."""
+    """Returns the age of the next record, at least zero: a batch that was not written yet is not counted as lag."""
     age = milliseconds_between(f.col("next_at"), f.col("at"))
     return f.when(f.col("lag") == 0, f.lit(0).cast("long")).when(f.col("lag") > 0, age)

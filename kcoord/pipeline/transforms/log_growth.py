@@ -1,10 +1,10 @@
 """When the log of a partition grew, and where it ended then.
 
-The log's own times are those that producers gave. Kafka lets them lie in the past as far as they like, and an hour in
-the future: so a batch is taken to be written when the latest of those up to it says.
+Timestamps in the log come from producers. Kafka accepts times arbitrarily far in the past, and up to an hour in the
+future: so a batch is taken to be written at the latest timestamp up to it.
 
-A topic that was deleted and made anew begins at 0 again, and nothing in `log_ends` tells one from the other but that
-batches overlap. There offsets are no order: each batch is taken to be written when it says itself.
+A topic that was deleted and recreated begins at 0 again, and `log_ends` does not show it except by batches that
+overlap. Then offsets are no order: each batch is taken to be written at its own timestamp.
 """
 
 from datetime import datetime
@@ -19,7 +19,7 @@ _KEYS: Final = ("topic", "partition")
 
 
 def written(log_ends: DataFrame, until: datetime | None = None) -> DataFrame:
-    """The batches, once, with the time `at` which they were written; of before `until`."""
+    """Returns the batches without duplicates, with the time `at` which they were written; only those before `until`."""
     by_offset = Window.partitionBy(*_KEYS).orderBy("base_offset", "end_offset")
     overlaps = surely(f.lag("end_offset").over(by_offset) > f.col("base_offset"))
     is_anew = f.max("overlaps").over(Window.partitionBy(*_KEYS))
@@ -34,5 +34,5 @@ def written(log_ends: DataFrame, until: datetime | None = None) -> DataFrame:
 
 
 def last_end() -> Column:
-    """Of several batches the end of the one that was written last: not the largest, if the topic was made anew."""
+    """Aggregates the end of the batch that was written last: not the largest end, if the topic was recreated."""
     return f.max_by("end_offset", f.struct("at", "end_offset"))

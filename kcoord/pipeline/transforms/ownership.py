@@ -1,8 +1,9 @@
 """Who owned which partition from when to when, and who was in a group.
 
-Classic groups: a generation's record says what each member got; the next record of the group, be it a generation, the
-empty group or its deletion, ends what it does not say again. The newer kinds: each member's current assignment says it,
-until the next one, or its deletion. Of streams groups the log tells tasks instead of partitions: they are left out.
+Classic groups: a generation's record contains what each member got; the next record of the group, be it a generation,
+the empty group or its deletion, ends what it does not repeat. The newer kinds: each member's current assignment
+contains it, until the next one, or its deletion. For streams groups the log has tasks instead of partitions: they are
+left out.
 
 A static member that comes back has a new member id: that is a new row, with the same instance id.
 """
@@ -21,7 +22,7 @@ from kcoord.pipeline.transforms.ownership_spans import (
 
 
 def ownership(generations: DataFrame, group_events: DataFrame, names: DataFrame) -> DataFrame:
-    """The table `ownership`. `names` is of `topic_names`: a topic whose name it does not have is shown by its id."""
+    """Returns the table `ownership`. `names` comes from `topic_names`: a topic that it lacks is shown by its id."""
     held = classic_partitions(generations).unionByName(modern_partitions(group_events, names))
     return (
         spells(held, ["member_id", "topic", "partition"], FACTS)
@@ -42,7 +43,7 @@ def ownership(generations: DataFrame, group_events: DataFrame, names: DataFrame)
 
 
 def memberships(generations: DataFrame, group_events: DataFrame) -> DataFrame:
-    """From when to when each member was in its group; one row without a break."""
+    """Returns from when to when each member was in its group; one row per stay."""
     held = classic_members(generations).unionByName(modern_members(group_events))
     return spells(held, ["member_id"], FACTS).select(
         "group",

@@ -1,4 +1,4 @@
-"""Who held which partition in each record: what ownership and moved partitions are made of."""
+"""Who held which partition in each record: the input of ownership and moved partitions."""
 
 from typing import Final
 
@@ -14,11 +14,11 @@ _RECORD: Final = (
     *("group", "kind", "line", "life", "source_partition", "source_offset", "at", "generation", "turn", "next"),
     "change_offset",
 )
-"""`line`, `turn` and `next` are of `history.snapshots`; `change_offset` is the record that began the change."""
+"""`line`, `turn` and `next` come from `history.snapshots`; `change_offset` is the record that began the change."""
 
 
 def classic_partitions(generations: DataFrame) -> DataFrame:
-    """A row for each partition that a generation gave to a member."""
+    """Returns a row for each partition that a generation gave to a member."""
     member = f.col("member")
     return (
         _classic(generations)
@@ -40,7 +40,7 @@ def classic_partitions(generations: DataFrame) -> DataFrame:
 
 
 def classic_members(generations: DataFrame) -> DataFrame:
-    """A row for each member of a generation."""
+    """Returns a row for each member of a generation."""
     member = f.col("member")
     return (
         _classic(generations)
@@ -50,9 +50,9 @@ def classic_members(generations: DataFrame) -> DataFrame:
 
 
 def modern_partitions(group_events: DataFrame, names: DataFrame) -> DataFrame:
-    """A row for each partition of a current assignment, of consumer and share groups.
+    """Returns a row for each partition of a current assignment, of consumer and share groups.
 
-    A partition that a member was told to give back is still its own: nobody gets it before the member has done so.
+    A partition that a member has to revoke still belongs to it: nobody else gets it before the member has revoked it.
     """
     return (
         _modern(group_events, CURRENT)
@@ -70,7 +70,7 @@ def modern_partitions(group_events: DataFrame, names: DataFrame) -> DataFrame:
 
 
 def modern_members(group_events: DataFrame) -> DataFrame:
-    """A row for each record that says who a member is."""
+    """Returns a row for each record that describes a member."""
     return _modern(group_events, MEMBER).where(~f.col("tombstone")).select(*_RECORD, "member_id", "who.*")
 
 

@@ -1,4 +1,4 @@
-"""How long a group committed nothing around a change: from its last commit before to the first one after."""
+"""How long a group committed nothing around a change: from its last commit before to the first one after it."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
@@ -7,16 +7,16 @@ from kcoord.pipeline.transforms.history import in_order, milliseconds_between, u
 
 
 def with_pauses(changes: DataFrame, commits: DataFrame) -> DataFrame:
-    """The changes with their `pause_ms`.
+    """Adds `pause_ms` to the changes.
 
-    Changes that no commit parts are one pause: it is the first one's, so that pauses can be added up. A group without
-    members does not pause: neither when it becomes empty nor when it begins again.
+    Changes without a commit between them are one pause: it counts for the first one, so that pauses can be added up. A
+    group without members does not pause: neither when it becomes empty nor when it begins again.
     """
     position = ["group", "source_partition", "source_offset"]
     change = f.struct(*changes.columns)
     marks = changes.select(*position, change.alias("change"), f.lit(None).cast("timestamp").alias("at"))
     committed = commits.where(~f.col("tombstone")).select(*position, f.col("appended_at").alias("at"))
-    # The few stretches between changes, each with its first and its last commit, instead of all commits.
+    # Reduces all commits to the few stretches between changes, each with its first and its last commit.
     stretches = (
         marks.unionByName(committed, allowMissingColumns=True)
         .withColumn("stretch", f.count("change").over(until_now(in_order("group"))))
@@ -28,7 +28,7 @@ def with_pauses(changes: DataFrame, commits: DataFrame) -> DataFrame:
         )
     )
     in_turn = Window.partitionBy("group").orderBy("stretch")
-    # Backwards: a window that looks ahead to its end reads all of it again for each row.
+    # Ordered backwards, since a window that reaches ahead to its end is read again for each row.
     ahead = Window.partitionBy("group", "emptied").orderBy(f.desc("stretch"))
     is_at_work = (f.col("change.members") > 0) & (f.coalesce("change.members_before", f.lit(1)) > 0)
     pause = milliseconds_between(f.col("before_at"), f.col("after_at"))

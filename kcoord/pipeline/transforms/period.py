@@ -1,4 +1,4 @@
-"""The time that was read, of which some may be asked for."""
+"""The time that was read, of which a part may be asked for."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,14 +15,14 @@ _HOUR: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """From the first record to the last one; Nones if there is none."""
+    """The time from the first record to the last one; both are None if there is no record."""
 
     first: datetime | None = None
     last: datetime | None = None
 
     def hours(self, since: datetime | None, until: datetime | None) -> float:
-        """How long what is asked for is, as far as it was read. Less than an hour counts as one: else two rebalances in
-        a minute would be a hundred in an hour."""
+        """Returns the length of the requested time, as far as it was read. Less than an hour counts as one: otherwise
+        two rebalances in a minute would be a hundred in an hour."""
         if self.first is None or self.last is None:
             return 1.0
         first = self.first if since is None else max(since, self.first)
@@ -30,14 +30,14 @@ class Period:
         return max(1.0, (last - first) / _HOUR)
 
     def with_(self, other: "Period") -> "Period":
-        """From the first of both to the last of both."""
+        """Returns the period from the first of both to the last of both."""
         firsts = [each for each in (self.first, other.first) if each is not None]
         lasts = [each for each in (self.last, other.last) if each is not None]
         return Period(first=min(firsts, default=None), last=max(lasts, default=None))
 
 
 def period_of(*tables: DataFrame) -> Period:
-    """When the records of decoded tables were written. Spark reads them now."""
+    """Returns when the records of decoded tables were written. This runs a Spark job."""
     times = reduce(DataFrame.unionAll, [table.select("appended_at") for table in tables])
     at = f.unix_millis("appended_at")
     [row] = times.agg(f.min(at).alias("first"), f.max(at).alias("last")).collect()
@@ -45,4 +45,5 @@ def period_of(*tables: DataFrame) -> Period:
 
 
 def time_of(milliseconds: int | None) -> datetime | None:
+    """Converts milliseconds since 1970 to a time."""
     return None if milliseconds is None else EPOCH + timedelta(milliseconds=milliseconds)

@@ -1,4 +1,4 @@
-"""Each change from one generation, or epoch, to the next: how long it took, why it was, and what it did."""
+"""Each change from one generation, or epoch, to the next: how long it took, why it happened, and what it changed."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -14,7 +14,7 @@ from kcoord.pipeline.transforms.pauses import with_pauses
 
 
 def rebalances(generations: DataFrame, group_events: DataFrame, commits: DataFrame, names: DataFrame) -> DataFrame:
-    """The table `rebalances`. `names` is of `topic_names`."""
+    """Returns the table `rebalances`. `names` comes from `topic_names`."""
     changes = generation_changes(generations).unionByName(epoch_changes(group_events))
     shifted = shifts(generations, group_events, names).withColumnRenamed("change_offset", "source_offset")
     came, went = f.col("came"), f.col("went")
@@ -25,7 +25,7 @@ def rebalances(generations: DataFrame, group_events: DataFrame, commits: DataFra
         handed_over=f.col("regained") > 0,
         partitions_changed=f.col("topics_changed") | (f.col("fresh") > 0) | (f.col("lost") > 0),
     )
-    # A group whose life before is not in the log has at least lost its members if it is empty now.
+    # If the log begins later than the group, and the group is empty now, its members have left.
     cause_of_unknown = f.array(f.when(f.col("members") == 0, LEFT).otherwise(UNKNOWN))
     has_owners = f.col("kind").isin(CLASSIC, CONSUMER)
     return (
@@ -51,7 +51,8 @@ def rebalances(generations: DataFrame, group_events: DataFrame, commits: DataFra
 
 
 def _without_conversions(changes: DataFrame) -> DataFrame:
-    """A group that changes its kind is deleted and written anew at the same moment, with the members that it has."""
+    """Removes conversions: a group that changes its kind is deleted and written anew at the same moment, with the same
+    members."""
     before = f.lag(f.struct("is_deletion", "kind", "ended_at")).over(in_order("group"))
     moment = f.coalesce("started_at", "ended_at")
     is_conversion = (

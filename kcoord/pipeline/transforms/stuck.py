@@ -1,4 +1,4 @@
-"""What is found in lag: who never catches up, and what stands still."""
+"""Findings in lag: partitions that never catch up, and partitions that do not move."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -22,11 +22,13 @@ def never_caught_up(
     longer_than: timedelta = _LONG_ENOUGH,
     read_until: datetime | None = None,
 ) -> DataFrame:
-    """Partitions whose lag was above the bound at every commit, of those with at least so many; the largest lag first.
+    """Returns partitions whose lag was above the bound at every commit, if there are at least so many; the largest lag
+    first.
 
-    Who came a moment before the end of what was read had no time to catch up, and who was deleted need not: neither is
-    here. `since` and `until` are the first and the last commit. `per_hour` is by how many records the lag grew in an
-    hour, along the straight line that fits it best; null if the commits are of a moment only.
+    A partition whose commits began a moment before the end of what was read had no time to catch up, and one whose
+    offset was deleted need not: neither is returned. `since` and `until` are the first and the last commit. `per_hour`
+    is by how many records the lag grew in an hour, along the straight line that fits it best; null if all commits are
+    of one moment.
     """
     place = f.struct("at", "committed")
     told_at = f.when(f.col("lag").isNotNull(), f.col("at"))
@@ -70,13 +72,15 @@ def standing_partitions(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> DataFrame:
-    """Partitions whose committed offset stood still while there was something to read: the longest stand of each.
+    """Returns partitions whose committed offset did not move while there was something to read: the longest interval
+    of each.
 
     It begins when there is a record at the committed offset, and ends when another offset is committed, or when it is
-    deleted, or else where the log ends that was read: `until` is null then. `lag` is what there was to read at its end.
+    deleted, or else where the log ends that was read: `until` is null then. `lag` is what there was to read at its
+    end.
 
-    The tables come whole: who stands still commits nothing else, and may have begun before `since`. Of the stands
-    those count that were going on after it; what came at `until` or later is not known yet.
+    The tables come whole: a partition that is stuck has no further commits, and may have been stuck before `since`.
+    Intervals count if they end after `since`; records from `until` on are ignored.
     """
     told = lag if until is None else lag.where(f.col("at") < f.lit(until))
     in_time = Window.partitionBy(*_KEYS).orderBy("at", "committed")

@@ -1,4 +1,5 @@
-"""How lag went over time, also of who commits no more: what was committed last is held against the log as it grows.
+"""How lag went over time, also for groups that stopped committing: the last commit is compared with the log as it
+grows.
 
 The time is cut into pieces, the same for all. What was before the first of them is a piece as well, the one before it:
 a partition begins with what was committed then. Rows are bounded by pieces and partitions, not by commits.
@@ -28,11 +29,12 @@ def lag_timeline(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> DataFrame:
-    """Each group's lag in so many pieces of the time: a piece is from `at` to `until`.
+    """Returns each group's lag in so many pieces of the time: a piece is from `at` to `until`.
 
     `lag` adds up the partitions, each as of the end of the piece, and `behind_ms` is the lag in time of the worst of
     them then; `highest_lag` and `lag_ms` are the worst of one partition in the piece; `commits` are those in it. Where
-    nothing is known of a partition's log, its lag stays that of its last commit. An offset that was deleted has none.
+    nothing is known of a partition's log, its lag stays that of its last commit. An offset that was deleted has no
+    lag.
 
     The tables come whole: what was committed before `since` counts until something else is.
     """
@@ -40,7 +42,7 @@ def lag_timeline(
 
 
 def added_up(partitions: DataFrame) -> DataFrame:
-    """The timeline of groups, from that of partitions."""
+    """Aggregates the timeline of partitions to that of groups."""
     return (
         partitions.groupBy("group", "at")
         .agg(
@@ -64,7 +66,7 @@ def partition_timeline(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> DataFrame:
-    """The same of each partition by itself."""
+    """Returns the timeline of each partition."""
     told, grown = _before(until, lag, log_ends)
     bounds = f.broadcast(_bounds(told, grown, pieces, since))
     ends = _ends(grown.crossJoin(bounds), pieces)
@@ -102,20 +104,20 @@ def partition_timeline(
 def lag_period(
     lag: DataFrame, log_ends: DataFrame, *, since: datetime | None = None, until: datetime | None = None
 ) -> Period:
-    """The time that is cut into pieces. Spark reads it now."""
+    """Returns the time that is cut into pieces. This runs a Spark job."""
     found = _bounds(*_before(until, lag, log_ends), 1, since).collect()
     return Period(first=time_of(found[0]["start_ms"]), last=time_of(found[0]["end_ms"])) if found else Period()
 
 
 def _before(until: datetime | None, lag: DataFrame, log_ends: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """What was known before `until`, and of the logs that were read from."""
+    """Returns the lag before `until`, and the batches of the logs that were read from."""
     told = lag if until is None else lag.where(f.col("at") < f.lit(until))
     read = told.select(*_PARTITION).distinct()
     return told, written(log_ends, until).join(read, on=[*_PARTITION], how="left_semi")
 
 
 def _bounds(lag: DataFrame, grown: DataFrame, pieces: int, since: datetime | None) -> DataFrame:
-    """One row: from the first commit, or from `since` if that is later, to the last that is known of any log."""
+    """Returns one row: from the first commit, or from `since` if that is later, to the last time known of any log."""
     first_ms, last_ms = f.min(f.unix_millis("at")), f.max(f.unix_millis("at"))
     since_ms = f.unix_millis(f.lit(since).cast("timestamp"))
     commits = lag.agg(f.greatest(first_ms, since_ms).alias("start_ms"), last_ms.alias("last_commit_ms"))
@@ -131,14 +133,13 @@ def _bounds(lag: DataFrame, grown: DataFrame, pieces: int, since: datetime | Non
 
 
 def _ends(grown: DataFrame, pieces: int) -> DataFrame:
-    """Where each log ended at the end of `each` piece."""
+    """Returns where each log ended at the end of `each` piece."""
     by_piece = grown.groupBy(*_PARTITION, _piece().alias("piece")).agg(last_end().alias("end_offset"))
     return _carried(by_piece, _until_next(_PARTITION, pieces)).select(*_PARTITION, "each", "end_offset")
 
 
 def _last_commits(lag: DataFrame, pieces: int) -> DataFrame:
-    """What each partition was left with by its `last` row, in `each` piece until it has another; a deletion is left
-    with nothing."""
+    """Returns the `last` row of each partition, in `each` piece until the next one; a deletion ends it."""
     facts = f.struct("committed", "lag", "lag_ms", "next_at")
     seen = lag.groupBy(*_KEYS, _piece().alias("piece"), "start_ms", "end_ms", "width_ms").agg(
         f.count("committed").alias("commits"),
@@ -157,11 +158,11 @@ def _piece() -> Column:
 
 
 def _until_next(keys: Sequence[str], pieces: int) -> Column:
-    """The piece before the next one that has a row, or the last one."""
+    """Returns the piece before the next one that has a row, or the last one."""
     in_turn = Window.partitionBy(*keys).orderBy("piece")
     return f.coalesce(f.lead("piece").over(in_turn), f.lit(pieces)) - 1
 
 
 def _carried(frame: DataFrame, last: Column) -> DataFrame:
-    """Each row in all pieces from its own to the last that it counts for."""
+    """Repeats each row in all pieces from its own to the last that it counts for."""
     return frame.withColumn("until_piece", last).withColumn("each", f.explode(f.sequence("piece", "until_piece")))

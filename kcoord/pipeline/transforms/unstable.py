@@ -1,4 +1,4 @@
-"""What is found in rebalances and memberships: groups that are restless, and members that come and go."""
+"""Findings in rebalances and memberships: unstable groups, and members that come and go."""
 
 from typing import Final
 
@@ -8,16 +8,16 @@ from pyspark.sql import functions as f
 from kcoord.pipeline.transforms.history import milliseconds_between, surely
 
 MOST: Final = 10
-"""How many are shown unless more are asked for."""
+"""How many are shown unless the user asks for another number."""
 
 
 def restless_groups(rebalances: DataFrame, *, hours: float, most: int = MOST) -> DataFrame:
-    """The groups with the most rebalances: how many in each of the hours, their causes, and the time lost.
+    """Returns the groups with the most rebalances: how many per hour, their causes, and the time lost.
 
-    The hours are those that the rebalances were looked for in, as `Period` has them, whatever there was in them.
+    `hours` is the length of the time in which rebalances were counted, as `Period` has it, whatever happened in it.
 
-    `lost_ms` is the sum of what they took at least, `longest_ms` the largest; `pause_ms` how long nothing was committed
-    around them. A static member that came back without a rebalance is a cause all the same.
+    `lost_ms` is the sum of what they took at least, `longest_ms` the largest; `pause_ms` how long nothing was
+    committed around them. A static member that came back without a rebalance counts as a cause all the same.
     """
     is_rebalance = ~surely(f.col("generation") == f.col("from_generation"))
     counted = rebalances.groupBy("group").agg(
@@ -47,10 +47,11 @@ def restless_groups(rebalances: DataFrame, *, hours: float, most: int = MOST) ->
 
 
 def flapping_members(memberships: DataFrame, *, most: int = MOST, at_least: int = 2) -> DataFrame:
-    """Members that came back most often, by what stays the same of them: the instance id, or client id and host.
+    """Returns members that came back most often, identified by what stays the same: the instance id, or client id and
+    host.
 
-    Many may have the same client id and host: as many as were there at the same time are not taken for one that
-    returned. `stayed_ms` is how long half of those that left had stayed at most.
+    Several members may have the same client id and host: those that were there at the same time are not counted as one
+    that returned. `stayed_ms` is the median of how long those that left had stayed.
     """
     named = memberships.withColumn("member", f.coalesce("instance_id", f.concat_ws(" ", "client_id", "client_host")))
     name = ["group", "member"]
@@ -74,7 +75,7 @@ def flapping_members(memberships: DataFrame, *, most: int = MOST, at_least: int 
 
 
 def _causes(rebalances: DataFrame) -> DataFrame:
-    """How many rebalances of a group had which cause; one with two causes counts for both."""
+    """Counts the rebalances of a group by cause; one with two causes counts for both."""
     return (
         rebalances.select("group", f.explode("causes").alias("cause"))
         .groupBy("group", "cause")
@@ -85,7 +86,7 @@ def _causes(rebalances: DataFrame) -> DataFrame:
 
 
 def _most_at_once(memberships: DataFrame, name: list[str]) -> DataFrame:
-    """At the same moment those who go are gone before others come."""
+    """Returns the largest number of members at a time. At the same moment departures count before arrivals."""
     came = memberships.select(*name, f.col("member_from").alias("at"), f.lit(1).alias("change"))
     went = memberships.where("has_ended").select(*name, f.col("member_until").alias("at"), f.lit(-1).alias("change"))
     order = Window.partitionBy(*name).orderBy("at", "change").rowsBetween(Window.unboundedPreceding, Window.currentRow)

@@ -1,16 +1,16 @@
-"""Record batches, format v2: the header, the checks that need no look at the records, and the stamps a broker sets.
+"""Record batches, format v2: the header, the checks that read no records, and the fields that a broker sets.
 
 | at | field             |                        | at | field          |
 |----|-------------------|------------------------|----|----------------|
 |  0 | base offset       |                        | 27 | base timestamp |
-|  8 | length            | of all that follows it | 35 | max timestamp  |
+|  8 | length            | of all that follows    | 35 | max timestamp  |
 | 12 | leader epoch      |                        | 43 | producer id    |
 | 16 | magic             | 2                      | 51 | producer epoch |
-| 17 | crc               | of all that follows it | 53 | base sequence  |
+| 17 | crc               | of all that follows    | 53 | base sequence  |
 | 21 | attributes        | codec and flags        | 57 | record count   |
 | 23 | last offset delta |                        | 61 | the records    |
 
-Base offset and leader epoch stand before the checksum, so that a broker sets them without another pass over the bytes.
+Base offset and leader epoch lie before the checksum, so that a broker sets them without another pass over the bytes.
 """
 
 import struct
@@ -26,7 +26,7 @@ NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 MAGIC = 2
 
-FRAME = struct.Struct(">qiib")  # what every format begins with: base offset, length, leader epoch or crc, magic
+FRAME = struct.Struct(">qiib")  # The start of every format: base offset, length, leader epoch or crc, magic.
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BASE_OFFSET = struct.Struct(">q")
@@ -42,11 +42,11 @@ CHECKED_FROM = 21
 _MAX_TIMESTAMP_AT = 35
 
 LENGTH_COUNTS_FROM = 12
-_SMALLEST_LENGTH = 14  # of a record of format v0: LegacyRecord.RECORD_OVERHEAD_V0
+_SMALLEST_LENGTH = 14  # The smallest record of format v0 (LegacyRecord.RECORD_OVERHEAD_V0).
 _LARGEST_SEQUENCE = 2**31 - 1
 
 _CODEC = 0x07
-_CODEC_AT = CHECKED_FROM + 1  # the second byte of the attributes, which the checksum begins with
+_CODEC_AT = CHECKED_FROM + 1  # The second byte of the attributes, which are the first field that the checksum covers.
 _APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
@@ -56,9 +56,9 @@ Buffer = bytes | bytearray | memoryview
 
 
 class BadBatch(ValueError):
-    """Bytes that are no record batch, or not one that a client may send; `error` is what Kafka answers to them.
+    """Bytes that are no record batch, or a batch that a client may not send. `error` is Kafka's answer to it.
 
-    `effort` is how many bytes may have been decompressed until that was seen.
+    `effort` is how many bytes may have been decompressed before the error was found.
     """
 
     def __init__(self, error: ErrorCode, message: str, *, effort: int = 0) -> None:
@@ -69,7 +69,9 @@ class BadBatch(ValueError):
 
 
 class BatchHeader(NamedTuple):
-    """What stands before the records. A named tuple, made for every batch: 4 times as fast as a dataclass."""
+    """The fields before the records. It is a named tuple because one is made for every batch: 4 times as fast as a
+    dataclass.
+    """
 
     base_offset: int
     length: int
@@ -108,7 +110,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon(self) -> int | None:
-        """From when on its tombstones may go, where a compaction has said so: in place of the base timestamp."""
+        """When its tombstones may go, if the cleaner has set that; it replaces the base timestamp."""
         return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
 
     @property
@@ -128,24 +130,24 @@ class BatchHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One batch as it came: its header and all its bytes, header included."""
+    """One batch: its header, and all its bytes, header included."""
 
     header: BatchHeader
     data: memoryview
 
 
 def step_sequence(sequence: int, increment: int) -> int:
-    """The sequence number so many records later: after 2^31-1 comes 0."""
+    """Returns the sequence number of so many records later: after 2^31-1 comes 0."""
     return (sequence + increment) & _LARGEST_SEQUENCE
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at this position; the caller knows that 61 bytes are there."""
+    """Reads the header at this position, where the caller knows that 61 bytes are."""
     return BatchHeader._make(_HEADER.unpack_from(buffer, position))
 
 
 def split(buffer: Buffer) -> Iterator[Batch]:
-    """The whole batches from the start of the buffer on; what is cut short at its end is left out, as Kafka does."""
+    """Yields the whole batches of the buffer. A batch that is cut short at its end is left out, as Kafka does."""
     view = memoryview(buffer)
     position = 0
     while size := _next_size(view, position):
@@ -154,8 +156,9 @@ def split(buffer: Buffer) -> Iterator[Batch]:
 
 
 def frame_at(head: Buffer, left: int) -> tuple[int, str]:
-    """Of what begins with these bytes, so many being left: its size, 0 if nothing can be found behind it, and what is
-    wrong with it, if anything."""
+    """Returns the size of the batch that begins with these bytes, and what is wrong with it, or "". `left` is how many
+    bytes are left in the file. The size is 0 if the next batch cannot be found.
+    """
     if left < FRAME.size:
         return 0, f"{left} bytes are left, too few for a batch: the end is torn"
     _, length, _, magic = FRAME.unpack_from(head)
@@ -174,9 +177,9 @@ def frame_at(head: Buffer, left: int) -> tuple[int, str]:
 
 
 def produced_batch(buffer: Buffer | None) -> Batch:
-    """The one batch that a Produce request of version 3 or later brings for a partition.
+    """Returns the one batch that a Produce request of version 3 or later has for a partition.
 
-    As ProduceRequest.validateRecords; bytes behind the batch that are no whole one are dropped, as Kafka does.
+    It checks what ProduceRequest.validateRecords does. An incomplete batch behind the first is dropped, as Kafka does.
     """
     view = memoryview(buffer or b"")
     size = _next_size(view, 0)
@@ -188,7 +191,7 @@ def produced_batch(buffer: Buffer | None) -> Batch:
 
 
 def assemble(header: BatchHeader, packed: bytes) -> bytes:
-    """The batch's bytes, with the length and the checksum that its records give it."""
+    """Encodes the batch, with the length and the checksum of its records."""
     out = bytearray(_HEADER.pack(*header)) + packed
     _LENGTH.pack_into(out, _LENGTH_AT, len(out) - LENGTH_COUNTS_FROM)
     _stamp_crc(out, 0, len(out))
@@ -196,7 +199,9 @@ def assemble(header: BatchHeader, packed: bytes) -> bytes:
 
 
 def names_codec(batch: bytes) -> bool:
-    """Whether the attributes of a batch, which may be malformed, name a codec: its records are compressed then."""
+    """Returns whether the attributes of a batch, which may be malformed, name a codec: its records are
+    compressed then.
+    """
     return len(batch) > _CODEC_AT and batch[_CODEC_AT] & _CODEC != 0
 
 
@@ -205,12 +210,12 @@ def attributes_of(codec: int, *, is_transactional: bool = False, is_control: boo
 
 
 def with_delete_horizon(header: BatchHeader, horizon: int) -> BatchHeader:
-    """The header with that horizon; the records' timestamps count from it."""
+    """Returns the header with this delete horizon, which the records' timestamps then count from."""
     return header._replace(attributes=header.attributes | _DELETE_HORIZON, base_timestamp=horizon)
 
 
 def without_records(header: BatchHeader) -> BatchHeader:
-    """The header of a batch of which nothing is left but its offsets (DefaultRecordBatch.writeEmptyHeader)."""
+    """Returns the header of a batch that has only its offsets left (DefaultRecordBatch.writeEmptyHeader)."""
     attributes = header.attributes & (_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
     return header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0)
 
@@ -220,15 +225,15 @@ def has_valid_crc(batch: Batch) -> bool:
 
 
 def stamp_offsets(buffer: bytearray, position: int, *, base_offset: int, leader_epoch: int) -> None:
-    """Set what stands outside the checksum."""
+    """Sets the fields that the checksum does not cover."""
     _BASE_OFFSET.pack_into(buffer, position, base_offset)
     _LEADER_EPOCH.pack_into(buffer, position + _LEADER_EPOCH_AT, leader_epoch)
 
 
 def stamp_timestamp(buffer: bytearray, position: int, size: int, *, max_timestamp: int, uses_append_time: bool) -> None:
-    """Set the largest timestamp and whose clock it is from, and the checksum anew."""
+    """Sets the largest timestamp and its type, and the checksum."""
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + CHECKED_FROM)
-    # DefaultRecordBatch.setMaxTimestamp too drops the bits that have no meaning.
+    # DefaultRecordBatch.setMaxTimestamp drops the bits that have no meaning, too.
     kept = attributes & (_CODEC | _TRANSACTIONAL | _CONTROL | _DELETE_HORIZON)
     _ATTRIBUTES.pack_into(buffer, position + CHECKED_FROM, kept | (_APPEND_TIME if uses_append_time else 0))
     _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_AT, max_timestamp)
@@ -242,14 +247,16 @@ def _stamp_crc(buffer: bytearray, position: int, size: int) -> None:
 
 
 def _checksum(checked: memoryview) -> int:
-    # Imported here: the package looks up its own version, which a server's start would wait 40 ms for.
+    # Imported here: the package reads its own version, which would delay a server's start by 40 ms.
     from crc32c import crc32c
 
     return crc32c(checked)
 
 
 def _next_size(view: memoryview, position: int) -> int:
-    """The size of the batch that begins here, or 0 if no whole one is left (ByteBufferLogInputStream.nextBatchSize)."""
+    """Returns the size of the batch at this position, or 0 if it is incomplete
+    (ByteBufferLogInputStream.nextBatchSize).
+    """
     left = len(view) - position
     if left < FRAME.size:
         return 0

@@ -7,8 +7,7 @@
 | lz4    | the LZ4 frame with independent blocks: Java's Lz4BlockInputStream reads no others  |
 | zstd   | a Zstandard frame                                                                  |
 
-What a batch claims about its size is not believed: decompression writes into a buffer of our own, which grows up to the
-limit.
+A batch's claims about its size are not trusted: decompression writes into a buffer that grows up to the limit.
 """
 
 import struct
@@ -28,11 +27,11 @@ class Codec(IntEnum):
 
 
 class BadCompression(ValueError):
-    """The bytes are not what their codec would have written."""
+    """Bytes that their codec would not have written."""
 
 
 class TooMuch(BadCompression):
-    """More comes out than the limit allows."""
+    """A batch that decompresses to more than the limit."""
 
 
 class _DecompressInto(Protocol):
@@ -44,7 +43,7 @@ def compress(codec: Codec, plain: bytes) -> bytes:
 
 
 def decompress(codec: Codec, packed: bytes | memoryview, *, limit: int) -> bytes:
-    """The plain bytes; BadCompression if there are none, TooMuch if they are over the limit."""
+    """Decompresses a batch's records. Raises BadCompression, or DecompressedTooLarge over the limit."""
     match codec:
         case Codec.NONE:
             return bytes(packed)
@@ -63,7 +62,7 @@ _OVERFLOW = "failed to write whole buffer"
 
 
 def _decompress_growing(decompress_into: _DecompressInto, packed: bytes | memoryview, limit: int) -> bytes:
-    # cramjam's streaming decompressors keep all that comes out, so only a buffer of fixed size bounds them.
+    # cramjam's streaming decompressors return all output, so only a buffer of fixed size bounds them.
     room = min(limit, max(_FIRST_GUESS, 8 * len(packed)))
     while True:
         target = bytearray(room)
@@ -122,7 +121,7 @@ def _xerial_block_size(view: memoryview, position: int) -> int:
 def _decompress_snappy_block(block: memoryview, limit: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(block)
-        # No element of a block, of one byte at least, yields more than 64: so a lie is found before it is allocated.
+        # One byte of a block yields at most 64: so a wrong size is found before it is allocated.
         if size > 64 * len(block):
             raise BadCompression(f"a snappy block of {len(block)} bytes claims to hold {size}")
         if size > limit:
@@ -132,7 +131,7 @@ def _decompress_snappy_block(block: memoryview, limit: int) -> bytes:
         raise BadCompression(str(error)) from error
 
 
-# Version 1, independent blocks, no checksums, blocks of 64 KiB; the third byte is the header's checksum.
+# Version 1, independent blocks, no checksums, blocks of 64 KiB. The third byte is the header's checksum.
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK = 64 * 1024
 _LZ4_SIZE = struct.Struct("<I")

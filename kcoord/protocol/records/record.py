@@ -1,4 +1,4 @@
-"""The records inside a batch: read, checked without being read out, written.
+"""The records inside a batch: reading, validating without building them, and writing.
 
 One record, all numbers zigzag varints:
 
@@ -29,14 +29,16 @@ from kcoord.protocol.varint import BadVarint, read_uvarint, read_varint, read_va
 DECOMPRESSED_LIMIT = 64 * 1024 * 1024
 
 SMALLEST_RECORD = 7
-"""The bytes of a record with neither key, value nor headers."""
+"""The bytes of a record without key, value and headers."""
 
 RecordHeader = tuple[str, bytes | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """In a list to be written, `offset` may stay 0: records get their offsets by their place."""
+    """A record. In a list to be written, `offset` may stay 0: records get their offsets by their position
+    in the list.
+    """
 
     offset: int = 0
     timestamp: int = NO_TIMESTAMP
@@ -47,7 +49,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerStamp:
-    """Who wrote a batch, and the sequence number of its first record."""
+    """The producer of a batch, and the sequence number of its first record."""
 
     id: int = NO_PRODUCER_ID
     epoch: int = -1
@@ -59,7 +61,7 @@ NO_PRODUCER = ProducerStamp()
 
 
 class RecordSpan(NamedTuple):
-    """Where a record's parts lie in the plain bytes; a null key or value ends before it starts."""
+    """The positions of a record's parts in the plain bytes. A null key or value ends before it starts."""
 
     offset_delta: int
     timestamp_delta: int
@@ -80,7 +82,7 @@ class RecordSpan(NamedTuple):
 
 
 def read_records(batch: Batch, *, limit: int = DECOMPRESSED_LIMIT) -> Iterator[Record]:
-    """The batch's records in order; BadBatch where they are not what the header says."""
+    """Yields the batch's records in order. Raises CorruptBatch where they do not match the header."""
     header = batch.header
     plain = plain_records(batch, limit=limit)
     for span in record_spans(plain, header.record_count):
@@ -102,7 +104,7 @@ def write_batch(
     producer: ProducerStamp = NO_PRODUCER,
     is_control: bool = False,
 ) -> bytes:
-    """A batch of these records, at least one, at consecutive offsets."""
+    """Encodes a batch of these records, at least one, at consecutive offsets."""
     base_timestamp = records[0].timestamp
     plain = bytearray()
     for delta, record in enumerate(records):
@@ -126,8 +128,8 @@ def write_batch(
 
 
 def plain_records(batch: Batch, *, limit: int = DECOMPRESSED_LIMIT) -> bytes:
-    """The bytes behind the header, decompressed."""
-    # Kafka has no error of its own for these: a batch that cannot be decompressed is an UNKNOWN_SERVER_ERROR there too.
+    """Returns the bytes behind the header, decompressed."""
+    # Kafka has no dedicated error for these: a batch that cannot be decompressed is an UNKNOWN_SERVER_ERROR there too.
     packed = batch.data[HEADER_SIZE:]
     codec = batch.header.codec
     if codec == Codec.NONE:
@@ -144,7 +146,7 @@ def plain_records(batch: Batch, *, limit: int = DECOMPRESSED_LIMIT) -> bytes:
 
 
 def record_spans(plain: bytes, count: int) -> Iterator[RecordSpan]:
-    """Step over exactly so many records, which must fill the bytes (DefaultRecordBatch.RecordIterator.next)."""
+    """Yields exactly `count` records, which must fill the bytes (DefaultRecordBatch.RecordIterator.next)."""
     position = 0
     for _ in range(count):
         span = read_span(plain, position)
@@ -154,7 +156,9 @@ def record_spans(plain: bytes, count: int) -> Iterator[RecordSpan]:
 
 
 def read_key_value(plain: bytes, position: int) -> tuple[bytes | None, bytes | None, int]:
-    """The key and the value of the record that begins here, and where the next one does; half the work of a span."""
+    """Returns the key and the value of the record at this position, and where the next one begins. It costs half of a
+    span.
+    """
     try:
         size, position = read_uvarint(plain, position)
         end = position + (size >> 1)
@@ -178,7 +182,9 @@ def read_key_value(plain: bytes, position: int) -> tuple[bytes | None, bytes | N
 
 
 def read_deltas(plain: bytes, position: int) -> tuple[int, int, int]:
-    """How far the record that begins here is from its batch in offset and in time, and where the next one begins."""
+    """Returns the offset delta and the timestamp delta of the record at this position, and where the next
+    one begins.
+    """
     try:
         size, start = read_varint(plain, position)
         timestamp_delta, position = read_varlong(plain, start + 1)
@@ -192,7 +198,7 @@ def read_deltas(plain: bytes, position: int) -> tuple[int, int, int]:
 
 
 def skip_records(plain: bytes, position: int, count: int) -> int:
-    """Where the record begins that comes so many after the one that begins here, by their sizes alone."""
+    """Skips `count` records by their sizes alone, and returns where the next one begins."""
     try:
         for _ in range(count):
             size = plain[position]
@@ -207,7 +213,7 @@ def skip_records(plain: bytes, position: int, count: int) -> int:
 
 
 def read_span(plain: bytes, position: int) -> RecordSpan:
-    """The record that begins here (DefaultRecord.readFrom)."""
+    """Reads the record at this position (DefaultRecord.readFrom)."""
     try:
         size, start = read_varint(plain, position)
         timestamp_delta, position = read_varlong(plain, start + 1)
@@ -226,7 +232,7 @@ def read_span(plain: bytes, position: int) -> RecordSpan:
 
 
 def step_over(plain: bytes, position: int, *, max_headers: int) -> tuple[int, int, bool, int, int]:
-    """Check the record that begins here as `read_span` does, but build nothing from its headers.
+    """Validates the record at this position as `read_span` does, but builds nothing from its headers.
 
     Returns its offset delta, timestamp delta, whether it has a key, how many headers it has, and where it ends. More
     headers than `max_headers` are refused by their count, before any is read.
@@ -239,10 +245,10 @@ def step_over(plain: bytes, position: int, *, max_headers: int) -> tuple[int, in
 
 
 def begin_record(plain: bytes, position: int, *, max_headers: int) -> tuple[int, int, bool, int, int, int]:
-    """Step over the record that begins here up to its headers.
+    """Steps over the record at this position up to its headers.
 
     Returns its offset delta, timestamp delta, whether it has a key, how many headers it has, where the first of them
-    begins, and where the record is to end.
+    begins, and where the record should end.
     """
     try:
         size, start = read_varint(plain, position)
@@ -260,7 +266,7 @@ def begin_record(plain: bytes, position: int, *, max_headers: int) -> tuple[int,
 
 
 def skip_headers(plain: bytes, position: int, count: int) -> int:
-    """Where so many headers end, the first of which begins here."""
+    """Skips `count` headers from this position on, and returns where they end."""
     try:
         for _ in range(count):
             size, position = read_varint(plain, position)
@@ -275,12 +281,13 @@ def skip_headers(plain: bytes, position: int, count: int) -> int:
 
 
 def end_record(plain: bytes, position: int, end: int) -> None:
-    """Ensure that a record ends where it should."""
+    """Raises CorruptBatch if a record does not end where its size claims."""
     if position != end or position > len(plain):
         raise BadBatch(ErrorCode.invalid_record, f"A record ends at {position} and claims to end at {end}")
 
 
 def wrong_record_size(claimed: int, found: int) -> BadBatch:
+    """Returns the error for a record whose size is wrong."""
     return BadBatch(
         ErrorCode.invalid_record,
         f"A record claims {claimed} bytes and takes {found}",
@@ -288,6 +295,7 @@ def wrong_record_size(claimed: int, found: int) -> BadBatch:
 
 
 def ensure_filled(plain: bytes, position: int) -> None:
+    """Raises CorruptBatch if bytes are left behind the last record."""
     if position != len(plain):
         raise BadBatch(ErrorCode.invalid_record, "The batch holds more bytes than the records it claims")
 

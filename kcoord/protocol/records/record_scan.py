@@ -1,9 +1,9 @@
-"""What a broker must know of a produced batch's records before it takes them: that they are sound, and their times.
+"""The scan of a produced batch's records: what a broker must know before it appends them.
 
-A broker looks at every record it is given (LogValidator), so this is the hottest loop of the produce path, and written
-as one. Most records have numbers of up to two or three bytes and no headers; those are stepped over in place, several
-times as fast as others. Headers are counted and skipped: a few kilobytes that decompress to millions of them are
-refused by the count that their record claims. All of it can be done in slices, within the headers of one record too.
+A broker reads every record it is given (LogValidator), so this is the hottest loop of the produce path, and written as
+one. Most records have numbers of up to two or three bytes and no headers; those are decoded inline, several times as
+fast as others. Headers are counted and skipped: a few kilobytes that decompress to millions of them are refused by the
+count that their record claims. The scan can be done in slices, also within the headers of one record.
 """
 
 from array import array
@@ -19,15 +19,17 @@ _FEW_HEADERS: Final = 16
 
 
 class RecordSurvey(NamedTuple):
+    """The times, keys and offsets of a batch's records, as far as validation needs them."""
+
     oldest_delta: int
     newest_delta: int
     has_null_key: bool
-    is_consecutive: bool  # the offset deltas are 0, 1, 2, …
+    is_consecutive: bool  # Whether the offset deltas are 0, 1, 2, …
     header_count: int = 0
 
 
 class Rise(NamedTuple):
-    """A record that is newer than all before it in its batch: its deltas, and where in the plain bytes it begins."""
+    """A record that is newer than all before it in its batch: its deltas, and its position in the plain bytes."""
 
     timestamp_delta: int
     offset_delta: int
@@ -35,9 +37,9 @@ class Rise(NamedTuple):
 
 
 class Rises:
-    """The records of a batch that are newer than all before them, by which its first record of a time is found.
+    """The records of a batch that are newer than all before them; they serve to find its first record of a time.
 
-    Of more than so many, every second one is left out, again and again; the first stays.
+    Whenever there are more than 64, every second one is dropped; the first stays.
     """
 
     __slots__ = ("_offset_deltas", "_positions", "_timestamp_deltas", "is_thinned")
@@ -61,11 +63,11 @@ class Rises:
         self._positions.append(position)
 
     def first_reaching(self, timestamp_delta: int) -> Rise | None:
-        """The first of those known that is not older than this."""
+        """Returns the first known record that is not older than this."""
         return self._at(bisect_left(self._timestamp_deltas, timestamp_delta))
 
     def last_before(self, timestamp_delta: int) -> Rise | None:
-        """The last of those known that is older than this: whoever looks for one that is not begins there."""
+        """Returns the last known record that is older than this: the search for one that is not older begins there."""
         return self._at(bisect_left(self._timestamp_deltas, timestamp_delta) - 1)
 
     def _at(self, index: int) -> Rise | None:
@@ -75,9 +77,9 @@ class Rises:
 
 
 class Surveyor:
-    """Steps over exactly so many records, at least one, which must fill the bytes and have no more headers than that.
+    """Scans exactly `count` records, at least one, which must fill the bytes and have at most `max_headers` headers.
 
-    `header_count` is what was claimed of headers so far, also where something is wrong with them.
+    `header_count` is how many headers the records claimed so far, also if the scan failed.
     """
 
     def __init__(self, plain: bytes, count: int, *, max_headers: int = NO_HEADER_LIMIT) -> None:
@@ -89,10 +91,10 @@ class Surveyor:
         self._place = self._position = 0
         self._oldest, self._newest = 1 << 63, -(1 << 63)
         self._null_keys = self._strays = 0
-        self._headers_left = self._record_end = 0  # of a record in whose midst it is
+        self._headers_left = self._record_end = 0  # For a record whose headers are partly skipped.
 
     def advance(self, most: int) -> int:
-        """Step over so many more records and headers, and say how many they were; fewer at the end. Raises BadBatch."""
+        """Scans up to `most` records and headers, and returns how many it scanned. Raises CorruptBatch."""
         left = most - self._skip_headers(most)
         while left > 0 and self._place < self._count:
             left -= self._step(min(left, self._count - self._place))
@@ -104,7 +106,7 @@ class Surveyor:
         return self._place == self._count and not self._headers_left
 
     def survey(self) -> RecordSurvey:
-        """What they are like, when all is done. Raises BadBatch."""
+        """Returns the result of a finished scan. Raises CorruptBatch."""
         assert self.is_done
         ensure_filled(self._plain, self._position)
         return RecordSurvey(
@@ -112,7 +114,9 @@ class Surveyor:
         )
 
     def _step(self, most: int) -> int:
-        """Step over so many records, up to the first that has many headers; how many they and their headers were."""
+        """Scans up to `most` records, but stops at one with many headers. Returns how many records and headers it
+        scanned.
+        """
         plain, position, first = self._plain, self._position, self._place
         oldest, newest, rises = self._oldest, self._newest, self.rises
         null_keys = strays = few_headers = 0
@@ -150,7 +154,7 @@ class Surveyor:
         return self._place - first + few_headers
 
     def _skip_headers(self, most: int) -> int:
-        """Skip so many headers of the record in whose midst it is; how many there were of them."""
+        """Skips up to `most` headers of the record whose headers are partly skipped. Returns how many it skipped."""
         skipped = min(most, self._headers_left)
         if skipped > 0:
             self._position = skip_headers(self._plain, self._position, skipped)
@@ -161,7 +165,7 @@ class Surveyor:
 
 
 def survey_records(plain: bytes, count: int, *, max_headers: int = NO_HEADER_LIMIT) -> RecordSurvey:
-    """What exactly so many records are like, at least one, which must fill the bytes. Raises BadBatch."""
+    """Scans exactly `count` records, at least one, which must fill the bytes. Raises CorruptBatch."""
     surveyor = Surveyor(plain, count, max_headers=max_headers)
     while not surveyor.is_done:
         surveyor.advance(count)
@@ -169,7 +173,7 @@ def survey_records(plain: bytes, count: int, *, max_headers: int = NO_HEADER_LIM
 
 
 def key_and_time_steps(plain: bytes, count: int) -> Iterator[tuple[int, bool]]:
-    """Yields the timestamp delta of each record and whether it has a key; the records were surveyed before."""
+    """Yields the timestamp delta of each record and whether it has a key. The records must have been scanned before."""
     position = 0
     for _ in range(count):
         common = _common_step(plain, position)
@@ -181,7 +185,7 @@ def key_and_time_steps(plain: bytes, count: int) -> Iterator[tuple[int, bool]]:
 
 
 def _common_step(plain: bytes, position: int) -> tuple[int, int, bool, int] | None:
-    """Offset delta, timestamp delta, whether there is a key, and the end; None for a record of another form."""
+    """Returns offset delta, timestamp delta, whether there is a key, and the end; None for a record of another form."""
     try:
         size = plain[position]
         if size > 0x7F:
@@ -191,7 +195,7 @@ def _common_step(plain: bytes, position: int) -> tuple[int, int, bool, int] | No
                 position += 1
                 size = size & 0x3FFF | plain[position] << 14
         end = position + 1 + (size >> 1)
-        position += 2  # the attributes lie between
+        position += 2  # The attributes lie between.
         timestamp = plain[position]
         if timestamp > 0x7F:
             position += 1

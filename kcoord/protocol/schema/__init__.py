@@ -1,1 +1,1 @@
-"""Schemas of messages as data, for what kio brings too slowly, and the readers and writers made from them."""
+"""Schemas of messages as data, for APIs that kio imports too slowly, and the readers and writers made from them."""

@@ -1,15 +1,15 @@
-"""Responses read by their layouts: for each version a reader, put together once from one step per field.
+"""Readers of responses, made from schemas: one reader for each version, with one step for each field.
 
-A struct is read as a row: a tuple with all fields of its layout in their order, which are attributes as well. What a
-version does not have is there with its default, so that who reads rows need not know the version.
+A struct is read as a row: a tuple with all fields of its schema in their order, which are attributes as well. A field
+that the version does not have is there with its default, so users of rows need not know the version.
 
-A step takes the bytes, a position and the values so far, adds its own and gives the position behind it. Fields of fixed
-size that stand side by side are one step, and so are texts. Nothing that is read is believed: an array claims no more
-elements than there are bytes left, and what steps past the end is caught late (a read beyond it raises, and the last
+A step takes the bytes, a position and the values so far; it appends its values and returns the position behind them.
+Adjacent fields of fixed size are one step, and so are adjacent texts. Input is not trusted: an array claims no more
+elements than there are bytes left, and a step past the end is caught late (a read beyond it raises, and the last
 position is compared with the length), which is safe because positions only grow.
 
-There may be tens of thousands of rows. Where all of an array look like the first, with no text in it, they are unpacked
-at once and kept as columns: so the offsets of a group come, unless its members commit metadata with them.
+There may be tens of thousands of rows. If all rows of an array have the shape of the first and no text, they are
+unpacked at once and stored as columns: the offsets of a group come so, unless its members commit metadata with them.
 """
 
 import struct
@@ -27,13 +27,13 @@ from kcoord.protocol.varint import BadVarint, read_uvarint
 Read = Callable[[bytes, int], tuple[Any, int]]
 _Step = Callable[[bytes, int, list[Any]], int]
 
-_FEW: Final = 8  # rows: to look whether they are alike would not pay
+_FEW: Final = 8  # Comparing the shapes of fewer rows does not pay.
 _ERRORS: Final = {code.value: code for code in ErrorCode}
 _NO_ID: Final = bytes(16)
 
 
 def body_reader(fields: Fields, version: int, *, is_flexible: bool) -> Read:
-    """How to read a body that may be anything; the reader raises BadBody."""
+    """Returns a reader of untrusted bytes. It raises CorruptMessage."""
     read = _struct_reader(fields, version, is_flexible)
 
     def read_body(content: bytes, position: int) -> tuple[Any, int]:
@@ -65,7 +65,7 @@ def _struct_reader(fields: Fields, version: int, is_flexible: bool) -> Read:
 
 
 def _row_type(fields: Fields) -> type:
-    """As a named tuple is, without the code that is compiled for each of those."""
+    """Makes a row type like a named tuple, without the code that is compiled for each of those."""
     names = {field.name: property(itemgetter(place)) for place, field in enumerate(fields)}
     return type("Row", (tuple,), {"__slots__": (), **names})
 
@@ -115,7 +115,7 @@ def _absent(default: Any) -> _Step:
     return step
 
 
-# Numbers
+# Fields of fixed size
 
 
 def _run(fields: list[Field]) -> _Step:
@@ -139,7 +139,7 @@ def _id(content: bytes) -> bytes | None:
 _CONVERTED: Final[dict[str, Callable[[Any], Any]]] = {"error": _ERRORS.__getitem__, "uuid": _id}
 
 
-# What has a length
+# Fields with a length
 
 
 def _step(field: Field, version: int, is_flexible: bool) -> _Step:
@@ -155,7 +155,7 @@ def _nested(field: Field, version: int, is_flexible: bool) -> _Step:
     is_nullable = field.is_nullable(version)
 
     def step(content: bytes, position: int, values: list[Any]) -> int:
-        if is_nullable:  # KIP-893: a marker byte, negative for null
+        if is_nullable:  # KIP-893: a marker byte comes first, negative for null.
             position += 1
             if content[position - 1] > 0x7F:
                 values.append(None)
@@ -187,7 +187,9 @@ def _text(field: Field, *, is_nullable: bool, is_flexible: bool) -> _Step:
 
 
 def _compact_texts(fields: list[Field], version: int) -> _Step:
-    """Nearly all lengths are one byte, of what is neither null nor long; the others are left to the step of one."""
+    """Reads strings and bytes with compact lengths. Nearly all lengths are one byte and not null; others take a slower
+    step.
+    """
     texts = [
         (field.type == "string", _text(field, is_nullable=field.is_nullable(version), is_flexible=True))
         for field in fields
@@ -208,7 +210,7 @@ def _compact_texts(fields: list[Field], version: int) -> _Step:
 
 
 def _length_reader(code: str, is_flexible: bool) -> Callable[[bytes, int], tuple[int, int]]:
-    """A length, -1 of null: a number of fixed size, or the varint that is one more."""
+    """Returns a reader of lengths, where null is -1: a fixed-size number, or the varint that is one more."""
     fixed = struct.Struct(">" + code)
     unpack, size = fixed.unpack_from, fixed.size
 
@@ -279,7 +281,7 @@ def _numbers(code: str) -> _ReadAll:
 
 def _rows(fields: Fields, version: int, is_flexible: bool) -> _ReadAll:
     read = _struct_reader(fields, version, is_flexible)
-    alike_reader = cache(lambda: _alike_reader(fields, version, is_flexible))  # not made for a few
+    alike_reader = cache(lambda: _alike_reader(fields, version, is_flexible))  # Made only if there are enough rows.
 
     def read_rows(content: bytes, position: int, count: int) -> tuple[Any, int]:
         if count > _FEW and (read_alike := alike_reader()):
@@ -299,12 +301,14 @@ _ReadAlike = Callable[[bytes, int, int, int, tuple[Any, ...]], "AlikeRows | None
 
 
 def _alike_reader(fields: Fields, version: int, is_flexible: bool) -> _ReadAlike | None:
-    """How to read rows without text at once, from the first that has been read; None of what has more in it."""
+    """Returns a reader that unpacks rows of one shape at once, after the first was read; None if they hold arrays or
+    structs.
+    """
     present = [field for field in fields if field.is_in(version)]
     if any(field.is_array or field.type == "{}" for field in present):
         return None
     codes = [NUMBERS.get(field.type) or ("x" if is_flexible else _LENGTHS[field.type]) for field in present]
-    codes += ["x"] * is_flexible  # there are no tagged fields
+    codes += ["x"] * is_flexible  # The count of tagged fields, which is 0.
     whole = struct.Struct(">" + "".join(codes))
     padding = _padding(codes)
     unpacked = [field.type if field.is_in(version) and field.type in NUMBERS else None for field in fields]
@@ -324,7 +328,7 @@ def _alike_reader(fields: Fields, version: int, is_flexible: bool) -> _ReadAlike
 
 
 class AlikeRows:
-    """An array of rows, kept as columns."""
+    """An array of rows, stored as columns."""
 
     __slots__ = ("_row", "columns")
 
@@ -340,7 +344,7 @@ class AlikeRows:
 
 
 def columns_of(rows: Any) -> Sequence[Sequence[Any]]:
-    """Of an array of rows that is not empty."""
+    """Returns the columns of an array of rows, which must not be empty."""
     return rows.columns if isinstance(rows, AlikeRows) else list(zip(*rows, strict=True))
 
 
@@ -348,7 +352,7 @@ _LENGTHS: Final = {"string": "xx", "bytes": "xxxx"}
 
 
 def _padding(codes: list[str]) -> list[int]:
-    """Where the bytes are that are not unpacked: lengths, and the number of tagged fields."""
+    """Returns the positions of the bytes that are not unpacked: lengths, and the count of tagged fields."""
     ends = list(accumulate(struct.calcsize(">" + code) for code in codes))
     return [at for code, end in zip(codes, ends, strict=True) if "x" in code for at in range(end - len(code), end)]
 

@@ -1,7 +1,7 @@
-"""Requests written by their layouts: for each version a writer, put together once from one function per field.
+"""Writers of requests, made from schemas: one writer for each version, with one function for each field.
 
-A struct is a mapping by names; a field that it does not have takes its default, and what the version does not have is
-left out, so that one mapping serves every version.
+A struct is a mapping by names. A field that the mapping lacks takes its default, and one that the version lacks is left
+out, so one mapping serves every version.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,6 +19,7 @@ _NO_ID: Final = bytes(16)
 
 
 def struct_writer(fields: Fields, version: int, *, is_flexible: bool) -> Write:
+    """Returns a writer of structs with these fields."""
     present = [
         (each.name, each.default, _field_writer(each, version, is_flexible)) for each in fields if each.is_in(version)
     ]
@@ -27,7 +28,7 @@ def struct_writer(fields: Fields, version: int, *, is_flexible: bool) -> Write:
         for name, default, write_field in present:
             write_field(out, values.get(name, default))
         if is_flexible:
-            out.append(0)  # no tagged fields
+            out.append(0)  # No tagged fields.
 
     return write
 
@@ -62,7 +63,7 @@ def _value_writer(field: Field, version: int, is_flexible: bool) -> Write:
 
 
 def _length_writer(fixed: Struct, is_flexible: bool) -> Write:
-    """The length of what follows; that of null is -1."""
+    """Returns a writer of lengths, where null is -1."""
 
     def write_fixed(out: bytearray, value: Any) -> None:
         out += fixed.pack(-1 if value is None else len(value))

@@ -1,17 +1,17 @@
-"""The APIs by which a cluster is read, as text: what a client that only reads needs to know without importing kio.
+"""Schemas of the APIs by which a cluster is read, as text: all that a client needs to read without importing kio.
 
-kio knows every API and is what servers and tests speak by; its classes for the dozen that are asked here take longer to
-be imported than a cluster takes to answer them all. A test holds every version of these layouts against kio's.
+kio knows every API; servers and tests use it. Importing its classes for the dozen APIs here takes longer than a cluster
+takes to answer them all. A test compares every version of these schemas with kio's.
 
-    name type          a field; what is indented below it are the fields of a struct
-    {} and []          a struct, and any number of them; []int32 are so many numbers
-    ?                  it may be null; `null N`: it may be since that version
+    name type          a field; the indented lines below it are the fields of a struct
+    {} and []          a struct, and any number of structs; []int32 is an array of numbers
+    ?                  it may be null; `null N`: it may be null since that version
     since N, until N   the versions that have it, if not all of them do
-    default X          what it is where it is not given, if that is not the zero of its type; null as well
+    default X          its value where it is absent, if that is not the zero of its type; null as well
 
-Times are in milliseconds, an id is its 16 bytes. Up to the first flexible version lengths have a fixed size, from it on
-they are varints, and every struct ends in tagged fields (KIP-482). None of those is wanted here, so none is named: they
-are passed over as unknown ones are.
+Times are in milliseconds, an id is its 16 bytes. Before the first flexible version lengths have a fixed size; from it
+on they are varints, and every struct ends in tagged fields (KIP-482). No tagged field is needed here, so none is named:
+all are skipped as unknown ones.
 """
 
 from functools import cached_property
@@ -27,15 +27,15 @@ NUMBERS: Final = {
     "error": "h",
     "uuid": "16s",
 }
-"""The types of fixed size, and what struct calls them."""
+"""The types of fixed size, and their codes for struct."""
 NEVER: Final = 1 << 15
-"""No API has so many versions."""
+"""A version that no API reaches."""
 
 
 class Field(NamedTuple):
     name: str
     type: str
-    """Of one element, where it is an array; "{}" is a struct."""
+    """The type of one element, if it is an array; "{}" is a struct."""
     is_array: bool
     fields: "Fields"
     since: int
@@ -54,7 +54,7 @@ Fields = tuple[Field, ...]
 
 
 class Layout:
-    """One API: what is asked and what is answered. Each is read from its text when it is first needed."""
+    """The request and the response of one API. Each is parsed from its text when it is first needed."""
 
     def __init__(self, versions: range, flexible_since: int, request: str, response: str) -> None:
         self.versions = versions
@@ -79,17 +79,18 @@ def layout_of(api_key: int) -> Layout | None:
 
 
 def known_layouts() -> tuple[int, ...]:
-    """The keys of the APIs that have one."""
+    """Returns the keys of the APIs that have a schema."""
     return tuple(_APIS)
 
 
 def parsed(text: str) -> Fields:
+    """Parses the fields of a struct."""
     lines = [(len(line) - len(line.lstrip()), line.split()) for line in text.splitlines() if line.strip()]
     return _fields(lines, 0)[0] if lines else ()
 
 
 def _fields(lines: list[tuple[int, list[str]]], place: int) -> tuple[Fields, int]:
-    """The fields from that line on that are as deep as it, and the line behind them."""
+    """Parses the fields from this line on at its depth, and returns the index of the line behind them."""
     depth = lines[place][0]
     fields = []
     while place < len(lines) and lines[place][0] == depth:
@@ -130,7 +131,7 @@ def _default(word: str) -> Any:
 # The cluster and its topics
 
 _API_VERSIONS: Final = Layout(
-    range(1),  # every broker answers it, and it says all that is needed
+    range(1),  # Every broker answers version 0, which has all that is needed.
     NEVER,
     "",
     """
@@ -204,7 +205,7 @@ _LIST_OFFSETS: Final = Layout(
     """,
 )
 _FETCH: Final = Layout(
-    range(4, 13),  # by topic names: newer versions know ids only
+    range(4, 13),  # These versions use topic names; newer ones know topic ids only.
     12,
     """
     replica_id int32                                   default -1
@@ -391,7 +392,7 @@ _OFFSET_FETCH: Final = Layout(
     """,
 )
 
-# Groups whose coordinator plans: KIP-848 and its kin
+# Groups whose coordinator assigns partitions: KIP-848 groups, share groups and streams groups
 
 _ASKED_GROUPS: Final = """
     group_ids []string

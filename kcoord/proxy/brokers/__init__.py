@@ -1,1 +1,1 @@
-"""Connections of the proxy's own to the brokers, and what it learns over them."""
+"""The proxy's own connections to brokers, and what it learns over them."""

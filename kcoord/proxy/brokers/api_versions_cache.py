@@ -1,8 +1,8 @@
-"""What brokers speak, told to clients that have not logged in: they have no connection to a broker yet.
+"""Caches ApiVersions answers of brokers, for clients that have not logged in and so have no broker connection yet.
 
-The proxy asks in their place, over a connection of its own and by a request of its own: what such a client sends goes
-to nobody. What was heard is told again for a few seconds, so that no stranger can have the proxy connect as often as he
-likes. It does not log in for it: brokers say to anybody what they speak.
+The proxy sends an ApiVersions request of its own over a connection of its own: nothing that such a client sends reaches
+a broker. An answer is cached for a few seconds, so that unauthenticated clients cannot make the proxy connect as often
+as they like. The proxy does not log in for it: brokers answer ApiVersions before a login.
 """
 
 import asyncio
@@ -23,17 +23,19 @@ if TYPE_CHECKING:
     from kcoord.proxy.setup import ProxySetup
 
 _KEPT: Final = 5.0
-"""Seconds: a broker that was upgraded meanwhile was restarted, too."""
+"""Seconds for which an answer is cached: short enough that a broker that was upgraded has been restarted meanwhile."""
 _SOFTWARE: Final = {"client_software_name": "kcoord", "client_software_version": "0"}
 
 
 class Told(NamedTuple):
+    """A broker's answer to ApiVersions."""
+
     by: Place
     frame: bytes
-    """Without its length; whose correlation id it bears means nothing."""
+    """The answer without its length; its correlation id is meaningless."""
 
     def to(self, correlation_id: int, api_version: int, limits: Limits) -> bytes:
-        """The answer to one who asked, with its length."""
+        """Returns the answer for a client's request, with its length."""
         return framed([correlation_id.to_bytes(4, signed=True), api_versions.cut(self.frame, api_version, limits)[4:]])
 
 
@@ -43,12 +45,14 @@ class _Asked(NamedTuple):
 
 
 class VersionTelling:
+    """Fetches and caches ApiVersions answers by endpoint and version."""
+
     def __init__(self, setup: "ProxySetup") -> None:
         self._setup = setup
         self._asked: dict[tuple[Place, int], _Asked] = {}
 
     async def hear(self, places: Iterable[Place], api_version: int) -> Told:
-        """What the first of them that answers says in this version of ApiVersions. Raises CannotConnect."""
+        """Returns the answer of the first endpoint that answers this version of ApiVersions. Raises CannotConnect."""
         failure = CannotConnect("nobody to ask")
         for place in places:
             try:
@@ -64,7 +68,7 @@ class VersionTelling:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _task(self, place: Place, api_version: int) -> asyncio.Task[Told]:
-        """One for all who ask at the same time, or soon after."""
+        """Returns the fetch that is running or cached, or starts one."""
         now = asyncio.get_running_loop().time()
         self._asked = {key: asked for key, asked in self._asked.items() if _is_of_use(asked, now)}
         if (place, api_version) not in self._asked:
@@ -82,7 +86,7 @@ class VersionTelling:
         try:
             async with asyncio.timeout(patience):
                 told = Told(place, await dialogue.exchange(request[4:]))
-            told.to(0, api_version, {})  # it can be read
+            told.to(0, api_version, {})  # raises BadBody if it cannot be read
         except (Disconnected, TimeoutError, BadBody, BadFrame) as error:
             raise CannotConnect(f"{place} does not answer ApiVersions: {error}") from None
         finally:
@@ -91,6 +95,6 @@ class VersionTelling:
 
 
 def _is_of_use(asked: _Asked, now: float) -> bool:
-    """It is still asked, or was answered not long ago. A failure is nobody's but of those who waited for it."""
+    """Whether a fetch is still running, or has succeeded within the cache time. Failures are not cached."""
     task = asked.task
     return not task.done() or (asked.until > now and not task.cancelled() and task.exception() is None)

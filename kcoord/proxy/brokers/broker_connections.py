@@ -1,4 +1,4 @@
-"""Connections to brokers: TLS, a login, and questions of our own."""
+"""Connections to brokers: TLS, the login, and the proxy's own requests."""
 
 import asyncio
 import socket
@@ -23,12 +23,12 @@ Side = TypeVar("Side", bound=asyncio.Protocol)
 
 
 async def connect(place: Place, security: Security, side: Side, *, client_id: str, patience: float) -> Side:
-    """Give the side a connection to a broker that has let us in. Raises CannotConnect, in one line."""
+    """Connects the protocol `side` to a broker, logged in. Raises CannotConnect, with a message of one line."""
     if security.sasl is None:
         return await _connected(place, security, side, patience)
     async with _in_time(place, patience):
         dialogue = await connected_dialogue(place, security, client_id=client_id, patience=patience)
-        if dialogue.transport.is_closing():  # the side would never hear of it
+        if dialogue.transport.is_closing():  # `side` would never get its connection_lost
             raise LoginFailed(f"{place} closed the connection after the login")
         dialogue.transport.set_protocol(side)
         side.connection_made(dialogue.transport)
@@ -36,7 +36,7 @@ async def connect(place: Place, security: Security, side: Side, *, client_id: st
 
 
 async def connected_dialogue(place: Place, security: Security, *, client_id: str, patience: float) -> "Dialogue":
-    """A connection for questions of our own, logged in. Raises CannotConnect, in one line."""
+    """Opens a connection for the proxy's own requests, logged in. Raises CannotConnect, with a message of one line."""
     dialogue = await _connected(place, security, Dialogue(place, client_id), patience)
     if security.sasl:
         try:
@@ -49,7 +49,7 @@ async def connected_dialogue(place: Place, security: Security, *, client_id: str
 
 
 class Dialogue(asyncio.Protocol):
-    """One question out, its answer back."""
+    """A connection for the proxy's own requests, one at a time."""
 
     def __init__(self, place: Place, client_id: str) -> None:
         self.place = place
@@ -65,7 +65,7 @@ class Dialogue(asyncio.Protocol):
         return self._transport
 
     async def ask(self, api_key: int, api_version: int, **values: Any) -> Any:
-        """kio's response. Raises CannotConnect or Disconnected."""
+        """Sends a request and returns kio's response. Raises CannotConnect or Disconnected."""
         self._correlation_id += 1
         asking = KioAsking(api_key, api_version)
         header = RequestHeader(api_key, api_version, self._correlation_id, self._client_id)
@@ -79,7 +79,7 @@ class Dialogue(asyncio.Protocol):
         return response
 
     async def exchange(self, frame: bytes) -> bytes:
-        """The answer to a request, both without their lengths. Raises Disconnected or BadFrame."""
+        """Sends a request frame and returns the answer, both without lengths. Raises Disconnected or BadFrame."""
         if self.transport.is_closing():
             raise Disconnected(f"{self.place} closed the connection")
         self._answer = asyncio.get_running_loop().create_future()
@@ -142,7 +142,7 @@ def _context(tls: Tls) -> ssl.SSLContext:
 
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:
-    """So that who is gone without a word is noticed some time."""
+    """Enables TCP keepalive, so that a peer that vanished without closing is noticed eventually."""
     connection = transport.get_extra_info("socket")
     if connection is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -159,7 +159,7 @@ def _unreachable(error: Exception, place: Place) -> CannotConnect:
             return CannotConnect(f"{where} closed the connection; does it speak what security.protocol says?")
         case OSError():
             why = in_one_line(error.strerror or error)
-        case _:  # as when a broker advertises what no socket takes
+        case _:  # such as an advertised port or host that no socket accepts
             why = f"no such address can be: {in_one_line(error)}"
     return Unreachable(f"cannot connect to {where}: {why}")
 
@@ -178,7 +178,7 @@ async def _log_in(dialogue: Dialogue, security: Security) -> None:
 
     steps = login_steps(security, where=str(dialogue.place))
     response = None
-    # In a thread: SCRAM computes for milliseconds, and a token may have to be fetched.
+    # The login steps run in a thread: SCRAM computes for milliseconds, and a token may have to be fetched.
     while (question := await asyncio.to_thread(_next, steps, response)) is not None:
         try:
             response = await dialogue.ask(question.api_key, question.api_version, **question.values)

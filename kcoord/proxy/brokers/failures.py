@@ -1,4 +1,4 @@
-"""Why brokers could not be reached, in one line: several that fail alike are told of once. Pure."""
+"""Formats why brokers could not be reached, in one line that names each kind of failure once. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,20 +7,22 @@ from kcoord.proxy.forwarding.endpoints import Place
 
 
 class Failure(NamedTuple):
+    """A broker that could not be reached."""
+
     place: Place
     reason: str
-    """In one line, with the place in it."""
+    """One line that names the endpoint."""
     may_be_security: bool = False
-    """Somebody is there, and we may have spoken to it in the wrong way."""
+    """Whether something listens there, and a wrong security.protocol may be the cause."""
 
     @property
     def kind(self) -> str:
-        """The reason without the place: alike where only that differs."""
+        """The reason with the endpoint masked, so that failures that differ only in that are of one kind."""
         return self.reason.replace(str(self.place), "…").replace(repr(self.place.host), "…")
 
 
 def told_together(failures: Sequence[Failure]) -> str:
-    """Each kind once, in the order in which they came, and who else failed so."""
+    """Formats each kind of failure once, in order, with the other endpoints that failed in this manner."""
     kinds: dict[str, list[Failure]] = {}
     for failure in failures:
         kinds.setdefault(failure.kind, []).append(failure)
@@ -28,7 +30,7 @@ def told_together(failures: Sequence[Failure]) -> str:
 
 
 def advised(failures: Sequence[Failure], suspect: Failure, advice: str) -> list[Failure]:
-    """First what to do about a failure, in place of its reason and of those of its kind; then the others."""
+    """Puts the failures of the suspect's kind first, with the advice as their reason; the others follow."""
     alike = [each._replace(reason=f"{each.place}: {advice}") for each in failures if each.kind == suspect.kind]
     return [*alike, *(each for each in failures if each.kind != suspect.kind)]
 

@@ -1,7 +1,7 @@
-"""A look of our own at the brokers, now and then: clients that are at rest tell nothing of a broker that moves.
+"""Refreshes metadata with requests of the proxy's own: idle clients' traffic does not show that a broker has moved.
 
-Where clients pass their own logins through, we have none: a cluster that wants one tells us nothing then, and what is
-known comes from the answers to clients alone.
+If clients' logins are forwarded, the proxy has none itself. A cluster that requires a login then does not answer the
+proxy, which learns of brokers only from the answers to clients.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ _METADATA_VERSION: Final = 2  # of Kafka 0.10.1; every broker since then speaks 
 _API_VERSIONS: Final = (18, 0)
 _NO_MECHANISM: Final = "kcoord-asks-which"
 _REST: Final = 0.5
-"""Between two looks, however many clients cannot reach somebody."""
+"""The least number of seconds between two refreshes, however many clients fail to connect."""
 
 
 class Household(Protocol):
-    """What a look is for."""
+    """What a refresh updates: the proxy."""
 
     setup: "ProxySetup"
     brokers: Brokers
@@ -41,22 +41,25 @@ class Household(Protocol):
     def saw(self, told: Mapping[int, Place], *, is_all: bool) -> None: ...
 
     def heard_nobody(self) -> None:
-        """All who were asked in a look did not answer."""
+        """Called when no broker has answered a refresh."""
 
 
 class Looking:
+    """Refreshes metadata at an interval and on demand."""
+
     def __init__(self, household: Household) -> None:
         self.is_answered = False
-        self.needs_login = False  # and we have none: answers to clients tell what there is to know
+        self.needs_login = False  # and the proxy has none: it learns of brokers from answers to clients
         self._household = household
         self._dialogue: Dialogue | None = None
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._why_silent: str | None = None
-        self._said: str | None = None  # of that
+        self._said: str | None = None  # the reason in the last log line of it
 
     async def begin(self) -> None:
-        """Look once, then go on. Raises CannotProxy where nobody answers, unless that is to be waited for."""
+        """Refreshes once, then in the background. Raises CannotProxy if no broker answers, unless the proxy waits."""
+
         while failures := await self._look():
             if not self._household.setup.waits:
                 raise CannotProxy(await self._explained(failures))
@@ -72,7 +75,7 @@ class Looking:
         self._hang_up()
 
     def look_soon(self) -> None:
-        """As there is reason to think that something has changed."""
+        """Requests a refresh: there is reason to think that brokers have changed."""
         self._wanted.set()
 
     async def _go_on(self) -> None:
@@ -80,7 +83,7 @@ class Looking:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._household.setup.look_interval):
                     await self._wanted.wait()
-            self._wanted.clear()  # before: what becomes wanted during a look is another's
+            self._wanted.clear()  # before the refresh, so that a request made during it causes another one
             try:
                 if failures := await self._look():
                     await self._log_silence(failures)
@@ -89,7 +92,7 @@ class Looking:
             await asyncio.sleep(min(_REST, self._household.setup.look_interval))
 
     async def _look(self) -> list[Failure]:
-        """Ask whoever answers first; why nobody did."""
+        """Asks the candidates until one answers; returns the failures if none did."""
         failures = []
         for place in self._places():
             try:
@@ -115,25 +118,25 @@ class Looking:
         self._why_silent = self._said = None
 
     async def _log_silence(self, failures: list[Failure]) -> None:
-        """One line when it begins, and one when the reason changes: we try again and again."""
+        """Logs one line when the upstream becomes unreachable, and when the reason changes: refreshes are retried."""
         why = told_together(failures)
         if why == self._why_silent:
             return
         self._why_silent = why
         said = await self._explained(failures)
-        if said != self._said:  # who speaks another language hangs up now in this way, now in that
+        if said != self._said:  # a peer that speaks another protocol closes in changing ways
             self._said = said
             log.warning("upstream silent why=%r", said)
 
     def _places(self) -> list[Place]:
-        """Whom we are connected to, then those that are there, then those that were named."""
+        """Returns the connected broker, then the live brokers, then the bootstrap brokers."""
         brokers = self._household.brokers
         now = [self._dialogue.place] if self._dialogue else []
         live = [place for node_id in brokers.live if (place := brokers.place(node_id))]
         return list(dict.fromkeys([*now, *live, *self._household.setup.upstream]))
 
     async def _ask(self, place: Place) -> None:
-        if self._dialogue and self._dialogue.transport.is_closing():  # which says nothing of how it is there now
+        if self._dialogue and self._dialogue.transport.is_closing():  # reconnect: the broker may be up by now
             self._hang_up()
         if self._dialogue is None:
             setup = self._household.setup
@@ -144,7 +147,7 @@ class Looking:
         try:
             told = await self._dialogue.ask(METADATA, _METADATA_VERSION, topics=())
         except Disconnected:
-            # It answers to anybody what it speaks, and nothing else to who has not logged in.
+            # Without a login a broker answers ApiVersions and nothing else.
             if self.is_answered or self._household.setup.security.sasl or not await self._wants_login(place):
                 raise
             self.needs_login = True
@@ -164,7 +167,8 @@ class Looking:
         return told.error_code is ErrorCode.unsupported_sasl_mechanism
 
     async def _explained(self, failures: list[Failure]) -> str:
-        """What was said; but of security, where that is what is wrong, what to set."""
+        """Formats the failures; if a wrong security.protocol may be the cause, probes the listener for advice."""
+
         suspect = next((each for each in failures if each.may_be_security), None)
         if suspect is None:
             return told_together(failures)

@@ -1,1 +1,1 @@
-"""A client's connection and the broker's that belongs to it: frames pass, addresses are rewritten."""
+"""Forwards frames between a client's connection and its broker connection, and rewrites broker addresses in answers."""

@@ -1,7 +1,7 @@
-"""Where each broker is upstream, and where clients find it here. Pure.
+"""The endpoint of each upstream broker, and the port that it has here. Pure.
 
-A broker that is not told of any more is kept for a while: one that is restarted is missing from Metadata until it is
-back, and clients that know its port shall find nothing else there.
+A broker that Metadata no longer names is remembered for a while: one that restarts is missing from Metadata until it is
+back, and clients that know its port must not find another broker there.
 """
 
 from collections.abc import Mapping
@@ -11,24 +11,24 @@ from typing import Final
 from kcoord.proxy.forwarding.endpoints import Place
 
 GRACE: Final = 600.0
-"""How long a broker that is not told of keeps its port, in seconds."""
+"""Seconds for which a missing broker keeps its port."""
 LAST_PORT: Final = 65535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What an answer told that was not known."""
+    """What an answer has changed about the known brokers."""
 
     new: tuple[int, ...] = ()
     moved: tuple[int, ...] = ()
     missing: tuple[int, ...] = ()
-    """They were there when all brokers were told of the last time."""
+    """Brokers that the previous complete answer named and this one does not."""
     returned: tuple[int, ...] = ()
-    """They were missing; wherever they are now, they have not moved besides."""
+    """Brokers that were missing. They are not also in `moved`, even if their endpoint has changed."""
 
 
 class Brokers:
-    """What answers have told of brokers."""
+    """The brokers that answers have named, with their upstream endpoints."""
 
     def __init__(self) -> None:
         self._places: dict[int, Place] = {}
@@ -36,7 +36,7 @@ class Brokers:
 
     @property
     def live(self) -> tuple[int, ...]:
-        """Those that the last answer that named all did name, and newer ones; the lowest first."""
+        """The brokers that are not missing, by ascending id."""
         return tuple(sorted(self._places.keys() - self._missing_since.keys()))
 
     @property
@@ -44,11 +44,11 @@ class Brokers:
         return tuple(sorted(self._places))
 
     def place(self, node_id: int) -> Place | None:
-        """Where it was said to be the last time."""
+        """Returns the broker's last known endpoint; None if it is not known."""
         return self._places.get(node_id)
 
     def saw_all(self, told: Mapping[int, Place], now: float) -> Changes:
-        """An answer that names every broker of the cluster; one that names none knows nothing."""
+        """Applies an answer that names every broker of the cluster; an empty one is ignored."""
         if not told:
             return Changes()
         changes = self.saw(told)
@@ -57,7 +57,7 @@ class Brokers:
         return replace(changes, missing=tuple(missing))
 
     def saw(self, told: Mapping[int, Place]) -> Changes:
-        """An answer that names some of them."""
+        """Applies an answer that names some brokers."""
         if all(self._places.get(node_id) == place for node_id, place in told.items()) and not self._missing_since:
             return Changes()
         new = [node_id for node_id in told if node_id not in self._places]
@@ -70,7 +70,7 @@ class Brokers:
         return Changes(new=tuple(new), moved=tuple(moved), returned=tuple(returned))
 
     def forget(self, now: float) -> tuple[int, ...]:
-        """Those that have been missing for too long; they are not known any more."""
+        """Forgets and returns the brokers that have been missing for too long."""
         gone = [node_id for node_id, since in self._missing_since.items() if now - since >= GRACE]
         for node_id in gone:
             del self._places[node_id], self._missing_since[node_id]
@@ -79,13 +79,13 @@ class Brokers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbering:
-    """Which port a broker gets: always the same by its id, or any that is free."""
+    """Assigns ports to brokers: a fixed one by id, or any free one."""
 
     port_base: int
-    """That of broker 0; 0: free ports."""
+    """The port of broker 0; 0 means free ports."""
 
     def port_of(self, node_id: int) -> int | None:
-        """0 is any; None where the id leads beyond the last port there is."""
+        """Returns the broker's port, 0 for any free one, or None if it would be above 65535."""
         if not self.port_base:
             return 0
         port = self.port_base + node_id

@@ -1,13 +1,13 @@
-"""ApiVersions answers cut to what the proxy can pass on. Pure.
+"""Limits ApiVersions answers to the versions that the proxy can forward. Pure.
 
 | version | answer                                                                            |
 |---------|-----------------------------------------------------------------------------------|
 | 0       | error, array of (key, min, max)                                                   |
 | 1, 2    | the same, throttle time                                                           |
 | 3, 4    | compact array of (key, min, max, tags), throttle time, tags                       |
-| others  | as 0, with UNSUPPORTED_VERSION: who asks does not know what is spoken (KIP-511)   |
+| others  | as 0, with UNSUPPORTED_VERSION: the client does not know the versions (KIP-511)   |
 
-What follows the array is left as it is. The header is without tags in every version.
+The bytes behind the array stay as they are. The header has no tagged fields in any version.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from kcoord.protocol.varint import BadVarint, read_uvarint, uvarint
 
 API_VERSIONS: Final = 18
 NEWEST: Final = 4
-"""The newest version whose answers are known here; a client that asks in another is told so."""
+"""The newest version whose answers are known here; a request of a newer one gets UNSUPPORTED_VERSION."""
 
 _FIRST_FLEXIBLE: Final = 3
 _START: Final = Struct(">ih")  # correlation id, error
@@ -28,11 +28,11 @@ _COUNT: Final = Struct(">i")
 _LINE: Final = Struct(">hhh")  # key, min, max
 
 Limits = Mapping[int, range]
-"""The versions that may be told of, by API key; APIs that are not in it keep what the broker says."""
+"""The versions that may be announced, by API key; APIs that are not in it keep the broker's range."""
 
 
 def cut(frame: bytes, api_version: int, limits: Limits) -> bytes:
-    """The answer with ranges within the limits; an API of which nothing is left is left out. Raises BadBody."""
+    """Intersects the answer's ranges with the limits; an API whose range becomes empty is left out. Raises BadBody."""
     try:
         _, code = _START.unpack_from(frame)
         if api_version < _FIRST_FLEXIBLE or code == ErrorCode.unsupported_version:
@@ -43,7 +43,7 @@ def cut(frame: bytes, api_version: int, limits: Limits) -> bytes:
 
 
 def unsupported(correlation_id: int, newest: int) -> bytes:
-    """The answer, with its length, to an ApiVersions request of a version that is not known."""
+    """Returns the answer, with its length, to an ApiVersions request of an unknown version."""
     lines = _COUNT.pack(1) + _LINE.pack(API_VERSIONS, 0, newest)
     return framed([_START.pack(correlation_id, ErrorCode.unsupported_version), lines])
 

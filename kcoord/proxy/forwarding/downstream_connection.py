@@ -1,12 +1,12 @@
-"""The connection of a client: its requests go to a broker as they come, but for those that somebody wants to see.
+"""A client's connection: forwards its requests to a broker as they arrive, except those that interceptors must see.
 
-What is not finished of a chunk that came in is one of these:
+The unfinished part of a received chunk is one of these:
 
-    _left        bytes of a frame that passes and has not come whole
-    _rest        bytes that are kept: the beginning of a frame that is to be seen whole, or all that came behind a
-                 request that was taken, which nothing may overtake
+    _bytes_remaining  how many bytes are still to come of a frame that is being forwarded
+    _buffered         buffered bytes: the beginning of a frame that must be seen whole, or everything received after a
+                      request that is being handled here, which nothing may overtake
 
-The client is not read from as long as any of the reasons in `_holds` is there: back-pressure.
+Backpressure: the client is not read from while `_pause_reasons` has any bit set.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from kcoord.server.log_text import node_word
 log = logging.getLogger("kcoord.proxy")
 
 UNSENT_BYTES: Final = 1 << 19
-"""How much may wait to be sent to one side before the other is not read from."""
+"""How many bytes may wait to be sent to one side before reading from the other side is paused."""
 _SHORTEST: Final = 8
 _MORE: Final = 1 << 10
 _MOST_AWAITED: Final = 10_000
@@ -41,15 +41,15 @@ _FULL, _CONNECTING, _TAKEN, _UNREAD, _AHEAD = 1, 2, 4, 8, 16
 
 
 class ClientSide(asyncio.Protocol):
-    """An `exchange.ClientInfo`."""
+    """The downstream half of one client; an `interceptors.ClientInfo`."""
 
     def __init__(self, owner: Owner, node_id: int | None) -> None:
         self.node_id = node_id
         self.peer = self.host = ""
         self.principal: str | None = None
-        self.first_choice: Place | None = None  # of brokers, where any will do
+        self.first_choice: Place | None = None  # which broker to try first if the client means any
         self.idle_sweeps = 0
-        self.is_waiting = False  # for answers to requests before: something of our own, or the client itself
+        self.is_waiting = False  # when an answer has been sent: local answers or the paused client wait for it
         self.awaited: deque[Awaited] = deque()
         self.upstream: UpstreamSide | None = None
         self.passed_bytes = 0
@@ -65,9 +65,9 @@ class ClientSide(asyncio.Protocol):
         self._is_amidst = False
         self._is_working = False
         self._is_taken = False
-        self._has_ended = False  # the client sends no more, and is kept until what it sent is decided
-        self._is_served_here = False  # at least one request was taken
-        self._ours = 0  # how many of those that are awaited are answered here, and have not begun to be
+        self._has_ended = False  # the client sends no more; the connection stays until its requests are decided
+        self._is_served_here = False  # an interceptor has handled at least one request
+        self._ours = 0  # how many pending requests are answered here and not yet begun
         self.is_closed = False
         self._holds = 0
         self._is_paused = False
@@ -75,7 +75,7 @@ class ClientSide(asyncio.Protocol):
 
     @property
     def client_id(self) -> str:
-        """Of the last request that was seen whole."""
+        """The client id in the last request that was seen whole."""
         length = int.from_bytes(self._last_seen[8:10], signed=True)
         return self._last_seen[10 : 10 + max(length, 0)].decode(errors="replace")
 
@@ -85,8 +85,8 @@ class ClientSide(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is to come of it: no answer is awaited, or the broker takes no more, and who is not read from might
-        have gone long ago without being noticed."""
+        """Whether the connection may be closed as idle: no answer is pending, or reading from it is paused because the
+        broker does not keep up, so that a disconnect would go unnoticed."""
         return self.is_closed or not self.awaited or bool(self._holds & (_FULL | _AHEAD))
 
     @property
@@ -94,7 +94,7 @@ class ClientSide(asyncio.Protocol):
         assert self._transport is not None
         return self._transport
 
-    # What asyncio calls.
+    # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -111,7 +111,7 @@ class ClientSide(asyncio.Protocol):
         self.passed_bytes += size
         if not self._is_amidst and size >= START.size:
             length, kind, correlation_id = START.unpack_from(chunk)
-            if (  # one frame, as most often
+            if (  # exactly one frame, the common case
                 length == size - 4 and length <= self._owner.max_frame_bytes and len(self.awaited) <= _MOST_AWAITED
             ):
                 route = self._routes[kind]
@@ -139,10 +139,10 @@ class ClientSide(asyncio.Protocol):
             self._receive(chunk)
 
     def eof_received(self) -> bool:
-        """Stay open for a client that sends no more until what it sent behind a request that was taken is decided, as
-        by a broker. What the broker still has to say to another, nobody would hear.
+        """Keeps the connection open, as a broker does, until the requests behind a handled one are decided.
 
-        Over TLS a transport closes in any case, and `connection_lost` is called.
+        The broker's remaining answers to other requests are dropped: nobody would receive them. Over TLS a transport
+        closes in any case, and `connection_lost` is called.
         """
         is_plain = self.transport.get_extra_info("ssl_object") is None
         self._has_ended = is_plain and not self.is_closed and self._has_more()
@@ -158,11 +158,11 @@ class ClientSide(asyncio.Protocol):
             self.upstream.answer_to(self._transport)
 
     def _has_more(self) -> bool:
-        """Whether a request that was taken has not begun, or something has come behind it."""
+        """Returns whether a handled request has not begun, or bytes have come behind it."""
         return self._is_taken and (self._ours > 0 or len(self._rest) > 0)
 
     def _let_go(self) -> None:
-        """What the client sent goes out all the same, also if a broker is still called: it may want no answers."""
+        """Still sends what the client sent, even if the broker is not connected yet: it may want no answers."""
         self.is_closed = True
         self._rest.clear()
         self.awaited.clear()
@@ -172,7 +172,7 @@ class ClientSide(asyncio.Protocol):
         self._owner.gone(self)
 
     def pause_writing(self) -> None:
-        """The client does not read what it is sent."""
+        """Stops reading from both sides: the client does not read its answers."""
         self._hold(_UNREAD)
         if self.upstream:
             self.upstream.pause()
@@ -182,10 +182,10 @@ class ClientSide(asyncio.Protocol):
             self.upstream.resume()
         self._release(_UNREAD)
 
-    # What the connection to the broker calls.
+    # Called by the upstream connection.
 
     def connected(self, upstream: UpstreamSide) -> None:
-        """There is a broker to talk to."""
+        """Attaches the connection to a broker and sends what was buffered for it."""
         if self.upstream:
             upstream.passed_bytes = self.upstream.passed_bytes
         self.upstream = upstream
@@ -203,9 +203,10 @@ class ClientSide(asyncio.Protocol):
         self._release(_CONNECTING)
 
     def upstream_is_gone(self) -> None:
-        """So are we; but who is served here goes on without a broker that hung up on one who asked for nothing.
+        """Closes the client, except one whose requests are handled here and that awaits nothing from the broker.
 
-        Brokers do so after connections.max.idle.ms, and a member of a group that lives here has no other use for one.
+        Brokers close connections after connections.max.idle.ms, and a member of a locally coordinated group may not use
+        its upstream connection for longer than that. A new one is made with the next request that needs it.
         """
         is_awaited = len(self.awaited) > self._is_taken or self._left > 0
         if self.is_closed or is_awaited or not self._is_served_here:
@@ -220,12 +221,12 @@ class ClientSide(asyncio.Protocol):
         self._release(_FULL)
 
     def settle(self) -> None:
-        """Answers of our own leave, and what was taken begins, when nothing before them is awaited any more."""
+        """Sends local answers, and begins the request to be handled, once all requests before them have answers."""
         while self.awaited and self.awaited[0].is_ours:
             head = self.awaited[0]
             self._ours -= 1
             if head.take:
-                self.awaited[0] = head._replace(take=None, is_ours=False)  # begun, once
+                self.awaited[0] = head._replace(take=None, is_ours=False)  # so that it begins only once
                 try:
                     begin(self, head.take)
                 except Unanswerable as reason:
@@ -239,10 +240,10 @@ class ClientSide(asyncio.Protocol):
         self.is_waiting = self._ours > 0 or bool(self._holds & _AHEAD)
 
     def held(self) -> None:
-        """The broker's side holds another number of bytes."""
+        """Called when the upstream connection buffers another number of bytes."""
         self._owner.held(self)
 
-    # What hooks call.
+    # interceptors.ClientInfo
 
     def answer(self, pieces: list[bytes]) -> None:
         if self.is_closed:
@@ -256,18 +257,18 @@ class ClientSide(asyncio.Protocol):
         if pieces:
             self.transport.writelines(amended_pieces(taken.amended, pieces))
         self._is_taken = False
-        self._release(_TAKEN)  # if it was not answered at once
+        self._release(_TAKEN)  # reading was paused, unless this answer came at once
         if self._has_ended and not self._is_taken and not self._is_working:
             self.transport.close()
 
     def refuse(self, reason: str) -> None:
-        """Hang up at once on a client that is not let in, saying why in one line of the log."""
+        """Aborts the connection of a client that is not admitted, and logs the reason in one line."""
         self.is_closed = True
         log.warning("refused peer=%s node=%s why=%r", self.peer, node_word(self.node_id), reason)
         self.transport.abort()
 
     def hang_up(self, reason: str) -> None:
-        """Close the connection once what was answered has been sent, saying why in one line of the log."""
+        """Closes the connection once pending output has been sent, and logs the reason in one line."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -276,13 +277,13 @@ class ClientSide(asyncio.Protocol):
         self.transport.close()
 
     def close(self) -> None:
-        """The other side has gone: so do we, without a word."""
+        """Closes the connection because the upstream side has closed; logs nothing."""
         self.is_closed = True
         self.drop()
         self.transport.close()
 
     def drop(self) -> None:
-        """Forget what is held: what the client sent and nobody has got, and the beginning of an answer."""
+        """Discards buffered bytes: unforwarded requests and the beginning of a buffered answer."""
         self._rest.clear()
         if self.upstream:
             self.upstream.drop()
@@ -312,7 +313,7 @@ class ClientSide(asyncio.Protocol):
         self._owner.held(self)
 
     def _work(self, chunk: bytes) -> None:
-        """Go through the frames of a chunk: those that pass, together; others one by one."""
+        """Processes the frames of a chunk: runs of forwarded frames are written together, others one by one."""
         self._is_working = True
         start, position, end = 0, self._left, len(chunk)
         self._left = self._needed = 0
@@ -360,7 +361,7 @@ class ClientSide(asyncio.Protocol):
         return None
 
     def _expect(self, route: Route, correlation_id: int, buffer: bytes, position: int, end: int) -> bool:
-        """Await the answer to a request that passes; False if more of it must come to know whether there is one."""
+        """Records that a forwarded request awaits an answer; False if more bytes are needed to know whether it does."""
         if route.is_produce:
             is_answered = self._is_answered(route, buffer, position, end)
             if not is_answered:
@@ -371,7 +372,7 @@ class ClientSide(asyncio.Protocol):
         return True
 
     def _is_answered(self, route: Route, buffer: bytes, position: int, end: int) -> bool | None:
-        """As `asks_for_answer`; None is also what cannot be read, and who sent that is hung up on."""
+        """Returns `routes.wants_answer`; for an unreadable request it hangs up and returns None."""
         try:
             return asks_for_answer(buffer, position, end, route.api_version)
         except BadVarint:
@@ -379,13 +380,13 @@ class ClientSide(asyncio.Protocol):
             return None
 
     def _want_more(self, come: int, *, of: int) -> None:
-        """As so much of a Produce request does not tell yet whether it is to be answered."""
+        """Waits for more of a Produce request: the bytes received do not show yet whether it wants an answer."""
         if come >= of:
             self.hang_up(_MALFORMED_PRODUCE)
         self._needed = min(of, 2 * come + _MORE)
 
     def _show(self, route: Route, correlation_id: int, frame: bytes) -> bytes | None:
-        """What passes of the request, now that interceptors have seen it: itself, another in its place, nothing."""
+        """Runs the interceptors; returns the frame to forward (the request, or its replacement), or None."""
         request = self._seen(route, correlation_id, frame)
         started = perf_counter()
         try:
@@ -442,7 +443,7 @@ class ClientSide(asyncio.Protocol):
         if len(self._waiting) == 1:
             self._owner.connect(self)
 
-    # Back-pressure.
+    # Backpressure
 
     def _hold(self, reason: int) -> None:
         self._holds |= reason

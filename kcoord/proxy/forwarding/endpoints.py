@@ -1,4 +1,4 @@
-"""Where something listens, and how answers say so: a text and 4 bytes."""
+"""Endpoints (host and port) and their two encodings in answers: a string and 4 bytes."""
 
 from collections.abc import Callable
 from struct import Struct
@@ -11,6 +11,8 @@ _PORT: Final = Struct(">i")
 
 
 class Place(NamedTuple):
+    """Host and port of a listener."""
+
     host: str
     port: int
 
@@ -19,14 +21,16 @@ class Place(NamedTuple):
 
 
 PlaceOf = Callable[[int], Place]
-"""Where clients find the broker of an id."""
+"""Returns the endpoint at which clients reach the broker of an id."""
 
 
 def plain(place: Place) -> bytes:
+    """Encodes an endpoint for non-flexible versions: the host has a 2-byte length."""
     host = place.host.encode()
     return _LENGTH.pack(len(host)) + host + _PORT.pack(place.port)
 
 
 def compact(place: Place) -> bytes:
+    """Encodes an endpoint for flexible versions: the host has a varint length."""
     host = place.host.encode()
     return uvarint(len(host) + 1) + host + _PORT.pack(place.port)

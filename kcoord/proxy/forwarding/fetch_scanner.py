@@ -1,7 +1,7 @@
-"""A walk through a Fetch answer as it passes, to the tail that has to be kept. Pure.
+"""Scans a Fetch answer while it streams through, to find the tail that may have to be rewritten. Pure.
 
-A Fetch answer may have 50 MB, and a consumer shall not wait for the last of them to get the first. What may have to be
-rewritten in it is at its very end (node_endpoints.py). Of what is before that only lengths are looked at:
+A Fetch answer may have 50 MB, and a consumer should not have to wait for the last of them to get the first. The only
+part that may have to be rewritten is at its very end (node_endpoints.py). Before it, the scanner reads only lengths:
 
     correlation id, tags, throttle time, error, session
     topics:     id, partitions: index, error, 3 offsets, aborted transactions, replica, records, tags
@@ -14,14 +14,14 @@ from typing import Final
 from kcoord.protocol.frames import BadBody
 
 SINCE: Final = 16
-"""The first version that may have endpoints. Up to the newest that kio knows, the layout is the same."""
+"""The first version that may have endpoints. All versions from there that kio knows have the same layout."""
 
 _Steps = Generator[int, int, None]
-"""Says how many bytes to step over, and is sent the one behind them."""
+"""Yields how many bytes to skip, and is sent the byte behind them."""
 
 
 class FetchWalk:
-    """`feed` it the bytes of one answer, without the length, as they come."""
+    """Scans one answer, whose bytes without the length go to `feed` as they arrive."""
 
     __slots__ = ("_skipped", "_steps", "is_at_tail")
 
@@ -31,7 +31,7 @@ class FetchWalk:
         self.is_at_tail = False
 
     def feed(self, chunk: bytes, position: int, end: int) -> int:
-        """Up to where the bytes are before the tail: the end, unless `is_at_tail`. Raises BadBody."""
+        """Returns the position up to which bytes belong before the tail: `end`, unless `is_at_tail`. Raises BadBody."""
         step = self._steps.send
         position += self._skipped
         try:

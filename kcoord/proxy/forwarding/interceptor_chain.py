@@ -1,4 +1,4 @@
-"""What becomes of a request that is seen whole: interceptors are asked, one after the other."""
+"""Runs interceptors on one whole request, one after the other."""
 
 import logging
 from typing import NamedTuple
@@ -12,18 +12,20 @@ log = logging.getLogger("kcoord.proxy")
 
 
 class Judgement(NamedTuple):
+    """The outcome of running the interceptors on a request."""
+
     decision: Pass | Answer | Take
     request: Request
-    """As it is now: an interceptor may have put another in its place."""
+    """The request as it is now: an interceptor may have replaced its frame."""
     amended: Amended | None = None
 
 
 class Unanswerable(Exception):
-    """The client has to be hung up on, for this reason."""
+    """A request for which the client has to be hung up on; the message is the reason."""
 
 
 def judge(client: ClientInfo, route: Route, request: Request) -> Judgement:
-    """What the first interceptor that cares says. Raises Unanswerable."""
+    """Asks the interceptors in order until one answers or handles the request. Raises Unanswerable."""
     if request.api_key == api_versions.API_VERSIONS and request.api_version > api_versions.NEWEST:
         return Judgement(Answer([api_versions.unsupported(request.correlation_id, api_versions.NEWEST)]), request)
     amended: Amended | None = None
@@ -43,14 +45,15 @@ def judge(client: ClientInfo, route: Route, request: Request) -> Judgement:
 
 
 def _both(nearer: Amended | None, earlier: Amended | None) -> Amended | None:
-    """Who changed the request last sees the response first: each gets the answer to what it has sent."""
+    """Chains two transforms: the interceptor that replaced the request last sees the response first, so that each
+    sees the answer to what it sent."""
     if nearer is None or earlier is None:
         return nearer or earlier
     return lambda frame: earlier(nearer(frame))
 
 
 def begin(client: ClientInfo, take: Take) -> None:
-    """Raises Unanswerable."""
+    """Starts handling a request. Raises Unanswerable."""
     try:
         take.begin()
     except Exception:
@@ -59,7 +62,7 @@ def begin(client: ClientInfo, take: Take) -> None:
 
 
 def show_response(client: ClientInfo, route: Route, request: Request | None, frame: bytes) -> None:
-    """Let those who watch see an answer. What they make of it is not the client's trouble."""
+    """Shows an answer to the observers of its API. If one of them fails, the client still gets the answer."""
     for watcher in route.watchers:
         assert request, "what is watched is seen whole"
         try:

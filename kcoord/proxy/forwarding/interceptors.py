@@ -1,25 +1,25 @@
-"""What stands between a client and a broker may ask and say: the hooks of forwarding.
+"""The interceptor API: hooks that may change, answer or observe requests between a client and a broker.
 
-A connection of a client is worked on in order. Most frames pass as they come, seen by nobody. An interceptor names the
-APIs whose requests it wants to see whole; each of them becomes one of these:
+The requests of one connection are processed in order. Most frames are forwarded as they arrive and no interceptor sees
+them. An interceptor names the APIs whose requests it wants to see whole, and decides on each of them:
 
-    PASS      it goes to the broker, unless an interceptor behind this one says otherwise
-    Instead   the broker gets another frame in its place, and what it answers may be amended before the client gets it
-    Answer    the broker never sees it: this is the answer, sent when all requests before it have theirs
-    Take      the broker never sees it, and the answer comes later. `begin` is called when all requests before it have
-              their answers, as a broker works on one request at a time; nothing more is read of the client's requests
-              until `ClientInfo.answer`
+    PASS      The broker gets the request, unless a later interceptor decides otherwise.
+    Replace   The broker gets another frame instead, and its response may be transformed before the client gets it.
+    Answer    The broker never sees the request. The client gets this answer after those to all earlier requests.
+    Handle    The broker never sees the request, and the answer comes later. `begin` is called once all earlier requests
+              have their answers, since a broker too works on one request of a connection at a time. No further request
+              of the client is processed until `ClientInfo.answer` is called.
 
-Hooks are called in the event loop and must not wait. They may raise BadBody for a request that cannot be read: the
-client is hung up on.
+Hooks are called in the event loop and must not block. A hook may raise BadBody for a request that it cannot read: the
+client is then hung up on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 
-class Request(NamedTuple):  # of all that is frozen the quickest to make, and one is made for each heartbeat
-    """A client's request, whole: `frame` is without its length, and begins with the header."""
+class Request(NamedTuple):  # the quickest frozen type to make: one is made per heartbeat
+    """One whole request of a client; `frame` begins with the header and has no length prefix."""
 
     frame: bytes
     api_key: int
@@ -28,7 +28,7 @@ class Request(NamedTuple):  # of all that is frozen the quickest to make, and on
 
 
 class Pass:
-    """Not for me."""
+    """The decision not to touch a request."""
 
     __slots__ = ()
 
@@ -43,11 +43,12 @@ Amended = Callable[[bytes], bytes]
 
 
 class Instead(NamedTuple):
-    """Frames without their lengths. What is forwarded has the API, version and correlation id of the request.
+    """The decision to forward another frame, with the request's API, version and correlation id.
 
-    Interceptors behind this one are asked about `frame`; `amended`, where there is one, makes of the broker's response
-    what the client gets, before addresses in it are replaced, and after `Interceptor.response` has seen it. Such a
-    response waits until it is whole, whatever becomes of others of its API.
+    Neither `frame` nor what `transform` takes and returns has a length prefix. Later interceptors are asked about
+    `frame`. `transform` turns the broker's response into what the client gets; it runs after `Interceptor.response`
+    and before addresses are replaced. A response to be transformed is buffered until it is whole, even if other
+    responses of its API are streamed.
     """
 
     frame: bytes
@@ -55,12 +56,15 @@ class Instead(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The pieces of a frame with its length, as Codec.response_pieces makes them; none if nothing is to be said."""
+    """The decision to answer at once. `pieces` make up a frame with its length, as from Codec.response_pieces; they
+    are empty for a request that gets no answer."""
 
     pieces: list[bytes]
 
 
 class Take(NamedTuple):
+    """The decision to answer later, by `ClientInfo.answer`."""
+
     begin: Callable[[], None]
 
 
@@ -68,95 +72,98 @@ Decision = Pass | Instead | Answer | Take
 
 
 class ClientInfo(Protocol):
-    """A client's connection, as hooks see it: one object for as long as it lives, so it can be a key."""
+    """A client's connection as hooks see it. It is the same object throughout, so it can be a dictionary key."""
 
     @property
     def peer(self) -> str:
-        """host:port of the client."""
+        """The client's host:port."""
 
     @property
     def host(self) -> str: ...
 
     @property
     def node_id(self) -> int | None:
-        """The broker that the client means; None: any, as it came to the bootstrap port."""
+        """The broker that the client means; None means any, for clients of the bootstrap port."""
 
     @property
     def principal(self) -> str | None:
-        """Who it is, where that is known here: `User:alice`."""
+        """The client's principal, such as `User:alice`, if it logged in at the proxy."""
 
     @property
     def client_id(self) -> str:
-        """Of the last request that was seen whole."""
+        """The client id in the last request that was seen whole."""
 
     def answer(self, pieces: list[bytes]) -> None:
-        """The answer to what was taken. A client that has gone is not told anything."""
+        """Answers the request that is being handled; does nothing if the client has disconnected."""
 
     def hang_up(self, reason: str) -> None:
-        """Close the connection; the reason is one line of the log."""
+        """Closes the connection and logs the reason in one line."""
 
 
 Screen = Callable[[bytes], bool]
-"""Whether a request, a frame with or without its length, has to be shown to the interceptor: False if it would pass."""
+"""Decides from a request's frame, with or without its length, whether the interceptor must see it; False: it passes."""
 
 
 @runtime_checkable
 class Screening(Protocol):
-    """An Interceptor that can tell at a glance, as of a Fetch, that most requests are none of its business."""
+    """An Interceptor that can exclude most requests of an API, such as Fetch, cheaply."""
 
     def screen(self, api_key: int) -> Screen | None:
-        """None: all requests of this API have to be shown to it."""
+        """Returns the prefilter of this API, or None if the interceptor must see all its requests."""
 
 
 class Interceptor(Protocol):
+    """Changes, answers or observes the requests of the APIs that it names."""
+
     @property
     def interests(self) -> frozenset[int]:
-        """API keys whose requests it wants to see whole."""
+        """The API keys whose requests `request` gets, whole."""
 
     @property
     def watched(self) -> frozenset[int]:
-        """API keys whose responses it wants to see whole; and so their requests, which `response` is told."""
+        """The API keys whose responses `response` gets, whole, each with its request."""
 
     @property
     def limits(self) -> Mapping[int, range]:
-        """Which versions clients are told of at most, by API key; an empty range hides the API.
+        """The versions that clients may use, by API key; an empty range hides the API.
 
-        What interceptors see whole is cut to the versions that kio knows without that being said here.
+        APIs that interceptors see whole are limited to the versions that kio knows in any case.
         """
 
     def request(self, client: ClientInfo, request: Request) -> Decision: ...
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
-        """What the broker answered, or who took the request; without its length, before addresses are replaced."""
+        """Observes an answer of the broker, or of the interceptor that handled the request. The frame has no length
+        prefix, and its addresses are not yet replaced."""
 
     def gone(self, client: ClientInfo) -> None:
-        """The client hung up, or was hung up on. Called once, if it was ever asked about a request of it or not."""
+        """Called once when the client's connection has closed, even if this interceptor never saw a request of it."""
 
 
 class Meter(Protocol):
-    """What is counted, on the hottest path: implementations add up and do nothing else."""
+    """Receives what is counted, on the hottest path: implementations add up and do nothing else."""
 
     def opened(self, client: ClientInfo) -> None: ...
 
     def closed(self, client: ClientInfo) -> None: ...
 
     def answered(self, api_key: int, api_version: int, seconds: float) -> None:
-        """The broker, or who took the request, has begun to answer; so long after the request began to arrive.
+        """Counts a request that a broker or a handling interceptor began to answer, `seconds` after it began to arrive.
 
-        A request that asks for no answer is counted when it has been sent, with 0 seconds.
+        A request that wants no answer is counted with 0 seconds when it has been forwarded.
         """
 
     def refused(self, api_key: int, api_version: int) -> None:
-        """An interceptor answered in the broker's place, at once."""
+        """Counts a request that an interceptor answered at once."""
 
     def sent(self, to_upstream: int, to_client: int) -> None:
-        """So many bytes were passed on; added up and told now and then."""
+        """Counts forwarded bytes, reported in sums now and then."""
 
     def not_connected(self, node_id: int | None) -> None:
-        """An upstream broker could not be reached, or did not let us in."""
+        """Counts an upstream broker that could not be reached, or refused the proxy."""
 
     def broken(self, reason: str) -> None:
-        """A client was hung up on for what it sent, or an upstream for what it answered."""
+        """Counts a client that was hung up on for what it sent, or for what its broker answered."""
 
 
 Interceptors = Sequence[Interceptor]

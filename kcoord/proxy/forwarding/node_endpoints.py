@@ -1,9 +1,9 @@
-"""The brokers that lead partitions now, at the end of Produce and Fetch answers (KIP-951). Pure.
+"""Replaces the endpoints of new partition leaders at the end of Produce and Fetch answers (KIP-951). Pure.
 
-They are a tagged field at the very end: the answer's tail is its tagged fields. Of an answer that has been sent but for
-its tail the length is known to the client, so the tail has to stay as long as it is. Where the new endpoints take less
-room, the rest is filled by a tag that no client knows, which they skip (KIP-482). Where they do not fit, that tag takes
-their place: then a client has to ask for Metadata, as it did before there were endpoints.
+The endpoints are a tagged field at the very end: an answer's tail is its tagged fields. If the answer has already been
+sent except for its tail, the client knows its length, so the tail must keep its size. If the new endpoints are shorter,
+a tag that no client knows pads them, which clients skip (KIP-482). If they are longer, the padding replaces them: the
+client then has to ask for Metadata, as it did before KIP-951.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ NO_TAGS: Final = b"\0"
 
 _NODE_ENDPOINTS: Final = 0
 _FILLERS: Final = (127, 16_000)
-"""Numbers of tags that no KIP is likely to use, in one byte and in two: with both, all room of 2 bytes on is filled."""
+"""Tags that no KIP is likely to use, of one byte and of two: together they can fill any size from 2 bytes on."""
 
 
 class _Endpoint(NamedTuple):
     node_id: int
     place: Place
     rest: bytes
-    """The rack, and tags."""
+    """The encoded rack and tagged fields, which stay as they are."""
 
     @property
     def is_somewhere(self) -> bool:
@@ -32,17 +32,17 @@ class _Endpoint(NamedTuple):
 
 
 def brokers_in(tail: bytes) -> dict[int, Place]:
-    """Raises BadBody."""
+    """Returns the brokers that the tail names. Raises BadBody."""
     return {each.node_id: each.place for each in _endpoints(_tagged_fields(tail)) if each.is_somewhere}
 
 
 def moved(tail: bytes, place_of: PlaceOf) -> bytes:
-    """The tail with all brokers elsewhere, as long as it then is. Raises BadBody."""
+    """Replaces all endpoints in the tail, whose size may change. Raises BadBody."""
     return _written(_moved(_tagged_fields(tail), place_of))
 
 
 def moved_in_place(tail: bytes, place_of: PlaceOf) -> bytes:
-    """A tail of the same length without foreign addresses. Raises BadBody."""
+    """Replaces or removes all endpoints in the tail, whose size stays the same. Raises BadBody."""
     fields = _tagged_fields(tail)
     others = {tag: content for tag, content in fields.items() if tag != _NODE_ENDPOINTS}
     return _filled(_moved(fields, place_of), len(tail)) or _filled(others, len(tail)) or _blank(len(tail))
@@ -112,7 +112,7 @@ def _written(fields: Mapping[int, bytes]) -> bytes:
 
 
 def _filled(fields: Mapping[int, bytes], length: int) -> bytes | None:
-    """These tagged fields, and a filler that makes them so long; None if that cannot be."""
+    """Encodes these tagged fields and pads them to `length`; None if they cannot have that length."""
     exact = _written(fields)
     if len(exact) == length:
         return exact
@@ -131,7 +131,7 @@ def _filler(room: int) -> bytes | None:
 
 
 def _blank(length: int) -> bytes:
-    """What always fits where there were tagged fields: the smallest has 2 bytes, as the smallest filler."""
+    """Returns only padding, which always fits: the smallest tagged field has 2 bytes, as the smallest padding."""
     filler = _filler(length - 1)
     if filler is None:
         raise BadBody("tagged fields that are too short")

@@ -1,11 +1,11 @@
-"""Whether an answer that has come whole is one that has nothing to rewrite: the usual case, told quickly. Pure.
+"""Recognizes whole answers that need no rewriting, which is the common case, quickly. Pure.
 
-Produce and Fetch answers may have endpoints of brokers at their very end, a tagged field (KIP-951). They hardly ever
-do: only where a partition has moved, and then the partition has tagged fields, too. So an answer is walked as it is
-laid out without any tagged field, error message or aborted transaction; whoever comes out exactly at its end has shown
-that it has none. Of any other answer nothing is said, and it is looked at closely elsewhere.
+Produce and Fetch answers may carry broker endpoints in a tagged field at their very end (KIP-951). They rarely do: only
+if a partition has moved, and then that partition has tagged fields, too. So these functions step through an answer
+under the assumption that it has no tagged field, error message or aborted transaction. If they arrive exactly at its
+end, the assumption holds. False means only that the answer has to be parsed.
 
-An answer begins with its length here, as it comes from a socket. Where it ends too early, an index is out of range.
+Answers begin with their length here, as they come from a socket. For one that is too short an index is out of range.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ FIRST_BY_ID: Final = 13
 
 
 def is_plain_fetch(answer: bytes) -> bool:
-    """Of versions 16 to 18."""
+    """Whether a Fetch answer of version 16 to 18 is certain to have no addresses."""
     try:
         if answer[8]:
             return False
@@ -45,7 +45,7 @@ def is_plain_fetch(answer: bytes) -> bool:
 
 
 def is_plain_produce_by_name(answer: bytes) -> bool:
-    """Of versions 10 to 12: topics have names."""
+    """Whether a Produce answer of version 10 to 12, with topic names, is certain to have no addresses."""
     try:
         topics, position = read_uvarint(answer, 9)
         for _ in range(topics - 1):
@@ -59,7 +59,7 @@ def is_plain_produce_by_name(answer: bytes) -> bool:
 
 
 def is_plain_produce_by_id(answer: bytes) -> bool:
-    """Of version 13: topics have ids."""
+    """Whether a Produce answer of version 13, with topic ids, is certain to have no addresses."""
     try:
         topics, position = read_uvarint(answer, 9)
         for _ in range(topics - 1):
@@ -72,7 +72,7 @@ def is_plain_produce_by_id(answer: bytes) -> bool:
 
 
 def _behind_produced(answer: bytes, position: int) -> int:
-    """Where a topic ends whose partitions begin there; 0 if there is more to it."""
+    """Returns the end of a topic whose partitions begin at `position`; 0 if it has errors or tagged fields."""
     partitions, position = read_uvarint(answer, position)
     for _ in range(partitions - 1):
         # Errors of records, an error message, tagged fields: behind an index, an error and three offsets.
@@ -83,5 +83,5 @@ def _behind_produced(answer: bytes, position: int) -> int:
 
 
 def _ends_plainly(answer: bytes, position: int) -> bool:
-    """Nothing but the throttle time comes, and before it all there are no tags of the header."""
+    """Whether only the throttle time and an empty tag count follow, and the header has no tagged fields."""
     return not answer[8] and position + 5 == len(answer) and not answer[position + 4]

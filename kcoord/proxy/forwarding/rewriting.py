@@ -1,4 +1,4 @@
-"""Answers with other addresses in them, by API and version. Pure.
+"""Replaces broker addresses in whole answers, by API and version. Pure.
 
 | API                              | where the addresses are                                                   |
 |----------------------------------|---------------------------------------------------------------------------|
@@ -7,11 +7,12 @@
 | ShareFetch, ShareAcknowledge     | node endpoints, at the end                                                |
 | Produce since 10, Fetch since 16 | node endpoints, in a tagged field at the end (node_endpoints.py)          |
 
-In all of them an address stands in the same way: the broker's id (4 bytes), the host (a text), the port (4 bytes). So
-it is enough to find the hosts, which a walk that is made from kio's classes does.
+In all of them an address has the same layout: the broker's id (4 bytes), the host (a string), the port (4 bytes). So
+it is enough to find the hosts, with a search that is generated from kio's classes.
 
-DescribeQuorum since 2 tells where controllers are, which nobody reaches through a proxy: clients are held to versions
-that do not. Answers with addresses to what brokers and controllers ask each other are none of a client's.
+DescribeQuorum since version 2 names the endpoints of controllers, which clients cannot reach through a proxy: clients
+are limited to earlier versions. Answers with addresses that brokers and controllers send each other do not concern
+clients.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,22 +53,22 @@ _NUMBER: Final = Struct(">i")
 
 
 class Addressed(Protocol):
-    """An answer whose addresses were found."""
+    """An answer with addresses in it, located."""
 
     @property
     def brokers(self) -> Mapping[int, Place]:
-        """Those that are in it."""
+        """The brokers that it names."""
 
     def moved(self, place_of: PlaceOf) -> bytes:
-        """The same with all of them elsewhere."""
+        """Returns the answer with every broker's endpoint replaced."""
 
 
 def rewritable_versions(api_key: int) -> range | None:
-    """The versions that can be passed on, of APIs in whose answers there may be addresses; None of all others."""
+    """Returns the versions that can be forwarded, for APIs whose answers may have addresses; None for all others."""
     if api_key not in _BEARING_SINCE:
         return _HELD_TO.get(api_key)
     known = known_versions(api_key)
-    # Versions before those that have addresses need not be known at all: they pass as they are.
+    # Versions without addresses need not be known: they are forwarded as they are.
     return range(0 if _BEARING_SINCE[api_key] else known.start, known.stop)
 
 
@@ -80,7 +81,7 @@ def tells_of_all_brokers(api_key: int) -> bool:
 
 
 def addressed(frame: bytes, api_key: int, api_version: int) -> Addressed | None:
-    """An answer that may have addresses; None if there are none in it. Raises BadBody."""
+    """Finds the addresses in an answer; None if it has none. Raises BadBody."""
     return _with_tail(frame, api_key, api_version) if api_key in _IN_TAGS else _with_hosts(frame, api_key, api_version)
 
 
@@ -107,9 +108,9 @@ class _Host(NamedTuple):
     node_id: int
     place: Place
     start: int
-    """Where its length begins."""
+    """The position of the host's length."""
     end: int
-    """Behind the port."""
+    """The position behind the port."""
 
 
 class _WithHosts(NamedTuple):

@@ -1,16 +1,16 @@
-"""What becomes of requests of an API and version, and of their answers: looked up by the first bytes of a frame.
+"""How requests of one API and version, and their answers, are handled: looked up by the first bytes of a frame.
 
-| route                 | of which                                               | the frame                      |
-|-----------------------|--------------------------------------------------------|--------------------------------|
-| request passes        | most                                                   | goes on in parts, as it comes  |
-| request is seen whole | what interceptors are interested in, or watch          | waits until it is complete     |
-| request is screened   | of those, what interceptors can tell at a glance       | goes on, if it came in one     |
-| request is refused    | versions that clients were not told of                 | ends the connection, as Kafka  |
-| answer passes         | most                                                   | goes on in parts, as it comes  |
-| answer is plain       | Fetch and Produce, as they usually are                 | goes on in one piece           |
-| answer is walked      | other Fetch since 16                                   | goes on but for its tail       |
-| answer is whole       | what has addresses in it, ApiVersions, what is watched | waits and is rewritten         |
-|                       | or amended                                             |                                |
+| route                   | APIs and versions                                          | what is done with the frame   |
+|-------------------------|------------------------------------------------------------|-------------------------------|
+| request is forwarded    | most                                                       | streamed as it arrives        |
+| request is seen whole   | those that interceptors intercept or observe               | buffered until it is complete |
+| request is prefiltered  | those of them that an interceptor can exclude cheaply      | forwarded, if it came in one  |
+| request is refused      | versions that were not announced to clients                | hung up on, as Kafka does     |
+| answer is forwarded     | most                                                       | streamed as it arrives        |
+| answer needs no rewrite | Fetch and Produce without addresses, the common case       | forwarded in one piece        |
+| answer is scanned       | other Fetch since version 16                               | streamed, except its tail     |
+| answer is whole         | those with addresses, ApiVersions, those that interceptors | buffered and rewritten        |
+|                         | observe or transform                                       |                               |
 """
 
 from collections.abc import Callable, Sequence
@@ -36,11 +36,11 @@ SASL_HANDSHAKE: Final = 17
 SASL_AUTHENTICATE: Final = 36
 
 START: Final = Struct(">iIi")
-"""Of a request: its length, its key and version as one number (the kind), its correlation id."""
+"""The start of a request: length, API key and version as one number (the kind), correlation id."""
 
 _HEADERLESS_LOGIN: Final = (SASL_HANDSHAKE, 0)
-"""Tokens without a header come after it (KIP-152), which would look like anything. It is told of all the same: to
-librdkafka before 2.11.1 a broker without it is one that no login is possible at."""
+"""After SaslHandshake version 0, tokens without a header follow (KIP-152), which could be taken for requests. So it is
+refused. ApiVersions still announces it: librdkafka before 2.11.1 takes a broker without it for one without logins."""
 _MOST_APIS: Final = 1000
 _MOST_VERSIONS: Final = 64
 _FIRST_FLEXIBLE_PRODUCE: Final = 9
@@ -48,13 +48,15 @@ _FIRST_TRANSACTIONAL_PRODUCE: Final = 3
 
 
 class AnswerRoute(Enum):
+    """How an answer gets to the client: streamed, scanned for its tail, or buffered whole."""
+
     PASSES = "passes"
     WALKED = "walked"
     WHOLE = "whole"
 
 
 class Route:
-    """Of one API and version."""
+    """How requests of one API and version, and their answers, are handled."""
 
     __slots__ = (
         "answer",
@@ -98,7 +100,7 @@ class Route:
         )
 
     def with_whole_answer(self) -> "Route":
-        """The route of a request whose answer is amended, where those of its API pass otherwise."""
+        """Returns this route with the answer buffered whole, for a request whose answer will be transformed."""
         if self.answer is AnswerRoute.WHOLE and self.is_plain is None:
             return self
         route = copy(self)
@@ -111,7 +113,7 @@ class Route:
 
 
 def _screen(api_key: int, interceptors: Sequence[Interceptor]) -> Screen | None:
-    """What tells at a glance that a request passes all interceptors, if each of them has such a glance."""
+    """Returns a prefilter that excludes requests all interceptors exclude, or None if one of them has no prefilter."""
     screens = [each.screen(api_key) if isinstance(each, Screening) else None for each in interceptors]
     known = [screen for screen in screens if screen is not None]
     if len(known) < len(screens):
@@ -128,7 +130,7 @@ def _answer_route(api_key: int, api_version: int, *, is_watched: bool) -> Answer
 
 
 def _is_plain(api_key: int, api_version: int) -> Callable[[bytes], bool] | None:
-    """What tells of an answer in which there may be addresses, and that has come whole, that there are none."""
+    """Returns the check that a whole answer of this API has no addresses; None if the API has none, or no check."""
     if not bears_addresses(api_key, api_version):
         return None
     if api_key == FETCH:
@@ -139,10 +141,10 @@ def _is_plain(api_key: int, api_version: int) -> Callable[[bytes], bool] | None:
 
 
 class Routes(dict[int, Route]):
-    """By kind. What nobody has asked for yet is made when it is asked for."""
+    """Routes by kind (API key and version), each made when it is first looked up."""
 
     def __init__(self, interceptors: Sequence[Interceptor], *, refused: frozenset[int] = frozenset()) -> None:
-        """`refused` are API keys that no client may use, whatever it was told."""
+        """`refused` are API keys that no client may use, even if ApiVersions announces them."""
         super().__init__()
         self.limits = limits_of(interceptors)
         self._interceptors = interceptors
@@ -154,13 +156,13 @@ class Routes(dict[int, Route]):
         if api_key in self._refused:
             route.refuse()
         is_likely = api_key < _MOST_APIS and api_version < _MOST_VERSIONS
-        if is_likely and not route.is_refused:  # who sends anything at all shall not fill the memory
+        if is_likely and not route.is_refused:  # a client that sends arbitrary kinds must not fill the memory
             self[kind] = route
         return route
 
 
 def limits_of(interceptors: Sequence[Interceptor]) -> dict[int, range]:
-    """What clients are told of versions at most, and held to."""
+    """Returns the versions announced to clients at most, by API key. Requests of others are refused."""
     limits = {API_VERSIONS: known_versions(API_VERSIONS)}
     for api_key in range(_MOST_APIS):
         if (versions := rewritable_versions(api_key)) is not None:
@@ -174,7 +176,8 @@ def limits_of(interceptors: Sequence[Interceptor]) -> dict[int, range]:
 
 
 def _readable_versions(api_key: int) -> range:
-    """Kafka 4 serves Produce from 3 on and says 0: librdkafka takes a higher minimum for a broker too new."""
+    """Returns the versions that kio can read, with Produce from 0: Kafka 4 serves Produce from 3 but announces 0, since
+    librdkafka takes a higher minimum for a broker that is too new."""
     known = known_versions(api_key)
     return range(known.stop) if api_key == PRODUCE else known
 
@@ -186,25 +189,25 @@ def _both(limit: range | None, other: range) -> range:
 
 
 class Awaited(NamedTuple):
-    """A request that has no answer yet, or not all of it."""
+    """A request whose answer has not been sent completely."""
 
     correlation_id: int
     route: Route
     started: float
     request: Request | None = None
-    """Where it was seen whole."""
+    """The request, if it was seen whole."""
     is_ours: bool = False
-    """Answered here, when those before it have their answers: by these pieces, or by who took it."""
+    """Whether it is answered here, after all earlier requests: by `pieces`, or by the interceptor that handles it."""
     pieces: Sequence[bytes] = ()
     take: Take | None = None
     amended: Amended | None = None
-    """What makes the client's answer of the one that comes; then the route is one `with_whole_answer`."""
+    """Transforms the answer before the client gets it; the route is then one `with_whole_answer`."""
 
 
 def asks_for_answer(buffer: bytes, position: int, end: int, api_version: int) -> bool | None:
-    """Whether a Produce request is to be answered: not with acks=0. None: more of it must come to tell.
+    """Whether a Produce request wants an answer: not with acks=0. None if more bytes are needed to know.
 
-    The position is that of the client id, behind the correlation id. Raises BadVarint.
+    `position` is that of the client id, behind the correlation id. Raises BadVarint.
     """
     try:
         position = _behind_text(buffer, position)

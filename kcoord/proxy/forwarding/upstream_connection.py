@@ -1,10 +1,10 @@
-"""The connection to a broker that belongs to one client: answers pass to the client in the order of its requests.
+"""The connection to a broker on behalf of one client: answers are forwarded in the order of the client's requests.
 
-What is not finished of a chunk that came in is one of these:
+The unfinished part of a received chunk is one of these:
 
-    _left        bytes of an answer that passes and has not come whole: walked, if there is a `_walk`, and if there
-                 is a `_tail`, kept there
-    _rest        the beginning of an answer that is to be whole
+    _bytes_remaining  how many bytes are still to come of an answer that is being forwarded; they go through `_scanner`
+                      if there is one, and are collected in `_tail` once that exists
+    _buffered         the beginning of an answer that must be whole
 """
 
 import asyncio
@@ -31,15 +31,17 @@ log = logging.getLogger("kcoord.proxy")
 _START: Final = Struct(">ii")  # length, correlation id
 _UNSENT_BYTES: Final = 1 << 19
 _SHORT_BYTES: Final = 1 << 16
-"""A Fetch answer is sent as it comes, unless it is no longer than this: brokers write it in three parts, one right
-behind the other, and one piece costs less than three."""
+"""A Fetch answer up to this size is buffered and forwarded in one piece; longer ones are streamed. Brokers write an
+answer in three parts in quick succession, and one write costs less than three."""
 _MOST_BYTES: Final = 1 << 28
-"""Of one answer that has to be whole."""
+"""The largest answer that is buffered whole."""
 _FAREWELL: Final = 30.0
-"""Seconds that a broker has to read what a client sent that has gone."""
+"""Seconds that a broker has to read what a client sent before it disconnected."""
 
 
 class UpstreamSide(asyncio.Protocol):
+    """The upstream half of one client."""
+
     def __init__(self, client: "ClientSide", directory: Directory) -> None:
         self.passed_bytes = 0
         self._client = client
@@ -107,7 +109,7 @@ class UpstreamSide(asyncio.Protocol):
         self._rest.clear()
 
     def close(self) -> None:
-        """When all that is to be sent has been sent; a broker that does not read is not waited for long."""
+        """Closes once pending output has been sent, or after a timeout if the broker does not read it."""
         self._is_closed = True
         self.drop()
         self.transport.close()
@@ -117,7 +119,7 @@ class UpstreamSide(asyncio.Protocol):
     # Answers.
 
     def _passes_at_once(self, chunk: bytes) -> bool:
-        """Deal with one answer and no more in which nothing is to be changed: most are, and this is quick."""
+        """Forwards a chunk that is exactly one answer with nothing to change: the common case, and the fast path."""
         if len(chunk) < _START.size or not self._awaited:
             return False
         length, correlation_id = _START.unpack_from(chunk)
@@ -154,7 +156,7 @@ class UpstreamSide(asyncio.Protocol):
                 close = self._next(chunk, position, end)
                 if close is None:
                     break
-                if close > position:  # whole, and dealt with
+                if close > position:  # it is whole
                     self._pass(chunk, start, position)
                     self._whole(chunk[position + 4 : close])
                     start = position = close
@@ -169,7 +171,7 @@ class UpstreamSide(asyncio.Protocol):
         self._is_amidst = bool(self._left or self._rest)
 
     def _next(self, chunk: bytes, position: int, end: int) -> int | None:
-        """Begin an answer: where it ends if it is whole, its own position if it passes, None if more must come."""
+        """Begins an answer; returns its end if it is whole, its start if it is streamed, None if more bytes are needed."""
         if end - position < _START.size:
             self._needed = _START.size
             return None
@@ -199,7 +201,7 @@ class UpstreamSide(asyncio.Protocol):
         return position
 
     def _go_on(self, chunk: bytes, start: int, position: int, close: int) -> tuple[int, int]:
-        """A part of an answer that passes: from where on bytes may be sent, and up to where."""
+        """Takes the next part of a streamed answer; returns the start and end of the bytes that may be sent."""
         if self._tail is not None:
             self._tail += memoryview(chunk)[position:close]
             start = close
@@ -208,12 +210,12 @@ class UpstreamSide(asyncio.Protocol):
         self._left -= close - position
         if self._walk and self._walk.is_at_tail:
             self._walk = None
-            if self._left != 1:  # more than that there are no tagged fields
+            if self._left != 1:  # a last byte alone is the tag count 0: there are no tagged fields
                 self._pass(chunk, start, close)
                 start = close
                 self._tail = bytearray()
         if not self._left:
-            if self._client.is_waiting:  # what waits for the end of this answer is sent by others
+            if self._client.is_waiting:  # `_end_answer` may send local answers, which must come after these bytes
                 self._pass(chunk, start, close)
                 start = close
             self._end()

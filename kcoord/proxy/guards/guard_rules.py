@@ -1,4 +1,4 @@
-"""What guards hold clients to, as an operator writes it, and the judgement of one request by it. Pure."""
+"""The rules that guards enforce: parsing what an operator writes, and deciding one request by them. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -24,15 +24,15 @@ from kcoord.proxy.guards.guarded_apis import (
 
 _GROUPS: Final = "groups"
 _BY_OFFSETS_TOPIC: Final = {FETCH: {OFFSET_FETCH, DESCRIBE_GROUPS}, PRODUCE: {OFFSET_COMMIT}}
-"""What a client can do by way of `__consumer_offsets` that these APIs do."""
+"""The group APIs whose effect a client can also have by fetching from or producing to `__consumer_offsets`."""
 
 
 class BadRule(ValueError):
-    """A rule that cannot be understood, or would never do anything; says what to write instead."""
+    """A rule that cannot be parsed, or would never apply; the message states what to write instead."""
 
 
 class Reason(StrEnum):
-    """Why a request is refused: words for logs and metrics."""
+    """Why a request is refused; the values appear in logs and metrics."""
 
     READ_ONLY = "read-only"
     DENIED = "denied"
@@ -40,17 +40,17 @@ class Reason(StrEnum):
     SUBSCRIPTION = "subscription"
     GROUP_SIZE = "group-size"
     REBALANCE_RATE = "rebalance-rate"
-    JOURNAL = "journal"  # of the proxy's groups, which is hidden (hiding.py)
+    JOURNAL = "journal"  # it names the proxy's journal, which is hidden (hiding.py)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Some APIs, and of these what is about groups whose whole id matches; or all of it."""
+    """A set of APIs, and a pattern: with one, the rule applies only to groups whose whole id matches it."""
 
     apis: frozenset[int]
     pattern: re.Pattern[str] | None = None
     is_of_family: bool = False
-    """APIs that are newer than this list of them may belong to it, too."""
+    """Whether `apis` is a family, to which APIs unknown to this version of kcoord may belong, too."""
 
     def is_about(self, group_id: str | None) -> bool:
         return self.pattern is None or (group_id is not None and self.pattern.fullmatch(group_id) is not None)
@@ -58,12 +58,16 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeLimit:
+    """The most members that a matching group may have."""
+
     members: int
     pattern: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimit:
+    """The most rebalances that a matching group may have within a time span."""
+
     rebalances: int
     span: timedelta
     pattern: re.Pattern[str] | None = None
@@ -74,6 +78,8 @@ _Limit = TypeVar("_Limit", SizeLimit, RateLimit)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardRules:
+    """All rules of a proxy's guards."""
+
     is_read_only: bool = False
     groups_are_local: bool = False
     denied: tuple[Rule, ...] = ()
@@ -83,28 +89,31 @@ class GuardRules:
     checks_subscriptions: bool = True
 
     def why_refused(self, api: GuardedApi, group_id: str | None, *, is_change: bool) -> Reason | None:
-        """Of a request about this group, or about none. Denial wins; what is allowed passes even if only reading is."""
+        """Returns why a request about this group (or about none) is refused; None if it is not.
+
+        Deny rules win over allow rules; an allow rule also wins over read-only mode.
+        """
         if any(api.key in rule.apis and rule.is_about(group_id) for rule in self.denied):
             return Reason.DENIED
         allowed = [rule for rule in self.allowed if api.key in rule.apis]
         if any(rule.is_about(group_id) for rule in allowed):
             return None
-        if allowed and group_id is not None:  # what is not about a group is not touched by what is said of groups
+        if allowed and group_id is not None:  # allow rules limit only requests about groups
             return Reason.NOT_ALLOWED
         return Reason.READ_ONLY if self.is_read_only and is_change else None
 
     def changes(self, api: GuardedApi) -> bool:
-        """Whether an API may change something upstream."""
+        """Whether requests of this API may change something upstream."""
         return api.reach is Reach.UPSTREAM or (api.reach is Reach.GROUPS and not self.groups_are_local)
 
     @property
     def hides_unknown_apis(self) -> bool:
-        """Whether an API of which nobody here knows what it is might be one that is meant."""
+        """Whether an API unknown to this version of kcoord might be covered by the rules, and so has to be hidden."""
         return self.is_read_only or any(rule.is_of_family for rule in (*self.denied, *self.allowed))
 
     @property
     def offsets_topic_apis(self) -> frozenset[int]:
-        """APIs by which clients must not reach the topic that has all groups, as they may not ask for some of them."""
+        """The APIs by which clients must not access `__consumer_offsets`, because rules refuse them some groups."""
         limiting = [*self.denied, *(rule for rule in self.allowed if rule.pattern is not None)]
         limited = frozenset().union(*(rule.apis for rule in limiting))
         return frozenset(by for by, same in _BY_OFFSETS_TOPIC.items() if same & limited)
@@ -116,12 +125,12 @@ class GuardRules:
         return _for_group(self.rates, group_id)
 
     def ruled_apis(self) -> frozenset[int]:
-        """The APIs that rules are about."""
+        """Returns the APIs that any rule names."""
         return frozenset().union(*(rule.apis for rule in (*self.denied, *self.allowed)))
 
 
 def parse_rule(text: str) -> Rule:
-    """API[:REGEX], where API is Kafka's name of one or the name of a family. Raises BadRule."""
+    """Parses API[:REGEX], where API is Kafka's name of an API or the name of a family. Raises BadRule."""
     name, colon, regex = text.partition(":")
     name = name.strip()
     pattern = _pattern(regex, text) if colon else None
@@ -132,13 +141,13 @@ def parse_rule(text: str) -> Rule:
     about_groups = {key for key in keys if GUARDED[key].group_field is not None}
     if not about_groups:
         raise BadRule(f"{text!r}: requests of {name} name no groups, so there is nothing to match; leave out the regex")
-    if name.lower() == _GROUPS:  # of these it is clear whose coordinator is looked for, and whose settings they are
+    if name.lower() == _GROUPS:  # FindCoordinator and the APIs of group configs name groups, too
         about_groups |= {FIND_COORDINATOR} | {api.key for api in GUARDED.values() if api.has_settings_of_groups}
     return Rule(apis=frozenset(about_groups), pattern=pattern, is_of_family=is_of_family)
 
 
 def parse_size(text: str) -> SizeLimit:
-    """N[:REGEX]. Raises BadRule."""
+    """Parses N[:REGEX]. Raises BadRule."""
     number, colon, regex = text.partition(":")
     return SizeLimit(
         members=_positive(number, text, "100 or 20:team-.*"), pattern=_pattern(regex, text) if colon else None
@@ -146,7 +155,7 @@ def parse_size(text: str) -> SizeLimit:
 
 
 def parse_rate(text: str) -> RateLimit:
-    """N/DURATION[:REGEX]. Raises BadRule."""
+    """Parses N/DURATION[:REGEX]. Raises BadRule."""
     rate, colon, regex = text.partition(":")
     number, slash, span = rate.partition("/")
     if not slash:
@@ -193,6 +202,6 @@ def _positive(number: str, text: str, example: str) -> int:
 
 
 def _for_group(limits: Iterable[_Limit], group_id: str) -> _Limit | None:
-    """The first that names the group by its regex, else the first for all."""
+    """Returns the first limit whose regex matches the group, else the first without a regex."""
     found = [limit for limit in limits if limit.pattern is None or limit.pattern.fullmatch(group_id)]
     return min(found, key=lambda limit: limit.pattern is None, default=None)

@@ -1,10 +1,10 @@
-"""Kafka's APIs as guards see them: what each changes upstream, which family it is of, and how it is refused.
+"""Kafka's APIs as guards see them: what each changes upstream, its families, and the error that refuses it.
 
-Refused with a code of authorization, as the cluster's own ACLs would refuse it: these are the codes for which every
-client has a case, that reach the application as an exception of their own, and that none asks again for.
-POLICY_VIOLATION says it more exactly, but only to tools that make topics.
+Requests are refused with an authorization error, as the cluster's ACLs would refuse them: every client handles these
+codes, raises a specific exception for them, and does not retry. POLICY_VIOLATION would be more exact, but only tools
+that create topics know it.
 
-Some requests of APIs that only read change something all the same: they are told at the end.
+Some requests of APIs that only read change something all the same: the functions at the end recognize them.
 """
 
 from collections.abc import Mapping
@@ -41,29 +41,31 @@ _RESOURCES: Final = "resources"
 
 
 class Reach(Enum):
-    """What an API changes, for all it is asked for."""
+    """What requests of an API change."""
 
     NOTHING = auto()
     UPSTREAM = auto()
-    GROUPS = auto()  # upstream, unless groups live here
+    GROUPS = auto()  # something upstream, unless groups are coordinated by the proxy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedApi:
+    """One API as guards see it."""
+
     key: int
     name: str
     families: tuple[str, ...]
     reach: Reach
     error: ErrorCode
-    """How it is refused."""
+    """The error that refuses its requests."""
     group_field: str | None = None
-    """Where its requests name groups: one, or a list of names, of entities with a group_id, of resources."""
+    """The request field that names groups: one group, or a list of names, of entities with a group_id, of resources."""
     cannot_be_denied: str | None = None
-    """Why there is no rule for it."""
+    """Why no rule may name it; None if rules may."""
 
     @property
     def names_many_groups(self) -> bool:
-        """Whether a request can be about many groups, each with an outcome of its own."""
+        """Whether a request can name many groups, each of which gets its own result."""
         return self.group_field in ("groups", "groups_names", "group_ids", "coordinator_keys", _RESOURCES)
 
     @property
@@ -109,13 +111,13 @@ _ALL: Final = (
     _changes(PRODUCE, "Produce", "produce", _TOPIC),
     _reads(FETCH, "Fetch", "consume", _TOPIC),
     _reads(2, "ListOffsets", "consume", _TOPIC),
-    # It may make the topics that it asks for: in read-only mode that is taken out of it (guarding.py).
+    # It may create the topics that it names: read-only mode switches that off (guarding.py).
     _reads(METADATA, "Metadata", "", _TOPIC, cannot_be_denied=_NO_CLUSTER),
     _changes_groups(OFFSET_COMMIT, "OffsetCommit"),
     _reads(OFFSET_FETCH, "OffsetFetch", "groups", _GROUP, groups="groups"),
-    # The first of all may make the topic of the coordinator; a consumer that only reads offsets needs it, too.
+    # A cluster's first FindCoordinator creates `__consumer_offsets`; a consumer that only reads offsets needs it, too.
     _reads(FIND_COORDINATOR, "FindCoordinator", "", _GROUP, groups="coordinator_keys"),
-    # Members change a group for all others: they begin rebalances, get partitions that another loses.
+    # Members change a group for all others: they begin rebalances and take over partitions.
     _changes_groups(JOIN_GROUP, "JoinGroup"),
     _changes_groups(12, "Heartbeat"),
     _changes_groups(13, "LeaveGroup"),
@@ -127,7 +129,7 @@ _ALL: Final = (
     _changes(19, "CreateTopics", "admin", _TOPIC),
     _changes(20, "DeleteTopics", "admin", _TOPIC),
     _changes(21, "DeleteRecords", "admin", _TOPIC),
-    # It hands out ids and ends the transaction of whoever had the same transactional id.
+    # It assigns producer ids, and ends the transaction of a previous producer with the same transactional id.
     _changes(22, "InitProducerId", "transactions", _CLUSTER),
     _reads(23, "OffsetForLeaderEpoch", "consume", _TOPIC),
     _changes(24, "AddPartitionsToTxn", "transactions", _TRANSACTION),
@@ -164,7 +166,7 @@ _ALL: Final = (
     _reads(55, "DescribeQuorum", "describe", _CLUSTER),
     _changes(56, "AlterPartition", "brokers", _CLUSTER),
     _changes(57, "UpdateFeatures", "admin", _CLUSTER),
-    _changes(58, "Envelope", "brokers", _CLUSTER),  # any other request may be in it
+    _changes(58, "Envelope", "brokers", _CLUSTER),  # it can wrap any other request
     _reads(59, "FetchSnapshot", "brokers", _CLUSTER),
     _reads(60, "DescribeCluster", "describe", _CLUSTER),
     _reads(61, "DescribeProducers", "describe", _TOPIC),
@@ -178,7 +180,7 @@ _ALL: Final = (
     _reads(69, "ConsumerGroupDescribe", "groups", _GROUP, groups="group_ids"),
     _changes(70, "ControllerRegistration", "brokers", _CLUSTER),
     _reads(71, "GetTelemetrySubscriptions", "telemetry", _CLUSTER),
-    _reads(72, "PushTelemetry", "telemetry", _CLUSTER),  # a client's own metrics: they change nothing of anybody else's
+    _reads(72, "PushTelemetry", "telemetry", _CLUSTER),  # metrics of the client itself
     _changes(73, "AssignReplicasToDirs", "brokers", _CLUSTER),
     _reads(74, "ListConfigResources", "describe", _CLUSTER),
     _reads(75, "DescribeTopicPartitions", "describe", _TOPIC),
@@ -199,7 +201,7 @@ _ALL: Final = (
     _reads(90, "DescribeShareGroupOffsets", "groups", _GROUP, groups="groups"),
     _changes(91, "AlterShareGroupOffsets", "groups", _GROUP, groups="group_id"),
     _changes(92, "DeleteShareGroupOffsets", "groups", _GROUP, groups="group_id"),
-    # Of brokers among themselves, before KRaft. kio does not know them, so that there is no answer but to hang up.
+    # APIs between brokers before KRaft. kio does not know them, so they can only be refused by hanging up.
     _changes(4, "LeaderAndIsr", "brokers", _CLUSTER),
     _changes(5, "StopReplica", "brokers", _CLUSTER),
     _changes(6, "UpdateMetadata", "brokers", _CLUSTER),
@@ -207,7 +209,7 @@ _ALL: Final = (
 )
 
 GUARDED: Final[Mapping[int, GuardedApi]] = MappingProxyType({api.key: api for api in _ALL})
-"""Every API that is known, by its key. Of one that is not, nobody here knows what it changes."""
+"""Every known API by its key. What other APIs change is unknown here."""
 
 FAMILIES: Final = tuple(dict.fromkeys(family for api in _ALL for family in api.families))
 
@@ -224,31 +226,31 @@ _REPLICA_ID: Final = Struct(">i")
 
 
 def groups_of(api: GuardedApi, request: Any) -> tuple[str | None, ...]:
-    """The groups that a request, kio's entity, is about, and None for whatever else it is about."""
+    """Returns the groups that a request (kio's entity) names, with None for elements that name no group."""
     return tuple(group_of(api, request, each) for each in _asked(api, request)) or (None,)
 
 
 def group_of(api: GuardedApi, request: Any, asked: Any) -> str | None:
-    """The group that one of the things that a request asks for is about; None if it is about something else."""
+    """Returns the group that one element of a request names; None if it names something else."""
     if api.has_settings_of_groups:
         return str(asked.resource_name) if asked.resource_type == _GROUP_RESOURCE else None
     if _key_type(api, request) == _SHARE_KEY:
-        return str(asked).rsplit(":", 2)[0]  # of group:topic id:partition
+        return str(asked).rsplit(":", 2)[0]  # the key is group:topic id:partition
     return asked if isinstance(asked, str) else str(asked.group_id)
 
 
 def error_of(api: GuardedApi, request: Any) -> ErrorCode:
-    """How a request of that API is refused."""
+    """Returns the error that refuses this request."""
     return _TRANSACTION if _key_type(api, request) == _TRANSACTION_KEY else api.error
 
 
-# Requests of APIs that only read, and that change something all the same.
+# Requests of APIs that only read, but which change something all the same.
 
 
 def looked_for(api: GuardedApi, request: Any) -> GuardedApi | None:
-    """What a coordinator is looked for, if that makes a topic: those of transactions and of share groups.
+    """Returns the API whose coordinator is sought, if finding it creates a topic: that of transactions or share groups.
 
-    That of groups is made so, too, but consumers that only read look for it.
+    Finding a group's coordinator creates a topic, too, but consumers that only read need it.
     """
     key_type = _key_type(api, request)
     if key_type == _GROUP_KEY:
@@ -257,10 +259,10 @@ def looked_for(api: GuardedApi, request: Any) -> GuardedApi | None:
 
 
 def is_of_a_replica(frame: bytes, api_version: int) -> bool:
-    """Whether a Fetch says that a follower sends it. Raises BadBody.
+    """Whether a Fetch claims to come from a follower replica. Raises BadBody.
 
-    By that its leader takes the follower for having all before, and moves the high watermark and who is in sync. Most
-    are of consumers: no more is read than is needed to tell.
+    Such a Fetch acknowledges all earlier records, so the leader moves the high watermark and the ISR. Most are from
+    consumers, so no more of the request is parsed than needed.
     """
     fetch = codec(FETCH, api_version)
     _, position = read_request_header(frame, fetch.request_header_version)
@@ -269,23 +271,23 @@ def is_of_a_replica(frame: bytes, api_version: int) -> bool:
             raise BadBody("the body ends too early")
         return bool(_REPLICA_ID.unpack_from(frame, position)[0] >= 0)
     tags = _tags_of_fetch(api_version)(frame, position)
-    if frame[tags:] == b"\0":  # none, as consumers have it
+    if frame[tags:] == b"\0":  # no tagged fields, as from consumers
         return False
     return bool(fetch.read_request(frame, position).replica_state.replica_id >= 0)
 
 
 @cache
 def _tags_of_fetch(api_version: int) -> Skip:
-    """Where in the body of a Fetch its tagged fields begin."""
+    """Returns the function that skips to the tagged fields of a Fetch request."""
     return compiled_skip(request_type(FETCH, api_version))
 
 
 def _asked(api: GuardedApi, request: Any) -> tuple[Any, ...]:
-    """What may be about a group, each with an outcome of its own."""
+    """Returns the request's elements that may name a group, each of which gets its own result."""
     if api.group_field is None or _key_type(api, request) not in (_GROUP_KEY, _SHARE_KEY):
         return ()
     named = getattr(request, api.group_field, None)
-    if named is None:  # an older version, with one group: OffsetFetch, FindCoordinator
+    if named is None:  # an older version of OffsetFetch or FindCoordinator, with one group
         named = request.key if api.key == FIND_COORDINATOR else request.group_id
     return (named or "",) if named is None or isinstance(named, str) else tuple(named)
 

@@ -1,17 +1,18 @@
-"""Guards: an interceptor that refuses requests in the broker's place, by the rules that an operator gave.
+"""The guard: an interceptor that refuses requests by the operator's rules.
 
-    what is asked                                 refused with
-    changes, in read-only mode; denied APIs       the code of guarded_apis.py, where a client of that API looks for it
-    what nobody here can read                     by hanging up; it is not offered, either
-    a denied group among others                   the same for this group; the rest is asked, and the answers joined
-    a subscription that no leader can read        INCONSISTENT_GROUP_PROTOCOL, as the coordinator says of no protocols
-    a member more than the group may have         GROUP_MAX_SIZE_REACHED, as the coordinator with group.max.size
-    a new member of a group that rebalances       COORDINATOR_LOAD_IN_PROGRESS and a throttle time: clients wait a
-    too often                                     little, and try again
-    Produce that asks for no answer               by hanging up, as a broker does
+    request                                       refused with
+    changes in read-only mode, denied APIs        the error code of guarded_apis.py, at the level refusing.py describes
+    APIs and versions unknown here                hanging up; they are not announced, either
+    a denied group among others                   the error for this group; the others are forwarded, and the results
+                                                  merged
+    a subscription that no leader can parse       INCONSISTENT_GROUP_PROTOCOL, as the coordinator for no protocols
+    a member beyond the group's size limit        GROUP_MAX_SIZE_REACHED, as the coordinator with group.max.size
+    a new member of a group that rebalances       COORDINATOR_LOAD_IN_PROGRESS and a throttle time: clients back off,
+    too often                                     and retry
+    Produce with acks=0                           hanging up, as a broker does
 
-Whoever is a member already is never refused by a limit: it would lose its session, and so begin another rebalance. Who
-is new is held to it when it asks for an id, and again when it joins with it, as others may have come in between.
+Limits never refuse existing members: one would lose its session, which would begin another rebalance. A new member is
+checked when it asks for a member id, and again when it joins with it, as others may have joined in between.
 """
 
 from collections.abc import Callable
@@ -50,8 +51,8 @@ from kcoord.proxy.observing.group_observer import Watching
 _known_versions = cache(known_versions)
 
 _EVERY_KEY: Final = range(1 << 15)
-_WAIT: Final = timedelta(seconds=1)  # without it Java's consumer asks ten times a second
-_FIRST_HARMLESS_METADATA: Final = 4  # before it, who asks for a topic may make it, and cannot say otherwise
+_WAIT: Final = timedelta(seconds=1)  # without it Java's consumer retries ten times a second
+_FIRST_HARMLESS_METADATA: Final = 4  # earlier versions have no allow_auto_topic_creation
 
 
 class _Refused(NamedTuple):
@@ -60,7 +61,7 @@ class _Refused(NamedTuple):
 
 
 class Guarding:
-    """An Interceptor. `refusals` counts by reason and API."""
+    """An Interceptor that enforces GuardRules. `refusals` counts by reason and API name."""
 
     def __init__(self, rules: GuardRules, watching: Watching, clock: Callable[[], float]) -> None:
         self._rules = rules
@@ -69,7 +70,9 @@ class Guarding:
         self._log = RefusalLog(clock)
         self.refusals = self._log.counts
         self.interests = _interests(rules)
-        self.watched = frozenset(key for key in rules.ruled_apis() if GUARDED[key].names_many_groups)  # to be amended
+        # The APIs whose responses may have to be merged.
+        self.watched = frozenset(key for key in rules.ruled_apis() if GUARDED[key].names_many_groups)
+
         self.limits = _limits(rules)
         self._only_replicas_matter = FETCH not in rules.ruled_apis()
 
@@ -101,13 +104,13 @@ class Guarding:
         return PASS
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
-        """Of what is amended, Instead says how."""
+        """Does nothing: a merged response is made by the transform of Replace."""
 
     def gone(self, client: ClientInfo) -> None:
-        """Nothing is kept of a client."""
+        """Does nothing: there is no state per client."""
 
     def _is_change(self, api: GuardedApi, request: Request, entity: Any) -> bool:
-        """Whether a request may change something upstream, be it of an API that only reads."""
+        """Whether a request may change something upstream, even if its API usually only reads."""
         if self._rules.changes(api):
             return True
         if api.key == FETCH:
@@ -116,7 +119,7 @@ class Guarding:
         return sought is not None and self._rules.why_refused(sought, None, is_change=True) is not None
 
     def _why_not_let_in(self, api: GuardedApi, entity: Any) -> _Refused | None:
-        """Why a member must not come in, if this is one that wants to."""
+        """Returns why a joining member is refused; None for other requests, too."""
         if api.key == CONSUMER_GROUP_HEARTBEAT:
             return self._over_limits(entity, entity.instance_id) if _joins_by_heartbeat(api, entity) else None
         if api.key != JOIN_GROUP:
@@ -151,7 +154,7 @@ def _interests(rules: GuardRules) -> frozenset[int]:
         interests |= _unknown_apis()
     if rules.is_read_only:
         interests |= {api.key for api in GUARDED.values() if rules.changes(api)}
-        interests |= {METADATA, FETCH, FIND_COORDINATOR}  # which read, unless
+        interests |= {METADATA, FETCH, FIND_COORDINATOR}  # which usually only read: see guarded_apis.py
     if rules.checks_subscriptions or rules.sizes or rules.rates:
         interests.add(JOIN_GROUP)
     if rules.sizes or rules.rates:
@@ -160,7 +163,7 @@ def _interests(rules: GuardRules) -> frozenset[int]:
 
 
 def _limits(rules: GuardRules) -> dict[int, range]:
-    """What nobody here knows is not offered if it might be meant; in read-only mode no Metadata that makes topics."""
+    """Hides unknown APIs if rules may cover them, and in read-only mode the Metadata versions that create topics."""
     limits = dict.fromkeys(_unknown_apis(), range(0)) if rules.hides_unknown_apis else {}
     if rules.is_read_only:
         limits[METADATA] = range(_FIRST_HARMLESS_METADATA, known_versions(METADATA).stop)
@@ -179,7 +182,7 @@ def _refusal(client: ClientInfo, api: GuardedApi, request: Request, entity: Any,
 
 
 def _without(refused: dict[str | None, Reason], api: GuardedApi, header: RequestHeader, entity: Any) -> Instead:
-    """The request without the refused groups; they come back in the answer."""
+    """Forwards the request without the refused groups, whose results are merged into the response."""
     assert api.group_field is not None
     asked = getattr(entity, api.group_field)
     kept = tuple(each for each in asked if group_of(api, entity, each) not in refused)
@@ -192,7 +195,7 @@ def _without(refused: dict[str | None, Reason], api: GuardedApi, header: Request
 
 
 def _joined(api_key: int, api_version: int, refusals: Any, frame: bytes) -> bytes:
-    """The broker's answer about the others, with the refusals."""
+    """Merges the refusals into the broker's response about the other groups."""
     correlation_id, response = decode_response(frame, api_key, api_version)
     name = result_list(api_key, api_version)
     whole = replace(response, **{name: (*getattr(response, name), *getattr(refusals, name))})
@@ -203,7 +206,8 @@ def _joined(api_key: int, api_version: int, refusals: Any, frame: bytes) -> byte
 
 
 def _without_creation(header: RequestHeader, entity: Any) -> Decision:
-    """Metadata that makes no topics that it asks for."""
+    """Forwards Metadata with allow_auto_topic_creation off."""
+
     if not entity.allow_auto_topic_creation:
         return PASS
     return Instead(encode_request(header, replace(entity, allow_auto_topic_creation=False))[4:])

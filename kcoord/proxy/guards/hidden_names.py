@@ -1,8 +1,8 @@
-"""Names that clients of the proxy can neither see nor use: a topic, with its id, and a transactional id. Pure.
+"""Names that clients of the proxy can neither see nor use: a topic, with its ids, and a transactional id. Pure.
 
-They stand in frames as they are: Kafka knows no compressed requests, and decodes bytes that are no strict UTF-8 to
-other characters. So a frame that does not contain the bytes of a name or an id cannot mean it, and a search for them
-tells so without parsing, which keeps Produce and Fetch quick.
+Frames contain them as plain bytes: Kafka has no compressed requests, and decodes bytes that are not strict UTF-8 to
+other characters. So a frame without the bytes of a name or id cannot refer to it, and a byte search shows that without
+parsing, which keeps Produce and Fetch fast.
 """
 
 from enum import Enum, auto
@@ -16,14 +16,14 @@ _TOPIC_FIELDS: Final = ("name", "topic", "topic_name")  # as Kafka's schemas cal
 
 
 class Kind(Enum):
-    """What a bare text in a request is the name of."""
+    """What a bare string in a request names."""
 
     TOPIC = auto()
     TRANSACTION = auto()
 
 
 class HiddenNames:
-    """`topic_ids` grow: a topic that is deleted and made anew behind the proxy's back has another one."""
+    """The names and ids to hide. `topic_ids` grows: a topic recreated by another client has a new id."""
 
     def __init__(self, *, topic: str, transactional_id: str | None = None) -> None:
         self.topic = topic
@@ -37,7 +37,7 @@ class HiddenNames:
             self._sought = [*self._sought, topic_id.bytes]
 
     def may_be_in(self, frame: bytes) -> bool:
-        """False if the frame names none of them, for sure."""
+        """Whether the frame may contain one of them; False is certain."""
         for sought in self._sought:  # noqa: SIM110 - a generator costs more than the search in a short frame
             if sought in frame:
                 return True
@@ -51,7 +51,7 @@ class HiddenNames:
         return topic.replace(".", "_") == self.topic.replace(".", "_")
 
     def error_for(self, named: Any, kind: Kind, unknown_topic: ErrorCode) -> ErrorCode | None:
-        """What is told of a text, or of an entity of kio that names something; None if it names nothing hidden."""
+        """Returns the error for a string or kio entity that names something hidden; None if it does not."""
         if isinstance(named, str):
             return self._error_for_text(named, kind, unknown_topic)
         if hasattr(named, "resource_name"):
@@ -72,5 +72,5 @@ class HiddenNames:
 
 
 def _without_longer(texts: list[bytes]) -> list[bytes]:
-    """Those that contain no other: whoever finds none of these finds none of the others either."""
+    """Drops patterns that contain another: a frame without the shorter one has no longer one either."""
     return [each for each in texts if not any(other in each for other in texts if other is not each)]

@@ -1,25 +1,25 @@
-"""Hiding: an interceptor that keeps a topic and a transactional id from clients, whatever the cluster's ACLs allow.
+"""An interceptor that hides a topic and a transactional id from clients, whatever the cluster's ACLs allow.
 
-It has three uses: the proxy's own journal, in all APIs; `__transaction_state`, whose records tell of the journal's
-transactions and can end them, in those that read or change it; and `__consumer_offsets` where rules deny groups that
-are in it. Of the journal:
+It has three uses. It hides the proxy's journal in all APIs. It hides `__transaction_state`, whose records reveal the
+journal's transactions and can end them, in the APIs that read or change it. It hides `__consumer_offsets` in the APIs by
+which clients could get around rules that deny groups. For the journal:
 
-The journal of groups that the proxy coordinates is a topic of the cluster (local/kafka_log.py). A client that reaches
-it through the proxy could forge offsets, delete groups, or fence the journal's writer. So for clients it is not there:
+The journal of groups that the proxy coordinates is a topic of the cluster (local/kafka_log.py). A client that could
+access it through the proxy could forge offsets, delete groups, or fence the journal's writer. So clients cannot see it:
 
-    what is asked                                   the client gets
-    a topic by name, among others or alone          UNKNOWN_TOPIC_OR_PARTITION for it; the others are asked
-    by its id                                       UNKNOWN_TOPIC_ID
-    CreateTopics of its name, or of one that        TOPIC_AUTHORIZATION_FAILED
-    collides with it (`.` and `_` are alike)
-    anything about the transactional id             TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    all topics, all transactions, all settings      the cluster's answer without it; where it says how to go on,
-                                                    a cursor with another name
-    Produce of nothing else, with acks=0            no answer: it is hung up on, as by a broker
-    APIs that naming_apis.py refuses                it is hung up on, and they are not offered
+    request                                         the client gets
+    names the topic, among others or alone          UNKNOWN_TOPIC_OR_PARTITION for it; the others are forwarded
+    names it by id                                  UNKNOWN_TOPIC_ID
+    CreateTopics with its name, or one that         TOPIC_AUTHORIZATION_FAILED
+    collides with it (`.` and `_` are the same)
+    names the transactional id                      TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    all topics, all transactions, all configs       the cluster's answer without it; a cursor to the next page that
+                                                    would name it has another name
+    Produce to it alone, with acks=0                no answer: the proxy hangs up, as a broker does
+    APIs that naming_apis.py refuses                the proxy hangs up; they are not announced, either
 
-Requests of the APIs in naming_apis.py are seen whole and searched for the bytes of the names; they are parsed if these
-are in them. Records in a large Produce request are stepped over. It stands before all other interceptors.
+Requests of the APIs in naming_apis.py are seen whole and searched for the bytes of the names; only those that contain
+them are parsed. The search skips the records of a large Produce request. This interceptor runs before all others.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -55,12 +55,12 @@ _known_versions = cache(known_versions)
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 _CURSOR_NAME: Final = "."
-"""What clients are told in a cursor instead of the hidden name: no topic can have this one."""
+"""The name in a cursor that replaces the hidden one: no topic can have it."""
 _BEHIND_ALL_PARTITIONS: Final = 1 << 24
-_FIRST_BY_ID: Final = 13  # of Fetch, and of Produce
+_FIRST_BY_ID: Final = 13  # Fetch and Produce name topics by id from this version
 _SHORT: Final = 4096
-"""Bytes: in as many a search takes no time."""
-_TRANSACTION_KEY: Final = 1  # of FindCoordinator's key types
+"""Frames of at most so many bytes are searched as they are: that takes no time."""
+_TRANSACTION_KEY: Final = 1  # a key type of FindCoordinator
 _MESSAGES: Final[Mapping[ErrorCode, str]] = {  # as Kafka's Errors has them
     ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
     ErrorCode.unknown_topic_id: "This server does not host this topic ID.",
@@ -72,7 +72,7 @@ _MESSAGES: Final[Mapping[ErrorCode, str]] = {  # as Kafka's Errors has them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hidden:
-    """What is kept from clients, in which APIs, and why, in words of the log."""
+    """The names to hide, the APIs in which they are hidden, and the reason that is logged."""
 
     names: HiddenNames
     apis: Mapping[int, NamingApi]
@@ -82,6 +82,7 @@ class Hidden:
 
 
 def hidden_journal(names: HiddenNames) -> Hidden:
+    """Hides the proxy's journal in all APIs."""
     return Hidden(
         names=names,
         apis=NAMING,
@@ -107,9 +108,10 @@ def untouchable_transactions(names: HiddenNames) -> Hidden:
 
 
 def denied_offsets_topic(api_keys: Iterable[int]) -> Hidden:
-    """`__consumer_offsets`, in these APIs alone, of which there are versions that name topics and not their ids.
+    """Hides `__consumer_offsets` in these APIs alone.
 
-    Clients are held to those: the proxy may have no login of its own to ask which id the topic has.
+    Clients are limited to the versions of these APIs that name topics and do not use ids: the proxy may have no login
+    with which it could find out the topic's id.
     """
     apis = {key: replace(NAMING[key], unknown=ErrorCode.topic_authorization_failed) for key in api_keys}
     return Hidden(
@@ -122,7 +124,7 @@ def denied_offsets_topic(api_keys: Iterable[int]) -> Hidden:
 
 
 class Hiding:
-    """An Interceptor."""
+    """An Interceptor that hides names from clients."""
 
     watched: frozenset[int] = frozenset()
 
@@ -157,10 +159,10 @@ class Hiding:
         return None if is_always_seen else self._may_be_in_short
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
-        """Of what is amended, Instead says how."""
+        """Does nothing: responses are changed by the transform of Replace."""
 
     def gone(self, client: ClientInfo) -> None:
-        """Nothing is kept of a client."""
+        """Does nothing: there is no state per client."""
 
     def _may_be_in_short(self, frame: bytes) -> bool:
         return len(frame) > _SHORT or self.names.may_be_in(frame)
@@ -174,7 +176,7 @@ class Hiding:
         return self.names.may_be_in(frame)
 
     def _split(self, api: NamingApi, request: Request) -> "_Split | None":
-        """None if nothing in it is hidden: the bytes stand for something else."""
+        """Splits a request; returns None if it names nothing hidden: the bytes found mean something else."""
         if request.api_version not in _known_versions(api.key):
             raise BadBody(f"version {request.api_version} of API key {api.key}, which cannot be read here")
         header, entity = decode_request(request.frame, api.key, request.api_version)
@@ -185,7 +187,7 @@ class Hiding:
         return _Split(header, entity, kept, [] if api.is_silent else results)
 
     def _joined(self, api: NamingApi, request: Request, results: list[Any], frame: bytes) -> bytes:
-        """The broker's answer about the rest, with what is told of the hidden."""
+        """Merges the results for hidden names into the broker's answer about the rest."""
         frame = self._shown(api, request, frame) if api.shown else frame
         if not results:
             return frame
@@ -193,7 +195,7 @@ class Hiding:
         return _encoded(api.key, request, correlation_id, _merged(api, request.api_version, response, results))
 
     def _shown(self, api: NamingApi, request: Request, frame: bytes) -> bytes:
-        """The broker's answer without what is hidden."""
+        """Removes hidden names from the broker's answer."""
         if not self.names.may_be_in(frame):
             return frame
         correlation_id, response = decode_response(frame, api.key, request.api_version)
@@ -219,23 +221,25 @@ class Hiding:
 
 
 class _Split(NamedTuple):
+    """A request, split into the part to forward and the results for the hidden part."""
+
     header: RequestHeader
     asked: Any
     kept: Any | None
-    """The request without what is hidden; None if the broker is asked for nothing then."""
+    """The request without hidden names; None if nothing remains to be forwarded."""
     results: list[Any]
-    """Responses that have what is told of the hidden."""
+    """Responses with the results for hidden names."""
 
 
 def split(api: NamingApi, entity: Any, names: HiddenNames) -> tuple[Any | None, dict[ErrorCode, Any]]:
-    """What is left of a request, and by error what is cut out of it, each as a request of its own."""
+    """Splits a request into the part to forward (None if there is none) and the refused parts by error."""
     if api.key == FIND_COORDINATOR and getattr(entity, "key_type", 0) != _TRANSACTION_KEY:
         return entity, {}
     if any(names.is_transaction(getattr(entity, field, None)) for field in api.transaction_fields):
         return None, {ErrorCode.transactional_id_authorization_failed: entity}
     field = next((each for each in api.lists if hasattr(entity, each)), None)
     asked = getattr(entity, field) if field else None
-    if not field or not asked:  # nothing is named: all there is, or nothing
+    if not field or not asked:  # it names nothing: it requests everything, or nothing
         return entity, {}
     kept, refused = _split_list(api, asked, names)
     rest = replace(entity, **{field: tuple(kept)})
@@ -246,7 +250,7 @@ def split(api: NamingApi, entity: Any, names: HiddenNames) -> tuple[Any | None, 
 
 
 def without_hidden(entity: Any, path: tuple[str, ...], names: HiddenNames) -> Any:
-    """A response whose list at the end of the path has nothing hidden in it, nor have those on the way."""
+    """Removes hidden names from the response's list at the end of the path, and from the lists along it."""
     field, *deeper = path
     kept = [each for each in getattr(entity, field) if not _is_hidden(each, names)]
     if deeper:
@@ -274,7 +278,7 @@ def _split_list(api: NamingApi, asked: tuple[Any, ...], names: HiddenNames) -> t
 
 
 def _split_nested(api: NamingApi, inner: str, asked: tuple[Any, ...], names: HiddenNames) -> tuple[list[Any], _Refused]:
-    """The names are in a list inside each element, which is split in its turn; or the element itself is hidden."""
+    """Splits elements whose names are in an inner list; an element may also be hidden itself."""
     flat = replace(api, inner=None)
     kept: list[Any] = []
     refused: _Refused = {}
@@ -291,7 +295,7 @@ def _split_nested(api: NamingApi, inner: str, asked: tuple[Any, ...], names: Hid
 
 
 def _goes_on_with_session(api: NamingApi, entity: Any) -> bool:
-    """Whether a Fetch of nothing is still a Fetch: of all that its session has (KIP-227)."""
+    """Whether a request is a Fetch within a session: with no topics, it fetches all of the session (KIP-227)."""
     return api.key == FETCH and getattr(entity, "session_epoch", 0) > 0
 
 
@@ -305,14 +309,14 @@ def _refused(api: NamingApi, api_version: int, entity: Any, error: ErrorCode) ->
 
 
 def _merged(api: NamingApi, api_version: int, response: Any, others: list[Any]) -> Any:
-    """One response with the results of all."""
+    """Merges the results of several responses into one."""
     name = result_list(api.key, api_version)
     results = [result for each in (response, *others) for result in getattr(each, name)]
     return replace(response, **{name: tuple(results)})
 
 
 def _encoded(api_key: int, request: Request, correlation_id: int, response: Any) -> bytes:
-    """Without its length."""
+    """Encodes a response, without its length."""
     known = codec(api_key, request.api_version)
     parts = [write_response_header(correlation_id, known.response_header_version)]
     known.write_response(response, parts)

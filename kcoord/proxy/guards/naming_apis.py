@@ -1,17 +1,17 @@
-"""Every API by which a client can name a topic or a transaction, and where: what hiding rests on. Pure.
+"""The table of all APIs by which a client can name a topic or a transaction, on which hiding depends. Pure.
 
-Requests name topics in a list (`topics`, or a list inside each of its elements), transactions in a field of their own
-or in a list. Of those that are not in this table:
+Requests name topics in a list (`topics`, or a list inside each of its elements), transactions in a separate field or in
+a list. These APIs are not in the table:
 
-| APIs                                             | why they need no line                                             |
+| APIs                                             | why they need no entry                                            |
 |--------------------------------------------------|-------------------------------------------------------------------|
 | of groups and their offsets                      | the proxy answers them itself; it knows of no hidden topic        |
 | KIP-848, share, streams groups, offsets in       | not served with `--coordinate local`                              |
 | transactions                                     |                                                                   |
-| of brokers and controllers among themselves      | refused: no client needs them, and some carry other requests      |
-| that are newer than this table                   | refused: nobody here knows what they name                         |
+| between brokers and controllers                  | refused: no client needs them, and some wrap other requests       |
+| that are newer than this table                   | refused: it is unknown what they name                             |
 | ACLs                                             | are permissions, not the topic: see docs/proxy-local.md           |
-| DescribeQuorum                                   | knows one topic, the controllers' own                             |
+| DescribeQuorum                                   | serves one topic only, the controllers' metadata log              |
 """
 
 from collections.abc import Mapping
@@ -36,29 +36,31 @@ _EVERY_KEY: Final = range(1 << 15)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamingApi:
+    """Where the requests and responses of one API name topics or transactions."""
+
     key: int
     lists: tuple[str, ...] = ()
-    """The list of what is named, as versions call it."""
+    """The request field with the list of names, under each name that versions have for it."""
     inner: str | None = None
-    """The list inside each of its elements that has the names, if they are there: of versions that have it."""
+    """The list inside each of its elements that has the names, in versions that nest them."""
     kind: Kind = Kind.TOPIC
-    """What is named where there is a bare text."""
+    """What a bare string in the list names."""
     transaction_fields: tuple[str, ...] = ()
-    """Fields that name the one transaction that all of the request is about."""
+    """Request fields that name the one transaction of the whole request."""
     unknown: ErrorCode = ErrorCode.unknown_topic_or_partition
-    """What is told of a topic that is named; by its id it is UNKNOWN_TOPIC_ID."""
+    """The error for a hidden topic that is named; one given by id gets UNKNOWN_TOPIC_ID."""
     is_atomic: bool = False
-    """All or nothing: beside what is refused, nothing is attempted."""
+    """Whether a request is all or nothing: if one element is refused, the others are not attempted."""
     is_silent: bool = False
-    """Answers leave out what there is not."""
+    """Whether responses omit what does not exist, instead of an error."""
     shown: tuple[str, ...] = ()
-    """The path to a list in answers that tells of what was not asked for by name."""
+    """The path to a response list that may contain names which the request did not."""
     has_cursor: bool = False
-    """Answers come in parts; each but the last says by the name of a topic where the next one begins."""
+    """Responses come in pages: each but the last names the topic at which the next one begins."""
 
 
 def _names(key: int, *lists: str) -> NamingApi:
-    """The answer has an error for each topic that is named."""
+    """Describes an API whose response has an error for each topic that the request names."""
     return NamingApi(key=key, lists=lists)
 
 
@@ -69,8 +71,8 @@ _ALL: Final = (
     NamingApi(key=METADATA, lists=("topics",), shown=("topics",)),
     NamingApi(
         key=FIND_COORDINATOR, lists=("coordinator_keys",), kind=Kind.TRANSACTION, transaction_fields=("key",)
-    ),  # of transactions
-    # Nobody can make a topic of this name; that there is one already would tell of it.
+    ),  # for coordinators of transactions
+    # Nobody can create a topic of this name, and TOPIC_ALREADY_EXISTS would reveal it.
     NamingApi(key=CREATE_TOPICS, lists=("topics",), unknown=ErrorCode.topic_authorization_failed),  # CreateTopics
     _names(DELETE_TOPICS, "topics", "topic_names"),  # DeleteTopics
     _names(DELETE_RECORDS, "topics"),  # DeleteRecords
@@ -108,5 +110,5 @@ NAMING: Final[Mapping[int, NamingApi]] = MappingProxyType({api.key: api for api 
 REFUSED: Final = frozenset(
     key for key in _EVERY_KEY if key not in GUARDED or (_BROKERS in GUARDED[key].families and key != WRITE_TXN_MARKERS)
 )
-"""APIs of brokers among themselves, and those that nobody here knows. An operator's tool writes transaction markers, to
-end a transaction that hangs."""
+"""APIs between brokers, and APIs unknown here. WriteTxnMarkers is not among them: operators' tools send it to abort a
+hanging transaction."""

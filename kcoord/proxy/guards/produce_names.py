@@ -1,4 +1,4 @@
-"""The names in a Produce request without its records, so that nobody searches megabytes of data for a name. Pure.
+"""Extracts the names in a Produce request, so that a search for a name skips megabytes of records. Pure.
 
 header: key, version, correlation id, client id, tags    transactional id, acks, timeout
 topics: name (before version 13) or id, partitions: index, records, tags; tags
@@ -8,7 +8,7 @@ from typing import Final
 
 from kcoord.protocol.varint import BadVarint, read_uvarint
 
-_CLIENT_ID: Final = 8  # where it begins, behind key, version and correlation id
+_CLIENT_ID: Final = 8  # its position, behind key, version and correlation id
 _FIRST_FLEXIBLE: Final = 9
 _FIRST_BY_ID: Final = 13
 _ID_SIZE: Final = 16
@@ -17,9 +17,9 @@ _INDEX: Final = 4
 
 
 def names_in_produce(frame: bytes, api_version: int) -> bytes:
-    """All bytes of a frame in which it can name a topic or a transaction, one behind the other.
+    """Returns, concatenated, all bytes of a frame that can name a topic or a transaction.
 
-    The whole frame, where that is not known to be less: of older versions, with tagged fields, or malformed.
+    Returns the whole frame for older versions, for frames with tagged fields, and for malformed ones.
     """
     if api_version < _FIRST_FLEXIBLE:
         return frame

@@ -1,4 +1,4 @@
-"""Refusals, counted and logged: a client that asks again and again gets a line now and then, not one each time."""
+"""Counts and logs refusals, rate-limited: a client that retries causes one log line a minute, not one per request."""
 
 import logging
 from collections import Counter
@@ -16,12 +16,13 @@ _MAX_REMEMBERED: Final = 1000
 
 
 class RefusalLog:
-    """`counts` is by reason and name of the API."""
+    """Counts refusals by reason and API name, and logs them."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.counts: Counter[tuple[Reason, str]] = Counter()
         self._clock = clock
-        self._said: dict[tuple[str, str, Reason, str], list[float]] = {}  # when, and how often since
+        # When each was last logged, and how many have been suppressed since.
+        self._said: dict[tuple[str, str, Reason, str], list[float]] = {}
 
     def refused(self, client: ClientInfo, api_name: str, reason: Reason, group_id: str | None, why: str) -> None:
         self.counts[reason, api_name] += 1

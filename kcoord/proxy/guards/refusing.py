@@ -1,16 +1,15 @@
-"""The answer to a refused request, for every API and version: the protocol's own error code, where clients look.
+"""Builds the response to a refused request, for every API and version, with the error code where clients expect it.
 
-Theory of operation. Kafka's responses say in one of two places that something failed:
+Theory of operation. Kafka's responses carry errors at one of two levels:
 
-    top level     error_code beside the rest (Heartbeat, JoinGroup, EndTxn): the lists below stay empty
-    per element   one error_code for each topic, partition, group or resource that was asked for (Produce, DeleteGroups)
+    top level     one error_code for the whole request (Heartbeat, JoinGroup, EndTxn); the lists stay empty
+    per element   one error_code for each requested topic, partition, group or resource (Produce, DeleteGroups)
 
-Which of the two a version has is read from kio's classes. In the second case the response repeats the names of what
-was asked: each list of the response that leads to an error code mirrors a list of the request, and takes over the
-fields of the same name. Which list it mirrors needs no table but for a few APIs: it is the one of the same name, or
-the only one.
+Which of the two a version has is read from kio's classes. At the second level the response repeats the names in the
+request: each response list that contains error codes mirrors a request list, and copies the fields of the same name. A
+few APIs need a table of which list is mirrored; for all others it is the one of the same name, or the only one.
 
-A newer field `error_message` says in words why; clients put it into their exceptions.
+Newer versions have a field `error_message` with the reason as text; clients put it into their exceptions.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,43 +30,45 @@ _DESCRIBE_LOG_DIRS: Final = 35
 _ALTER_USER_SCRAM_CREDENTIALS: Final = 51
 
 _TOLD_BELOW: Final = frozenset({_FETCH, _METADATA})
-"""They have an error code at the top, too, from some version on, but consumers take that one for a matter of the
-session or the connection and ask again, for ever; what is said of a partition or a topic reaches the application."""
+"""APIs that have a top-level error code, too, from some version on. Consumers take that one for an error of the session
+or connection and retry forever, whereas the error of a partition or topic reaches the application."""
 
 _ASKED: Final[Mapping[int, Callable[[Any], Iterable[object]]]] = MappingProxyType(
     {
         _FETCH: lambda request: request.topics,
         _ALTER_REPLICA_LOG_DIRS: lambda request: [topic for folder in request.dirs for topic in folder.topics],
-        _DESCRIBE_LOG_DIRS: lambda _: (),  # before version 3: to list no folder is to refuse
+        _DESCRIBE_LOG_DIRS: lambda _: (),  # versions before 3 have no error code: an empty list is the refusal
         _ALTER_USER_SCRAM_CREDENTIALS: lambda request: dict.fromkeys(
             alteration.name for alteration in (*request.deletions, *request.upsertions)
         ),
     }
 )
-"""What the response lists, where the request has it in another arrangement."""
+"""Returns the elements that the response lists, for APIs whose request arranges them differently."""
 
 _OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {"partition_index": "partition", "topic_name": "name", "index": "partition"}
 )
-"""Fields of a response that are called something else in the request."""
+"""Response fields that have another name in the request."""
 
 _BLANKS: Final[Mapping[str, object]] = MappingProxyType(
     dict.fromkeys(["base_offset", "committed_offset", "high_watermark", "low_watermark", "node_id", "port"], -1)
 )
-"""Fields for which Kafka puts -1 into a response that has nothing to tell, without its schemas saying so."""
+"""Fields that Kafka sets to -1 in error responses, although its schemas do not state that default."""
 
-_PART_OF_A_NAME: Final = "entity"  # of a quota: the one list that is no list of results but says what was asked for
+_PART_OF_A_NAME: Final = "entity"  # a quota's entity: the one list that is part of a name and not of results
 
 
 class Refusal(NamedTuple):
+    """The error code and message with which a request is refused."""
+
     error: ErrorCode
     message: str
     throttle_time: timedelta = timedelta(0)
-    """How long the client shall wait before it asks anything again (KIP-219)."""
+    """How long the client should wait before its next request (KIP-219)."""
 
 
 def refusal_pieces(api_key: int, api_version: int, correlation_id: int, request: Any, refusal: Refusal) -> list[bytes]:
-    """The refused request's answer as the pieces of a frame; `request` is kio's entity of the same version."""
+    """Encodes the refusing response as the pieces of a frame; `request` is kio's entity of the same version."""
     response = refused_response(api_key, api_version, request, refusal)
     return codec(api_key, api_version).response_pieces(correlation_id, response)
 
@@ -75,9 +76,10 @@ def refusal_pieces(api_key: int, api_version: int, correlation_id: int, request:
 def refused_response(
     api_key: int, api_version: int, request: Any, refusal: Refusal, *, is_told_below: bool = False
 ) -> Any:
-    """kio's entity of the response that refuses all that the request asks for.
+    """Builds kio's response entity that refuses everything in the request.
 
-    `is_told_below`: per element also where there is an error code at the top, which would be about all of the request.
+    `is_per_element` sets the error per element even if there is a top-level error code, which would concern the whole
+    request.
     """
     entity_type = response_type(api_key, api_version)
     shape = _shape_of(entity_type)
@@ -97,7 +99,7 @@ def refused_response(
 
 
 def result_list(api_key: int, api_version: int) -> str:
-    """The one list at the top of a response that has an element, with an error code, for each thing asked for."""
+    """Returns the name of the response's one top-level list that has an element with an error code per request element."""
     shape = _shape_of(response_type(api_key, api_version))
     (name,) = [field.name for field in shape.plain if field.is_array and _leads_to_error(field)]
     return name
@@ -114,7 +116,7 @@ def _asked(api_key: int, field: Field, request: Any) -> Iterable[object]:
 
 
 def _mirrored(field: Field, asked: Any) -> Iterable[object]:
-    """What was asked for, of which this list of the response tells the outcome. A null list asks for all there is."""
+    """Returns the request's elements that this response list mirrors; none for null, which requests everything."""
     lists = [each.name for each in _shape_of(asked.__class__).plain if each.is_array]
     name = field.name if field.name in lists else lists[0]
     assert field.name in lists or len(lists) == 1, f"{field.name} mirrors one of {lists}"
@@ -122,7 +124,7 @@ def _mirrored(field: Field, asked: Any) -> Iterable[object]:
 
 
 def _element(field: Field, asked: Any, refusal: Refusal) -> dict[str, object]:
-    """One element of a list in the response, about one of the request: an entity, or a bare name or number."""
+    """Builds a response element for a request element, which is an entity or a bare name or number."""
     assert field.entity is not None
     shape = _shape_of(field.entity)
     is_told_here = _has_error(shape)
@@ -152,7 +154,7 @@ def _taken_over(field: Field, asked: Any, *, is_key: bool) -> object:
 
 
 def _key(shape: Shape) -> Field:
-    """What names an element, of which the request has the bare name or number."""
+    """Returns the field that names an element, for requests that have only the name or number."""
     return next(field for field in shape.plain if field.kafka_type != "error_code" and field.name != "error_message")
 
 

@@ -1,10 +1,10 @@
-"""Whether what a member brings to JoinGroup is fit for the leader that will read it. Pure.
+"""Validates the subscriptions in a JoinGroup request for the leader that will parse them. Pure.
 
-The coordinator hands subscriptions on without looking; it is the leader, another member, that fails on a broken one,
-and with it the whole group. What is wrong is told in words; None is a sound one.
+The coordinator forwards subscriptions unread. The leader, another member, fails on a malformed one, and with it the
+whole group. The functions return what is wrong as text, or None for a valid subscription.
 
-The bytes of a consumer are read in the version that they claim. One thing is let pass: nothing at all behind what
-version 0 has. Some clients claim version 1 and end there, and leaders of their own kind bear it.
+A consumer's subscription is parsed in the version that it claims, with one exception: it may end after the fields of
+version 0. Some clients claim version 1 and end there, and leaders of the same kind accept it.
 """
 
 from struct import Struct
@@ -35,7 +35,7 @@ _read_owned: Final = {version: body_reader(_OWNED, version, is_flexible=False) f
 
 
 def why_unfit(join: Any) -> str | None:
-    """What is wrong with a JoinGroup, kio's entity of any version."""
+    """Returns what is wrong with a JoinGroup request (kio's entity of any version)."""
     if not join.protocol_type:
         return "it names no protocol type"
     if not join.protocols:
@@ -49,7 +49,7 @@ def why_unfit(join: Any) -> str | None:
 
 
 def why_malformed(subscription: bytes) -> str | None:
-    """What is wrong with the subscription of a consumer."""
+    """Returns what is wrong with a consumer's subscription."""
     try:
         topics = _topics(subscription)
     except BadBody as bad:

@@ -1,4 +1,4 @@
-"""Guards and what they know of groups, as a part of the proxy."""
+"""Puts the guards and the group observer together as interceptors of a proxy."""
 
 from collections import Counter
 from contextlib import nullcontext
@@ -16,23 +16,23 @@ from kcoord.proxy.proxy import Proxy
 
 
 class Guards(NamedTuple):
-    """The first two are there without any rule, too: groups are watched, subscriptions checked."""
+    """The guards of one proxy. Without any rule, groups are still observed and subscriptions checked."""
 
     guarding: Guarding
     watching: Watching
     offsets_topic: Hiding | None = None
-    """Where rules deny groups: the topic that has them all is not to be read or written."""
+    """Set if rules refuse some groups: clients may then not access `__consumer_offsets`, which holds them all."""
     journal: tuple[Hiding, ...] = ()
-    """Where groups are coordinated here: what keeps their journal from clients."""
+    """The interceptors that hide the journal from clients, if groups are coordinated here."""
 
     @property
     def interceptors(self) -> list[Interceptor]:
-        """In their order: what is refused is not watched."""
+        """The interceptors in order: a refused request is not observed."""
         return [*self._hiding, self.guarding, self.watching]
 
     @property
     def refusals(self) -> Counter[tuple[Reason, str]]:
-        """How many there were, by reason and API."""
+        """How many requests were refused, by reason and API name."""
         return sum((each.refusals for each in self._hiding), self.guarding.refusals)
 
     @property
@@ -40,7 +40,7 @@ class Guards(NamedTuple):
         return [*self.journal, *([self.offsets_topic] if self.offsets_topic else ())]
 
     def between(self) -> list[Between]:
-        """What stands between clients and brokers, for `upstream.main.run`."""
+        """Returns the interceptor factories for `proxy.main.run`."""
         return [partial(_entered, each) for each in self.interceptors]
 
 

@@ -1,19 +1,19 @@
-"""`--coordinate local`: groups live in the proxy's process, records stay upstream.
+"""`--coordinate local`: the proxy's process coordinates the groups; topics and their records stay upstream.
 
-a client's request of a group ─ coordination ─ client_link ─ server/connection ─ … ─ groups/* decides
-                                                    ▲                                    │ records
-the client ◄─ waiting_answers: once that is kept ───┘                                    ▼
-                                ▲ kept, lost, another's (journaling)     the journal: memory, files, or kafka_log
-                                └───────────────── kafka_writer, a thread of its own ◄───┘
+a client's group request ─ coordination ─ client_link ─ server/connection ─ … ─ groups/* decides
+                                              ▲                                     │ records
+the client ◄─ held_responses: once committed ─┘                                     ▼
+                    ▲ committed, lost, fenced (journal_events)       the journal: memory, files, or kafka_log
+                    └─────────────────── kafka_writer, a separate thread ◄──────────┘
 
-coordination     what is taken from clients and who answers; what starts and ends with the proxy (wiring)
+coordination     the interceptor: which requests are handled here, and by what; wiring adds it to a proxy
 client_link      a client's connection to the coordinator, without a socket
-answering        what needs no coordinator: FindCoordinator, ListGroups of other brokers; which versions there are
-runtime          the coordinator at work, without listeners; what it starts with
-topics           the upstream's topics as the coordinator asks for them; refreshing keeps them true
+answering        answers that need no coordinator: FindCoordinator, ListGroups of other brokers; the served versions
+runtime          the running coordinator, without listeners, and its settings
+upstream_topics  the upstream's topics as the coordinator sees them; topic_refresher updates them
 kafka_log        the journal on the upstream cluster, as the coordinator sees it
-kafka_writer     the thread that writes it, and reads it by kafka_reader; kafka_topic makes its topic
-claiming         whom the writer gives way to when it is fenced, and from whom it takes the journal back
-journaling       what comes of what the writer reports; waiting_answers are those that wait for it
-seeding          offsets that groups have upstream, taken over when a group is first asked for
+kafka_writer     the thread that writes the journal, and reads it with kafka_reader; kafka_topic creates its topic
+journal_claims   decides, when the writer is fenced, whether another proxy has taken over the journal
+journal_events   applies the writer's reports; held_responses are the answers that wait for them
+offset_seeding   takes over a group's upstream offsets when a client first names the group
 """

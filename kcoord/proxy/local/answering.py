@@ -1,7 +1,7 @@
-"""What is answered without the coordinator. Pure.
+"""Answers group requests that need no coordinator. Pure.
 
-All groups have one coordinator: a broker that is there, whichever. Each of the proxy's ports would do, but tools ask
-every broker for its groups and put the lists together, so that only one of them may have any.
+One live broker, any of them, serves as the coordinator of all groups. Each of the proxy's ports could serve groups,
+but tools merge the ListGroups answers of all brokers, so only one broker may list any.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ LIST_GROUPS: Final = 16
 GROUP_APIS: Final = frozenset(key for key, api in SERVED.items() if api.is_of_groups)
 
 UNSERVED: Final = frozenset({25, 28, 68, 69, 76, 77, 78, 79, 88, 89, 90, 91, 92})
-"""AddOffsetsToTxn and TxnOffsetCommit, and all of KIP-848, share and streams groups. They are no longer announced; a
-client that sends them although would have its group upstream, unseen, and is hung up on as by a broker without them."""
+"""AddOffsetsToTxn and TxnOffsetCommit, and the APIs of KIP-848, share and streams groups. They are not announced. If
+they were forwarded, the client's group would be upstream; so the proxy hangs up, as a broker without the APIs does."""
 
 LIMITS: Final[Mapping[int, range]] = {
     **{key: SERVED[key].versions for key in (*GROUP_APIS, FIND_COORDINATOR)},
@@ -39,9 +39,9 @@ class BrokerPlace(NamedTuple):
 
 
 def find_coordinator(request: Request, place: BrokerPlace | None) -> list[bytes] | None:
-    """The answer; None if the keys are none of groups: those are for the upstream. Raises BadBody.
+    """Answers FindCoordinator for groups; None for other key types, which the upstream answers. Raises BadBody.
 
-    A request has one type of keys, whether it has one key or many (KIP-699).
+    All keys of a request have the same type (KIP-699).
     """
     asked = _find_request(request)
     if asked.key_type != KeyType.GROUP:
@@ -53,7 +53,7 @@ def find_coordinator(request: Request, place: BrokerPlace | None) -> list[bytes]
 
 
 def no_groups(request: Request) -> list[bytes]:
-    """What brokers say to ListGroups that coordinate none."""
+    """Answers ListGroups as a broker that coordinates no group."""
     return _served_route(request).answer(request.correlation_id, ListGroupsReply(groups=()))
 
 

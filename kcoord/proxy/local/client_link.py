@@ -1,9 +1,9 @@
-"""The connection of one client to the coordinator in this process: what a socket is elsewhere.
+"""The transport between one client of the proxy and the coordinator in this process, in place of a socket.
 
-The coordinator's connections (server/connection) read from a transport and write to it. Here a request is fed when the
-proxy hands it over, one at a time, and its answer goes to the proxy's client: at once, or when the journal has kept
-what it rests on. A request whose answer was lost with what it rested on is fed again; by then its group is closed, and
-the coordinator says so in the words of that API.
+The coordinator's connections (server/connection) read from a transport and write to it. This one feeds a connection one
+request at a time, as the proxy hands it over, and passes the answer to the proxy's client: at once, or when the journal
+has committed the records that the answer depends on. If those records are lost, the request is fed again. By then its
+group is unloaded, so the coordinator answers with that API's retriable error.
 """
 
 import asyncio
@@ -19,7 +19,8 @@ _LENGTH: Final = Struct(">i")
 
 
 class ClientLink(asyncio.Transport):
-    """`forget` is called when the coordinator has closed its side: the client's next request makes a new link."""
+    """Links a client to a coordinator connection. Calls `forget` when the coordinator has closed its side: the client's
+    next request then needs a new link."""
 
     def __init__(
         self,
@@ -38,21 +39,21 @@ class ClientLink(asyncio.Transport):
         connection.connection_made(self)
 
     def ask(self, request: Request) -> None:
-        """Hand a request to the coordinator. The one before it is answered."""
+        """Hands a request to the coordinator; the previous one must have been answered."""
         assert self._asked is None
-        if self._is_closing:  # the coordinator has enough connections
+        if self._is_closing:  # the coordinator has refused the connection
             self.client.hang_up("the coordinator has closed the connection")
             return
         self._asked = request
         self._feed(request)
 
     def gone(self) -> None:
-        """The client has hung up."""
+        """Called when the client has disconnected."""
         self._asked = None
         self._end()
 
     def answer(self, pieces: list[bytes]) -> None:
-        """The answer may leave, if the client is still there."""
+        """Sends the answer, if the client is still connected."""
         if self._asked is not None:
             self._asked = None
             self.client.answer(pieces)
@@ -64,7 +65,7 @@ class ClientLink(asyncio.Transport):
     def _feed(self, request: Request) -> None:
         self._connection.data_received(_LENGTH.pack(len(request.frame)) + request.frame)
 
-    # What the coordinator's connection does with its transport.
+    # asyncio.Transport, as the coordinator's connection uses it
 
     def write(self, data: Any) -> None:
         self.writelines([data])
@@ -83,10 +84,10 @@ class ClientLink(asyncio.Transport):
         return self.client.host or host, port
 
     def get_write_buffer_size(self) -> int:
-        return 0  # it is the proxy's to hold back a client that does not read
+        return 0  # the proxy applies backpressure to the client itself
 
     def pause_reading(self) -> None:
-        """Nothing more comes before the request at hand is answered."""
+        """Does nothing: no further request comes before the current one is answered."""
 
     def resume_reading(self) -> None: ...
 
@@ -97,7 +98,8 @@ class ClientLink(asyncio.Transport):
         self.abort()
 
     def abort(self) -> None:
-        """The coordinator closes. Who waits for an answer would wait for ever; others do not notice."""
+        """Closes the coordinator's side. The client is hung up on only if it awaits an answer, which will not come."""
+
         if self._is_closing:
             return
         self._is_closing = True

@@ -1,16 +1,16 @@
-"""Groups coordinated by the proxy itself: what it takes from clients, and what starts and ends with it.
+"""The interceptor that lets the proxy itself coordinate groups, and the lifecycle of the coordinator behind it.
 
     async with LocalCoordination(setup) as coordination:      # an Interceptor of the proxy
-        coordination.place = ...                              # where clients find the coordinator
+        coordination.coordinator_endpoint = ...               # the endpoint at which clients find the coordinator
 
-| a request                                    | is                                                                    |
-|----------------------------------------------|-----------------------------------------------------------------------|
-| of a group                                   | taken: handed to the coordinator when those before it are answered    |
-| ListGroups, to another broker                | answered: it has none                                                 |
-| FindCoordinator of groups                    | answered; of transactions and share groups it passes                  |
-| of KIP-848, share and streams groups,        | not served: such clients are told so by ApiVersions, and hung up on   |
-| or offsets in a transaction                  | if they ask all the same                                              |
-| Metadata                                     | passed, and its answer heard: the coordinator needs to know topics    |
+| request                                 | what is done with it                                                     |
+|-----------------------------------------|--------------------------------------------------------------------------|
+| of a group                              | handled: handed to the coordinator once earlier requests have answers    |
+| ListGroups, to another broker           | answered: that broker has no groups                                      |
+| FindCoordinator                         | answered for groups; forwarded for transactions and share groups         |
+| of KIP-848, share and streams groups,   | not served: ApiVersions does not announce these APIs, and the proxy      |
+| or offsets in a transaction             | hangs up on clients that use them                                        |
+| Metadata                                | forwarded, and the answer observed: the coordinator needs to know topics |
 """
 
 import asyncio
@@ -61,17 +61,20 @@ _NOT_TOLD: Final = "what the group has committed upstream is not known yet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSetup:
-    """`journal`: where groups are kept if that is on the upstream cluster; otherwise `runtime` says where."""
+    """The settings of local coordination. `journal` is set if groups are stored on the upstream cluster; otherwise
+    `runtime` states where they are stored."""
 
     upstream: Connection
     runtime: RuntimeSetup = field(default_factory=RuntimeSetup)
     journal: KafkaJournal | None = None
     hidden: tuple[HiddenNames, ...] = ()
-    """Names that clients may not reach, the journal's among them: they learn the ids of their topics."""
+    """The names that clients may not reach, such as the journal's. They learn the ids of their topics."""
     seed: re.Pattern[str] | None = None
 
 
 class LocalCoordination:
+    """An Interceptor that hands group requests to a coordinator in this process."""
+
     interests = GROUP_APIS | UNSERVED | {FIND_COORDINATOR}
     watched = frozenset({_METADATA})
     limits: Mapping[int, range] = LIMITS
@@ -84,11 +87,11 @@ class LocalCoordination:
         self._links: dict[ClientInfo, ClientLink] = {}
         self._journaling: Journaling | None = None
         self._seeding: Seeding | None = None
-        self._waiting: dict[ClientInfo, asyncio.Task[None]] = {}  # for their groups to be taken over
+        self._waiting: dict[ClientInfo, asyncio.Task[None]] = {}  # clients whose groups are being seeded
         self._is_ending = False
 
     async def __aenter__(self) -> Self:
-        """Raises what cannot be: BadJournalTopic, CannotServe, ConnectionError."""
+        """Starts the coordinator. Raises BadJournalTopic, CannotServe or ConnectionError."""
         runtime = self._setup.runtime
         async with AsyncExitStack() as begun:
             if journal := self._setup.journal:
@@ -123,7 +126,7 @@ class LocalCoordination:
         await self._begun.aclose()
 
     async def _hide(self, journal: KafkaJournal) -> None:
-        """Raises BadJournalTopic: clients are not served before it is known by which id they could mean the journal."""
+        """Adds the journal's topic id to the hidden names, before clients are served. Raises BadJournalTopic."""
         if self._setup.hidden:
             topic_id = await asyncio.to_thread(find_topic_id, journal)
             if topic_id is not None:
@@ -135,12 +138,12 @@ class LocalCoordination:
                 hidden.learn_topic_id(topic_id)
 
     def why_not_ready(self) -> str | None:
-        """None if all groups can be asked for."""
+        """Returns what is missing before all groups are served; None if nothing is."""
         if self._is_fenced:
             return "another proxy coordinates the groups now"
         return "groups are being read" if self.runtime.coordinator.is_reading else None
 
-    # What the proxy asks (exchange.Interceptor).
+    # interceptors.Interceptor
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
         if request.api_key == FIND_COORDINATOR:
@@ -168,12 +171,12 @@ class LocalCoordination:
         return self._journaling is not None and self._journaling.is_fenced
 
     def _is_another(self, client: ClientInfo) -> bool:
-        """Whether the broker that the client means is not the one that coordinates."""
+        """Whether the client means a broker other than the coordinator."""
         place = self.place()
         return client.node_id is not None and place is not None and client.node_id != place.node_id
 
     def _begin(self, client: ClientInfo, request: Request) -> None:
-        if self._is_ending:  # what would be decided now might be kept behind the back of who comes next
+        if self._is_ending:  # a commit from now on could go unnoticed by the next coordinator
             client.hang_up("the coordinator ends")
             return
         if self._seeding is None:
@@ -194,7 +197,7 @@ class LocalCoordination:
             self._ask(client, request)
 
     def _waits_no_more(self, client: ClientInfo, task: asyncio.Task[None]) -> None:
-        """The client's next request may wait already: it begins when the one before is answered."""
+        """Forgets the task of a client, unless the client's next request has already begun another."""
         if self._waiting.get(client) is task:
             del self._waiting[client]
 
@@ -210,7 +213,7 @@ class LocalCoordination:
             log.exception("bug: groups are not seeded")
             client.hang_up("a fault of the server")
         else:
-            if refusal := seeding.refusal(group_ids):  # the journal was lost meanwhile
+            if refusal := seeding.refusal(group_ids):  # the journal was lost while seeding
                 client.answer(_refused(request, refusal, _NOT_READ))
             else:
                 self._ask(client, request)
@@ -228,6 +231,6 @@ class LocalCoordination:
 
 
 def _refused(request: Request, error: ErrorCode, why: str) -> list[bytes]:
-    """Clients ask again after that."""
+    """Encodes the response that refuses a request with a retriable error."""
     _, entity = decode_request(request.frame, request.api_key, request.api_version)
     return refusal_pieces(request.api_key, request.api_version, request.correlation_id, entity, Refusal(error, why))

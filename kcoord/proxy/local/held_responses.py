@@ -1,7 +1,7 @@
-"""Answers that wait until what they rest on is kept (D4).
+"""Holds answers back until the records that they depend on are committed (D4).
 
-A journal that takes its time keeps rounds, one after the other: all that was decided between two flushes is a round.
-An answer that is made while rounds are under way waits for the last of them, even if it rests on none: it may tell of
+An asynchronous journal commits rounds, one after the other: a round is everything decided between two flushes. An
+answer made while rounds are in flight waits for the last of them, even if it has no records itself: it may depend on
 what the others have decided.
 """
 
@@ -10,27 +10,29 @@ from typing import Protocol
 
 
 class Rounds(Protocol):
-    """What is asked of the journal."""
+    """The journal's progress."""
 
     @property
     def begun(self) -> int:
-        """How many rounds the journal was given so far."""
+        """The number of the last round that was submitted."""
 
     @property
     def kept(self) -> int:
-        """Up to which round all is kept."""
+        """The number of the last round that is committed, with all before it."""
 
 
 class Waiting(Protocol):
-    """One who has an answer to send, or none any more."""
+    """An answer that is held back."""
 
     def send(self) -> None: ...
 
     def ask_again(self) -> None:
-        """What the answer rests on is lost: it was never decided."""
+        """Decides the request again: the records that the answer depends on are lost."""
 
 
 class WaitingAnswers:
+    """A queue of answers by the round that they wait for."""
+
     def __init__(self, rounds: Rounds) -> None:
         self._rounds = rounds
         self._waiting: deque[tuple[int, Waiting]] = deque()
@@ -42,13 +44,13 @@ class WaitingAnswers:
             self._waiting.append((self._rounds.begun, waiting))
 
     def kept(self) -> None:
-        """More is kept than before: the answers that waited for it leave, in their order."""
+        """Sends the answers whose round is now committed, in order."""
         while self._waiting and self._waiting[0][0] <= self._rounds.kept:
             _, waiting = self._waiting.popleft()
             waiting.send()
 
     def lost(self) -> None:
-        """Nothing that waits may be said. Groups are closed by now, so that who asks again is told so."""
+        """Discards all held answers and retries their requests. Groups are unloaded by now, so retries are refused."""
         lost, self._waiting = self._waiting, deque()
         for _, waiting in lost:
             waiting.ask_again()

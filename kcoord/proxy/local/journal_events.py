@@ -1,11 +1,11 @@
-"""The journal on the upstream cluster at work: what its writer reports, and what comes of it for groups and answers.
+"""Applies the reports of the journal's writer to groups and held answers.
 
-| report | groups                                                    | answers that wait                               |
-|--------|-----------------------------------------------------------|-------------------------------------------------|
-| Loaded | are read, and can be asked for then                       | there are none                                  |
-| Kept   | –                                                         | leave, as far as what they rest on is kept      |
-| Lost   | are let go of; who waits for others is told so            | their requests are asked again, and refused now |
-| Fenced | are another's: none is coordinated here any more          | the same                                        |
+| report    | groups                                                 | held answers                            |
+|-----------|--------------------------------------------------------|-----------------------------------------|
+| Loaded    | are read, and then served                              | there are none                          |
+| Committed | –                                                      | are sent, if their round is committed   |
+| Lost      | are unloaded; parked requests are refused              | their requests are retried, and refused |
+| Fenced    | are another proxy's: none is coordinated here any more | as for Lost                             |
 """
 
 import asyncio
@@ -27,28 +27,31 @@ log = logging.getLogger("kcoord.storage")
 
 
 class Writer(Protocol):
-    """What is asked of a KafkaWriter."""
+    """What the coordinator's side needs of a KafkaWriter. No call blocks except `stop`."""
 
     def start(self) -> None: ...
 
     def submit(self, round_: Round) -> None:
-        """Have it kept, which takes its time."""
+        """Commits a round, and reports it later."""
 
     def reload(self, epoch: int) -> None:
-        """Have the journal loaded again, if it was not since that epoch: Lost, then Loaded."""
+        """Loads the journal again unless that epoch is outdated; reports Lost, then Loaded."""
 
     def stop(self) -> None: ...
 
 
 class Journaling:
-    """`partitions` are those that the journal's topic has; the writer is made with whom it is to report to."""
+    """The coordinator's side of a journal on the upstream cluster, whose topic has `partitions` partitions.
+
+    `make_writer` gets the function that takes the writer's reports.
+    """
 
     def __init__(self, topic: str, partitions: int, make_writer: Callable[[Callable[[Report], None]], Writer]) -> None:
         self.is_fenced = False
         self._topic = topic
         self._loop = asyncio.get_running_loop()
         self._writer = make_writer(self._tell)
-        # until `make_log` says whose it is
+        # `make_log` sets the real node id.
         self.log = KafkaLog(NodeId(1), partitions, self._writer.submit, self._writer.reload)
         self.answers = WaitingAnswers(self.log)
         self._runtime: LocalRuntime | None = None
@@ -58,7 +61,7 @@ class Journaling:
         return self.log
 
     def begin(self, runtime: "LocalRuntime") -> None:
-        """The runtime was made with `make_log`."""
+        """Starts the writer; `runtime` must have been made with `make_log`."""
         self._runtime = runtime
         self._writer.start()
 
@@ -66,8 +69,8 @@ class Journaling:
         await asyncio.to_thread(self._writer.stop)
 
     def _tell(self, report: Report) -> None:
-        """In the writer's thread."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+        """Passes a report from the writer's thread to the event loop."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._heard, report)
 
     def _heard(self, report: Report) -> None:
@@ -101,7 +104,7 @@ class Journaling:
                 assert_never(report)
 
     def _forget_undecided(self) -> None:
-        """What waits for the next flush was not decided either, nor may the answers that wait for it leave."""
+        """Drops what waits for the next flush, and closes connections with unsent answers that depend on it."""
         assert self._runtime is not None
         self.log.was_lost()
         self._runtime.close_unsent()

@@ -1,13 +1,13 @@
-"""The journal on the upstream cluster, as the coordinator sees it: it keeps later what it is given now.
+"""The journal on the upstream cluster, as the coordinator sees it: flushes are asynchronous.
 
-The same keys and values as in `__consumer_offsets` (journal/encoding), by the same rule for partitions. What is flushed
-becomes a round for the writer's thread, and the answers wait for it (waiting_answers); the loop never does.
+Keys, values and the partition of each group are as in `__consumer_offsets` (offsets_log/encoding). A flush submits a
+round to the writer's thread. Answers wait for it (held_responses); the event loop never does.
 
-What was loaded of a partition is let go of once it is read: the topic alone has what was kept since. If its groups are
-let go of alone, as after a bug, the writer is asked to load the topic again.
+The loaded contents of a partition are dropped once they are read: later commits are only in the topic. If one
+partition's groups are unloaded alone, as after a bug, the writer has to load the topic again.
 
-A proxy that was fenced learns of it when it next writes. One that only answers heartbeats would go on for ever, so that
-no answer is given on knowledge that is older than a few seconds: then a flush of nothing is a round, too.
+A fenced proxy learns of it when it next writes. One that only answers heartbeats would go on forever. So no answer may
+depend on a proof older than a few seconds: then even an empty flush submits a round.
 """
 
 import time
@@ -28,27 +28,27 @@ from kcoord.server.groups.group_journal import JournalLost
 from kcoord.storage.superseded import Overtaken
 
 _TRUSTED: Final = 5.0
-"""Seconds for which a transaction proves that this is the writer."""
+"""Seconds for which a committed transaction proves that this proxy is the writer."""
 
 
 class _UnderWay(NamedTuple):
-    """A round that is not kept yet."""
+    """A round that is not committed yet."""
 
     begun_at: float
     size: int
 
 
 class KafkaLog:
-    """See server.group_journal.Journal, and waiting_answers.Rounds.
+    """A server.groups.group_journal.Journal, and a held_responses.CommitSequence.
 
-    `submit` hands a round to the writer, `reload` asks it to load the topic again if it has not since that epoch.
+    `submit` hands a round to the writer; `reload` makes it load the topic again unless that epoch is outdated.
     """
 
     def __init__(
         self, node_id: NodeId, partitions: int, submit: Callable[[Round], None], reload: Callable[[int], None]
     ) -> None:
         self.leaders: Sequence[NodeId] = [node_id] * partitions
-        self.flushed: Collection[int] = range(partitions)  # if a round is lost, so is all that was decided since
+        self.flushed: Collection[int] = range(partitions)  # all: a lost round takes all later ones with it
         self.is_ready = False
         self.begun = self.kept = 0
         self._count = partitions
@@ -56,7 +56,7 @@ class KafkaLog:
         self._reload = reload
         self._epoch = 0
         self._pending: list[Entry] = []
-        self._contents: list[Contents | None] = []  # None of those that were read
+        self._contents: list[Contents | None] = []  # by partition; None once it was read
         self._proven_at = 0.0
         self._under_way: dict[int, _UnderWay] = {}  # by the number of the round
 
@@ -67,7 +67,7 @@ class KafkaLog:
         return offsets_partition(group_id, self._count)
 
     def append(self, records: Sequence[Record], now_ms: int) -> None:
-        """All of them, or none if one cannot be written."""
+        """Appends all records, or none if one of them cannot be encoded."""
         entries: list[Entry] = []
         for record in records:
             partition = self.partition_of(record.group_id)
@@ -78,7 +78,7 @@ class KafkaLog:
         return _Appending(self)
 
     def flush(self, now_ms: int) -> dict[int, str]:
-        """Nothing fails here: the writer says later what is lost."""
+        """Submits everything appended as a round. It never fails here: the writer reports losses later."""
         now = time.monotonic()
         if not self._pending and self.is_ready and self.kept == self.begun and now - self._proven_at > _TRUSTED:
             self._pending.append(PROOF)
@@ -91,11 +91,11 @@ class KafkaLog:
         return {}
 
     def overtaken_in(self, index: int) -> Overtaken:
-        """Nothing that is known here: its broker compacts it."""
+        """Returns nothing: the upstream's broker compacts the topic."""
         return Overtaken()
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
-        """What was loaded of the partition, some at a time. Raises JournalLost."""
+        """Yields the loaded facts of a partition in batches. Raises JournalLost."""
         epoch = self._epoch
         self._ensure_is_of(epoch)
         contents = self._contents[index]
@@ -111,7 +111,7 @@ class KafkaLog:
         if not self.is_ready or self._epoch != epoch:
             raise JournalLost
 
-    # What the writer reports.
+    # The writer's reports
 
     def was_loaded(self, loaded: Loaded) -> None:
         self._epoch = loaded.epoch
@@ -128,7 +128,7 @@ class KafkaLog:
             counts.transactions.add(time.monotonic() - round_.begun_at)
 
     def was_lost(self) -> None:
-        """No round that is under way counts, and the journal is to be loaded again."""
+        """Drops the rounds in flight: the journal will be loaded again."""
         self.is_ready = False
         self.kept = self.begun
         self._under_way.clear()
@@ -136,7 +136,7 @@ class KafkaLog:
 
 
 def _batches(contents: Contents) -> Iterator[Batch]:
-    """As a log would have them: readers of logs read these, too."""
+    """Packs contents into record batches, so that the readers of logs can read them."""
     pending = PendingBatch(0)
     for key, value in contents.items():
         if not pending.has_room_at(0):
@@ -148,7 +148,7 @@ def _batches(contents: Contents) -> Iterator[Batch]:
 
 
 class _Appending:
-    """Commits to the same places, each as any other record."""
+    """Appends repeated commits, each as an ordinary record."""
 
     def __init__(self, log: KafkaLog) -> None:
         self._log = log

@@ -1,12 +1,12 @@
-"""Reads a journal on the upstream cluster: all that it holds, or who has written last. Blocks, in the writer's thread.
+"""Reads a journal on the upstream cluster: its contents, or the latest claims. It blocks, in the writer's thread.
 
-Theory of operation. A broker that has just become the leader of a partition does not know yet how far what was
-acknowledged reaches, and lets consumers read up to where it is sure: what looks like the end may be before it. KIP-207
-guards who asks for the end, not who reads up to it. So the writer says how far to read: it has written a proof to each
-partition, and whoever has passed that has seen all before it.
+Theory of operation. A broker that has just become a partition's leader may not know the high watermark yet, and lets
+consumers read only up to what it knows: the apparent end may be before the real one. KIP-207 protects requests for the
+end offset, not consumers that read up to it. So the writer states how far to read: it has written a proof to each
+partition, and a reader that has passed the proof has seen everything before it.
 
-Consumers without a group need an id all the same, and librdkafka looks for the coordinator of that group, though nobody
-joins it or asks for its offsets. What comes of that is of no interest.
+Consumers without a group still need a group id, and librdkafka looks up that group's coordinator, although this one
+never joins or fetches offsets. Errors from that are ignored.
 """
 
 import time
@@ -20,36 +20,38 @@ from kcoord.offsets_log.encoding import group_key
 from kcoord.proxy.local.kafka_topic import KafkaJournal, configuration
 
 PROOF_KEY: Final = group_key("")
-"""That no group has an empty id: a record that changes nothing, and is compacted away."""
+"""The key of proofs: a group with an empty id, which cannot exist. Such a record changes nothing and is compacted."""
 WRITER: Final = "writer"
-"""The header of a proof that says who wrote it."""
+"""The header of a proof with the writer's name."""
 TERM: Final = "term"
-"""The header of a proof that says in which term of office: 8 bytes, see claiming."""
+"""The header of a proof with the writer's term, in 8 bytes: see journal_claims."""
 
 NO_TERM: Final = -1
 
 
 class Claim(NamedTuple):
-    """Who says to be the writer of the journal; of two claims the greater one counts. claiming.py says why."""
+    """A claim to be the journal's writer; of two claims the greater one counts: see journal_claims.py."""
 
     term: int
-    """NO_TERM, if the proof has none: kcoord did not write them always."""
+    """NO_TERM if the proof has none: older kcoord did not write them."""
     writer: bytes
 
 
 class Claims(NamedTuple):
+    """The claims found in a range of offsets."""
+
     found: Sequence[Claim]
     read_to: int
-    """The last offset that was looked at."""
+    """The last offset that was read."""
 
 
 Contents = dict[bytes, bytes]
-"""What a partition holds: the last value of each key, in the order in which they were written."""
+"""A partition's contents: the last value of each key, in the order in which they were written."""
 
 _MESSAGES_AT_ONCE: Final = 1000
-_AT_MOST: Final = 0.1  # seconds that so many are waited for
+_AT_MOST: Final = 0.1  # seconds
 _STALLED: Final = 30.0
-"""Seconds without a record, after which it is proven anew how far to read: the cluster may have lost a proof."""
+"""Seconds without a record after which new proofs are written: the cluster may have lost one."""
 _PASSING: Final = frozenset(
     {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 )
@@ -64,18 +66,20 @@ _OF_ITS_GROUP: Final = frozenset(
 
 
 class KafkaReader:
+    """Reads the journal's topic with short-lived consumers."""
+
     def __init__(self, journal: KafkaJournal, is_stopping: Callable[[], bool]) -> None:
         self._journal = journal
         self._is_stopping = is_stopping
 
     def read(self, proofs: Sequence[int]) -> list[Contents] | None:
-        """All that is committed up to these offsets, one of each partition; None if it is stopped meanwhile.
+        """Reads everything committed up to these offsets, one per partition; None if it is stopped meanwhile.
 
         Raises KafkaException.
         """
         found: list[Contents] = [{} for _ in proofs]
         unfinished = set(range(len(proofs)))
-        # From 0, not from OFFSET_BEGINNING: librdkafka would ask where that is, and rest for half a second first.
+        # From 0, not from OFFSET_BEGINNING: librdkafka would query that offset, and pause for half a second first.
         with self._consumer([TopicPartition(self._journal.topic, index, 0) for index in unfinished]) as consumer:
             for message in self._messages(consumer):
                 index = _place(message.partition())
@@ -88,7 +92,7 @@ class KafkaReader:
         return None
 
     def claims_after(self, offset: int) -> "Claims":
-        """The claims of all proofs in partition 0 behind this offset; none if it is stopped meanwhile.
+        """Reads the claims of all proofs in partition 0 behind this offset; none if it is stopped meanwhile.
 
         Raises KafkaException.
         """
@@ -102,7 +106,7 @@ class KafkaReader:
         return Claims([], offset)
 
     def _messages(self, consumer: Consumer) -> Iterator[Message]:
-        """Records, and ends of partitions, until it is stopped. Raises KafkaException."""
+        """Yields records and end-of-partition events until it is stopped. Raises KafkaException."""
         heard_at = time.monotonic()
         while not self._is_stopping():
             for message in consumer.consume(_MESSAGES_AT_ONCE, _AT_MOST):
@@ -125,8 +129,8 @@ class KafkaReader:
                     "enable.auto.commit": False,
                     "isolation.level": "read_committed",
                     "enable.partition.eof": True,
-                    "fetch.wait.max.ms": 10,  # nothing new is expected, and groups wait for the end
-                    "auto.offset.reset": "earliest",  # where 0 is no longer there, or the log's start moves meanwhile
+                    "fetch.wait.max.ms": 10,  # nothing new is expected, and loading groups waits for the end
+                    "auto.offset.reset": "earliest",  # if offset 0 was deleted, or the log start offset moves meanwhile
                 },
             )
         )
@@ -138,13 +142,13 @@ class KafkaReader:
 
 
 def _reached(message: Message) -> int:
-    """Up to where the partition is read: at its end, the next offset is told."""
+    """Returns the last offset that was read; the end-of-partition event carries the next one."""
     offset = _place(message.offset())
     return offset if message.error() is None else offset - 1
 
 
 def _keep_last(contents: Contents, message: Message) -> None:
-    """As compaction would: what was said later of a key stands behind what was said before of others."""
+    """Stores the last value of a key, moved to the end, as compaction orders it."""
     key: Any = message.key()
     value: Any = message.value()
     if key is not None:

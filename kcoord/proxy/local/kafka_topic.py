@@ -1,4 +1,4 @@
-"""The topic that a journal on the upstream cluster is kept in: made if it is not there, refused if it loses records."""
+"""The topic of a journal on the upstream cluster: created if missing, refused if its settings would lose records."""
 
 import base64
 import logging
@@ -20,25 +20,26 @@ log = logging.getLogger("kcoord.storage")
 
 DEFAULT_TOPIC: Final = "__kcoord_offsets"
 DEFAULT_PARTITIONS: Final = 8
-BROKERS_DEFAULT: Final = -1  # of the replication factor (KIP-464)
+BROKERS_DEFAULT: Final = -1  # lets the broker choose the replication factor (KIP-464)
 _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
-"""Kafka's own, which are compacted, too."""
+"""Kafka's internal topics, which are compacted, too, and must not be used."""
 LARGEST_RECORD: Final = 16 << 20
-"""Bytes of a group with all its members, far more than the usual 1 MiB: one that is larger cannot be kept, ever."""
+"""Bytes, far above the default of 1 MiB: a record holds a group with all its members, and a larger one could never be
+written."""
 _LEAST_MAX_MESSAGE_BYTES: Final = 128 << 10
-"""Room for any record but a group's plan: a group id, a topic and a text have 32,767 bytes each at most."""
+"""Room for any record except a group's plan: a group id, a topic and a metadata text have at most 32,767 bytes each."""
 _BRIEFLY: Final = 0.1  # seconds
 _FRAMING: Final = 128
-"""Bytes of a batch beside the key and the value of its one record, rounded up."""
+"""Bytes of a batch in addition to the key and value of its one record, rounded up."""
 
 
 class BadJournalTopic(RuntimeError):
-    """The topic cannot be used, or cannot be made."""
+    """The topic cannot be used or created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaJournal:
-    """Where the journal is: `partitions` and `replication_factor` are for a topic that is not there yet."""
+    """The journal's cluster and topic. `partitions` and `replication_factor` apply if the topic has to be created."""
 
     upstream: Connection
     topic: str = DEFAULT_TOPIC
@@ -47,31 +48,31 @@ class KafkaJournal:
 
     @property
     def transactional_id(self) -> str:
-        """Whoever begins with the same one is the journal's writer from then on, and those before are fenced."""
+        """The writer's transactional id: a producer that begins with it becomes the writer, and fences earlier ones."""
         return f"kcoord-journal-{self.topic}"
 
 
 class JournalTopic(NamedTuple):
-    """The topic as it is."""
+    """The properties of the existing topic."""
 
     partitions: int
     max_message_bytes: int
 
     @property
     def largest_record(self) -> int:
-        """Bytes of a key and its value that it takes."""
+        """The most bytes that a key and its value may have together."""
         return min(self.max_message_bytes, LARGEST_RECORD) - _FRAMING
 
 
 def configuration(journal: KafkaJournal, **more: Any) -> dict[str, Any]:
-    """Of a quiet client: what it has to say is raised, and told by us."""
+    """Returns the librdkafka settings of a client that logs nothing: its errors are raised, and logged by kcoord."""
     silent = logging.Logger("librdkafka")
     silent.addHandler(logging.NullHandler())
     return {**librdkafka_configuration(journal.upstream), "logger": silent, **more}
 
 
 def ensure_topic(journal: KafkaJournal) -> JournalTopic:
-    """The topic, which is there then. Blocks. Raises BadJournalTopic."""
+    """Creates the topic if it is missing, and checks its settings. Blocks. Raises BadJournalTopic."""
     if journal.topic in _INTERNAL:
         raise BadJournalTopic(
             f"the journal's topic cannot be {journal.topic!r}: that is Kafka's own, and nobody else's"
@@ -88,7 +89,7 @@ def ensure_topic(journal: KafkaJournal) -> JournalTopic:
 
 
 def ensure_is_unchanged(journal: KafkaJournal, partitions: int) -> None:
-    """It is there as it was, with so many partitions. Makes nothing. Blocks. Raises BadJournalTopic."""
+    """Checks that the topic still exists, with so many partitions. Blocks. Raises BadJournalTopic."""
     with _admin(journal) as admin:
         found = _partitions(admin, journal)
         if found is None:
@@ -104,9 +105,9 @@ def ensure_is_unchanged(journal: KafkaJournal, partitions: int) -> None:
 
 
 def find_topic_id(journal: KafkaJournal) -> UUID | None:
-    """The id of a topic that is there; None of a cluster that has none. Blocks. Raises BadJournalTopic.
+    """Returns the topic's id; None if the cluster has no topic ids. Blocks. Raises BadJournalTopic.
 
-    Brokers hear a little later than the controller of a topic that was just made.
+    Brokers learn of a topic that was just created a little later than the controller, so it is retried.
     """
     deadline = time.monotonic() + journal.upstream.request_timeout
     with _admin(journal) as admin:
@@ -127,7 +128,7 @@ def find_topic_id(journal: KafkaJournal) -> UUID | None:
 
 @contextmanager
 def _admin(journal: KafkaJournal) -> Iterator[AdminClient]:
-    """What fails is a BadJournalTopic, in words."""
+    """Opens an admin client, whose errors it turns into BadJournalTopic."""
     configured = configuration(journal)
     try:
         yield AdminClient(configured)
@@ -137,7 +138,7 @@ def _admin(journal: KafkaJournal) -> Iterator[AdminClient]:
 
 
 def _partitions(admin: AdminClient, journal: KafkaJournal) -> int | None:
-    """None if there is no such topic."""
+    """Returns how many partitions the topic has; None if there is no such topic."""
     told = admin.list_topics(timeout=journal.upstream.request_timeout).topics.get(journal.topic)
     if told is None:
         return None
@@ -147,7 +148,7 @@ def _partitions(admin: AdminClient, journal: KafkaJournal) -> int | None:
 
 
 def _create(admin: AdminClient, journal: KafkaJournal) -> bool:
-    """False if another has made it meanwhile."""
+    """Creates the topic; False if another client has created it meanwhile."""
     topic = NewTopic(
         journal.topic,
         num_partitions=journal.partitions,
@@ -181,7 +182,7 @@ def _refuse_what_forgets(journal: KafkaJournal, settings: Mapping[str, str]) -> 
 
 
 def _max_message_bytes(journal: KafkaJournal, settings: Mapping[str, str]) -> int:
-    """Warns of one that is less than we would have made it."""
+    """Returns the topic's max.message.bytes, with a warning if it is below kcoord's default."""
     most = int(settings["max.message.bytes"])
     if most < _LEAST_MAX_MESSAGE_BYTES:
         raise BadJournalTopic(

@@ -1,32 +1,34 @@
-"""The thread that writes and reads a journal on the upstream cluster: all calls that block are made here.
+"""The thread that writes and reads a journal on the upstream cluster: all blocking calls are made here.
 
-Theory of operation. There is one writer at a time: a producer with the journal's transactional id. A new one fences
-those before it, and what they had not committed is aborted by then; so what is read after that is all there is.
+Theory of operation. There is one writer at a time: a producer with the journal's transactional id. A new producer
+fences earlier ones, whose open transactions are then aborted, so a reader that starts after that sees everything.
 
-    begin      a new producer          ─► fences the others
-    prove      a transaction of ours   ─► the one before it is ended in every partition: a commit is acknowledged before
-               in every partition         its markers are written, and until then a reader does not see it
-    load       read up to those proofs ─► Loaded
-    keep       all rounds that wait    ─► Kept, or Lost: then the transaction is ended somehow, and it is proven again
+    begin      a new producer           ─► fences the others
+    prove      a transaction with one   ─► the previous transaction has ended in every partition: a commit is
+               record per partition        acknowledged before its markers are written, and readers need the markers
+    load       read up to those proofs  ─► Loaded
+    commit     all rounds that wait     ─► Committed, or Lost: then the transaction is ended, and `prove` follows
 
-| what happens                         | and then                                                                      |
+| event                                | what the writer does                                                          |
 |--------------------------------------|-------------------------------------------------------------------------------|
-| a commit takes too long, or fails    | Lost; the transaction is ended, well or not, and the journal read again (D5)  |
-| it is to be loaded again             | Lost, and from `prove` on                                                     |
-| it cannot be read                    | from `prove` on, by the same producer                                         |
-| it is fenced, and another proxy has  | Fenced: it is the other's journal; nothing more is written                    |
+| a commit times out or fails          | reports Lost, commits or aborts the transaction, reads the journal again (D5) |
+| a reload is requested                | reports Lost, continues with `prove`                                          |
+| the journal cannot be read           | continues with `prove`, with the same producer                                |
+| it is fenced, and another proxy has  | reports Fenced: the journal is the other's, and nothing more is written       |
 | claimed the journal                  |                                                                               |
-| it is fenced, and no proxy has       | Lost; if none has after a while either, a new producer: it was an outsider    |
-| the producer cannot go on otherwise  | a new one, unless another proxy has claimed the journal: then Fenced          |
-| the topic is gone, or another one    | nothing is written or made: groups wait for an operator                       |
-| a bug                                | Lost, and a new producer                                                      |
+| it is fenced, and no proxy has       | reports Lost; if there is still no claim after a while, an outsider fenced it:|
+| claimed the journal                  | a new producer takes the journal back                                         |
+| another fatal error of the producer  | makes a new one, unless another proxy has claimed the journal: then Fenced    |
+| the topic is deleted or recreated    | writes and creates nothing: groups wait for an operator                       |
+| a bug                                | reports Lost, and makes a new producer                                        |
 
-A writer that is not asked for anything does not notice that it was fenced. So the log has it prove itself now and then.
+An idle writer does not notice that it was fenced. So the log submits a proof now and then.
 
-A producer that begins fences whoever is there, even a successor, and whoever fenced this one need not be a proxy:
-claiming.py tells whom to give way to.
+A producer that begins fences any other, even a successor, and this one may have been fenced by something that is not a
+proxy: journal_claims.py decides whether to give way.
 
-Rounds carry the epoch of the load that they rest on: those of an earlier epoch are lost, though nobody has told them.
+A round carries the epoch of the load that it depends on. A round of an earlier epoch is dropped: Lost was already
+reported.
 """
 
 import logging
@@ -54,30 +56,32 @@ from kcoord.server.clock import now_ms
 
 log = logging.getLogger("kcoord.storage")
 
-_PATIENCE: Final = 10.0  # seconds, for a transaction
-_NOW: Final = 0  # as librdkafka takes a timestamp
+_PATIENCE: Final = 10.0  # seconds, per transactional call
+_NOW: Final = 0  # the timestamp for which librdkafka takes the current time
 _REST: Final = 1.0
 _LAST_WORDS: Final = 5.0
 _TRANSACTION_TIMEOUT: Final = 600.0
-"""After so long the upstream takes an open transaction away, and us for fenced. It is open for moments, or during an
-outage; the next writer ends it at once, whatever this says."""
-_USUAL_BATCH: Final = 1_000_000  # bytes, as librdkafka has it
-_FULL: Final = 0.1  # seconds that a full queue is waited for
+"""Seconds after which the upstream aborts an open transaction and fences the producer. A transaction is open only for
+moments, or during an outage; the next writer aborts it at once in any case."""
+_USUAL_BATCH: Final = 1_000_000  # bytes, librdkafka's default
+_FULL: Final = 0.1  # seconds of waiting for room in librdkafka's queue
 _GRACE: Final = 5.0
-"""Seconds after being fenced in which a proxy that takes over has to prove itself. If it takes longer it gets the
-journal all the same, a little later; an outsider stops groups for at least so long."""
+"""Seconds after being fenced in which a successor should write its proof. If it takes longer, it still gets the
+journal, a little later. An outsider that fences the writer stops groups for at least so long."""
 _PROOF_INTERVAL: Final = 60.0
-"""Seconds after which a busy writer proves itself, too, so that who looks for successors has little to read."""
+"""Seconds after which a busy writer adds a proof, so that searching for later claims has little to read."""
 _FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
 Entry = tuple[int, bytes, bytes | None]
-"""Partition, key, value."""
+"""A record: partition, key, value."""
 Delivered = Callable[[KafkaError | None, Message], None]
 
 PROOF: Final[Entry] = (0, PROOF_KEY, None)
 
 
 class Round(NamedTuple):
+    """Everything that the coordinator decided between two flushes; committed in one transaction."""
+
     number: int
     epoch: int
     entries: Sequence[Entry]
@@ -85,26 +89,34 @@ class Round(NamedTuple):
 
 
 class Reload(NamedTuple):
-    """The journal is to be loaded again, if it was not since that epoch."""
+    """A request to load the journal again, unless it was loaded after that epoch."""
 
     epoch: int
 
 
 class Loaded(NamedTuple):
+    """Reports the journal's contents."""
+
     epoch: int
     partitions: list[Contents]
-    proven_at: float  # a monotonic instant: then, this was the writer
+    proven_at: float  # the monotonic instant at which this was proven to be the writer
 
 
 class Kept(NamedTuple):
+    """Reports that all rounds up to this number are committed."""
+
     number: int
 
 
 class Lost(NamedTuple):
+    """Reports that all uncommitted rounds are lost, and that the journal will be loaded again."""
+
     why: str
 
 
 class Fenced(NamedTuple):
+    """Reports that another proxy has claimed the journal, for good."""
+
     why: str
 
 
@@ -112,7 +124,7 @@ Report = Loaded | Kept | Lost | Fenced
 
 
 class KafkaWriter:
-    """`tell` is called in this thread, with reports in their order."""
+    """The journal's writer. It calls `report` in its own thread, in the order of events."""
 
     def __init__(self, journal: KafkaJournal, topic: JournalTopic, tell: Callable[[Report], None]) -> None:
         self._journal = journal
@@ -120,7 +132,7 @@ class KafkaWriter:
         self._tell = tell
         self._epoch = 0
         self._is_loaded = False
-        self._troubles: set[str] = set()  # since the journal was last read
+        self._troubles: set[str] = set()  # logged since the journal was last read
         self._work: queue.SimpleQueue[Round | Reload | None] = queue.SimpleQueue()
         self._is_stopping = threading.Event()
         self._reader = KafkaReader(journal, self._is_stopping.is_set)
@@ -132,15 +144,15 @@ class KafkaWriter:
         self._thread.start()
 
     def submit(self, round_: Round) -> None:
-        """Have it kept. Does not wait."""
+        """Queues a round; does not block."""
         self._work.put(round_)
 
     def reload(self, epoch: int) -> None:
-        """Have the journal loaded again, if it was not since that epoch. Does not wait."""
+        """Queues a reload of the journal, unless it was loaded after that epoch; does not block."""
         self._work.put(Reload(epoch))
 
     def stop(self) -> None:
-        """Waits until what was handed over is kept, but not for ever: the next writer ends what is left open."""
+        """Waits until queued rounds are committed, with a timeout: the next writer aborts what is still open."""
         self._is_stopping.set()
         self._work.put(None)
         self._thread.join(_LAST_WORDS)
@@ -164,25 +176,26 @@ class KafkaWriter:
                 log.exception("bug journal topic=%s: the writer begins anew", self._journal.topic)
                 self._lose(repr(bug))
                 self._is_stopping.wait(_REST)
-            if fenced is not None and self._gives_way(fenced):  # here, as nothing of the old producer is referred to
+            # Outside the except block, so that nothing refers to the old producer.
+            if fenced is not None and self._gives_way(fenced):
                 self._tell(Fenced(fenced))
                 return
 
     def _lose(self, why: str) -> None:
-        """What was handed over and is not kept is lost, whatever comes next."""
+        """Reports that all uncommitted rounds are lost."""
         if self._is_loaded:
             self._is_loaded = False
             self._tell(Lost(why))
 
     def _rest_after(self, what: str, why: str) -> None:
-        """The same trouble is one line of the log, however long it lasts."""
+        """Logs a problem and pauses; each reason is logged once until the journal is loaded again."""
         if why not in self._troubles:
             self._troubles.add(why)
             log.error("journal topic=%s: %s why=%r", self._journal.topic, what, why)
         self._is_stopping.wait(_REST)
 
     def _write(self) -> None:
-        """With one producer, until it is stopped, fenced, or can no longer be used."""
+        """Works with one producer until it is stopped, fenced, or the producer can no longer be used."""
         if self._troubles:
             ensure_is_unchanged(self._journal, self._topic.partitions)
         self._claim_or_give_way()
@@ -194,14 +207,15 @@ class KafkaWriter:
                 self._keep_work(producer)
 
     def _claim_or_give_way(self) -> None:
-        """Raises _GaveWay, or KafkaException if it cannot be told who has claimed the journal."""
+        """Claims the journal, or checks that the claim still holds. Raises _Superseded, or KafkaException if the claims
+        cannot be read."""
         if not self._claiming.has_begun:
             self._claiming.begin(now_ms())
         elif self._claiming.is_succeeded():
             raise _GaveWay("another proxy has claimed the journal")
 
     def _gives_way(self, why: str) -> bool:
-        """Whether a proxy has taken over from one that was fenced; whoever fenced it has a while to say so."""
+        """Whether another proxy has taken over from this fenced writer; waits a while for its claim."""
         deadline = time.monotonic() + _GRACE
         while not self._is_stopping.is_set():
             trouble = None
@@ -210,7 +224,7 @@ class KafkaWriter:
                     return True
             except KafkaException as error:
                 trouble = self._words(error)
-            self._lose(why)  # not before the first look: who was succeeded says that at once
+            self._lose(why)  # only after the first check: a superseded writer reports Fenced alone
             if trouble is not None:
                 self._rest_after("it cannot be told who has claimed it", trouble)
             elif time.monotonic() >= deadline:
@@ -221,7 +235,7 @@ class KafkaWriter:
         return False
 
     def _loaded(self, producer: Producer) -> Loaded | None:
-        """None if it could not be loaded now. The producer is as good as before. Raises what needs another."""
+        """Loads the journal; None if that failed for now. An exception means that a new producer is needed."""
         if self._troubles:
             try:
                 ensure_is_unchanged(self._journal, self._topic.partitions)
@@ -243,7 +257,7 @@ class KafkaWriter:
         return Loaded(self._epoch, partitions, proof.at)
 
     def _keep_work(self, producer: Producer) -> None:
-        """Until a round is lost, all is to be loaded again, or it is stopped."""
+        """Commits rounds until one is lost, a reload is requested, or it is stopped."""
         while True:
             rounds, last = self._next_work()
             if rounds:
@@ -262,7 +276,7 @@ class KafkaWriter:
                 return
 
     def _next_work(self) -> tuple[list[Round], Round | Reload | None]:
-        """All rounds that wait, and what came last: a round, to be loaded again, or to stop."""
+        """Waits for work; returns all queued rounds, and the last item: a round, a Reload, or None to stop."""
         rounds: list[Round] = []
         while True:
             next_one = self._work.get()
@@ -278,10 +292,10 @@ class KafkaWriter:
     def _commit(
         self, producer: Producer, entries: Sequence[Entry], at_ms: int, delivered: Delivered | None = None
     ) -> "_Failure | None":
-        """In one transaction. None if it is kept.
+        """Commits entries in one transaction; returns None on success.
 
-        Nothing is asked of librdkafka while one of its exceptions is handled: what it raises then is never freed by
-        confluent-kafka, nor is what that refers to, by way of the other's traceback the producer itself.
+        librdkafka must not be called while one of its exceptions is handled: an exception raised then is never freed by
+        confluent-kafka, nor anything that it refers to, which through the other's traceback includes the producer.
         """
         is_committing = False
         try:
@@ -308,13 +322,16 @@ class KafkaWriter:
         while True:
             try:
                 producer.produce(self._journal.topic, value, key, partition, timestamp=at_ms, **more)
-            except BufferError:  # its queue is full: what is in it has to leave first
+            except BufferError:  # its queue is full: some of it has to be sent first
                 producer.poll(_FULL)
             else:
                 return
 
     def _end_transaction(self, producer: Producer, failure: "_Failure") -> None:
-        """One way or the other: what came of it is read from the journal. Tried until the upstream can say."""
+        """Commits or aborts a failed transaction, retrying until the upstream answers.
+
+        The outcome is then read from the journal. An exception means that a new producer is needed.
+        """
         error, commits = failure.error, failure.is_committing
         while not self._is_stopping.is_set():
             if error.code() in _FENCED:
@@ -329,14 +346,14 @@ class KafkaWriter:
                     producer.abort_transaction(_PATIENCE)
             except KafkaException as again:
                 error = again.args[0]
-                if error.code() == KafkaError._STATE:  # there is none: it never began
+                if error.code() == KafkaError._STATE:  # no transaction is open: it never began
                     return
                 self._is_stopping.wait(_REST)
             else:
                 return
 
     def _prove(self, producer: Producer) -> "_Proof | None":
-        """That we are the writer, and all before is ended. None if that could not be told now."""
+        """Proves that this is the writer and that all earlier transactions have ended; None if that failed for now."""
         at, offsets = time.monotonic(), dict[int, int]()
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -350,13 +367,13 @@ class KafkaWriter:
             self._end_transaction(producer, failure)
             self._rest_after("it cannot be written now", failure.why)
             return None
-        if len(offsets) < len(partitions):  # as of one that was sent twice, and known already
+        if len(offsets) < len(partitions):  # as for a record that was resent, and that the broker had already
             self._rest_after("it cannot be read now", "the upstream did not say where a proof is")
             return None
         return _Proof([offsets[index] for index in partitions], at)
 
     def _begun_producer(self) -> Producer:
-        """Once the upstream has let it in. Raises KafkaException if it never will."""
+        """Makes a producer and retries its initialization. Raises KafkaException if the error is not retriable."""
         producer = Producer(
             configuration(
                 self._journal,
@@ -367,7 +384,7 @@ class KafkaWriter:
                     "message.max.bytes": LARGEST_RECORD,
                     "batch.size": min(_USUAL_BATCH, self._topic.max_message_bytes),
                     "linger.ms": 0,
-                    "allow.auto.create.topics": False,  # with the cluster's defaults it would forget
+                    "allow.auto.create.topics": False,  # a topic with the cluster's defaults would lose records
                 },
             )
         )
@@ -386,14 +403,14 @@ class KafkaWriter:
 
 
 class _Proof(NamedTuple):
-    """Where in each partition it is, and since when it holds."""
+    """The offset of the proof in each partition, and the instant from which it holds."""
 
     offsets: Sequence[int]
     at: float
 
 
 class _Failure(NamedTuple):
-    """Of a transaction, and whether that was while it was committed."""
+    """Why a transaction failed, and whether that was during its commit."""
 
     error: KafkaError
     why: str
@@ -401,7 +418,7 @@ class _Failure(NamedTuple):
 
 
 class _WasFenced(Exception):
-    """Another producer has begun with the same transactional id, whosever it is."""
+    """Another producer has begun with the same transactional id; it need not be a proxy's."""
 
 
 class _GaveWay(Exception):

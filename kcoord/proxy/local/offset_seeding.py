@@ -1,9 +1,9 @@
-"""Offsets that groups have upstream, taken over when a group is first asked for here.
+"""Takes over a group's upstream offsets when a client first uses the group here.
 
-Not at the start: clients move from the upstream to the proxy one after the other, and what counts is what a group had
-committed when its first member came. A group is taken over by the first JoinGroup, OffsetFetch, OffsetCommit or
-OffsetDelete that names it, if the journal does not know it; that request waits for it. Who only looks (ListGroups,
-DescribeGroups) takes nothing over.
+Offsets are not taken over at the start: clients move from the upstream to the proxy one after the other, and what
+counts is what a group had committed when its first member moved. A group is taken over by the first JoinGroup,
+OffsetFetch, OffsetCommit or OffsetDelete that names it, if the journal does not know it; that request waits. Requests
+that only list or describe groups (ListGroups, DescribeGroups) take over nothing.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ _MANY_SINCE: Final = 8  # OffsetFetch (KIP-709)
 
 
 class Found(NamedTuple):
-    """What a group has upstream."""
+    """A group's state upstream: its committed offsets, and whether it has members."""
 
     commits: Commits
     has_members: bool
 
 
 class Seeding:
-    """`groups` are those of the journal, `topics` the upstream's."""
+    """Takes over groups whose id matches `pattern`. `groups` are the proxy's, `topics` the upstream's."""
 
     def __init__(
         self,
@@ -60,33 +60,33 @@ class Seeding:
         self._under_way: dict[str, asyncio.Task[bool]] = {}
 
     def meant_by(self, request: Request) -> list[str]:
-        """The groups that are taken over before the request is looked at, if they are not here yet. Raises BadBody."""
+        """Returns the groups in a request that match the pattern. Raises BadBody."""
         return [group_id for group_id in named_by(request) if group_id and self._pattern.fullmatch(group_id)]
 
     def refusal(self, group_ids: Sequence[str]) -> ErrorCode | None:
-        """What is said if one of them is not read yet: then nobody knows whether it is to be taken over.
+        """Returns the error if one of these groups is not loaded yet: then it is unknown whether to take it over.
 
-        The coordinator would say the same, but only when its turn comes. By then the group may be read, and be decided
-        on without what it has upstream.
+        The coordinator would return the same error, but decides later. By then the group may be loaded, and would be
+        served without its upstream offsets.
         """
         refusals = map(self._groups.refusal_until_read, group_ids)
         return next((error for error in refusals if error is not None), None)
 
     def wanted_of(self, group_ids: Sequence[str]) -> list[str]:
-        """Those of them that are to be taken over."""
+        """Returns those of them that have to be taken over."""
         return [group_id for group_id in group_ids if self._is_to_be_taken_over(group_id)]
 
     async def take_over(self, group_ids: Sequence[str]) -> None:
-        """Raises ConnectionError or Refused: then the upstream has not told, and nobody knows what is true."""
+        """Takes over these groups. Raises ConnectionError or Refused if the upstream's offsets cannot be fetched."""
         absent: set[str] = set()
-        # Again, if what was taken over was lost with the journal while another was waited for.
+        # Repeated if the journal was lost, and with it a group taken over here, while waiting for another.
         while wanted := [group_id for group_id in self.wanted_of(group_ids) if group_id not in absent]:
             for group_id in wanted:
                 task = self._under_way.get(group_id)
                 if task is None:
                     task = self._under_way[group_id] = asyncio.create_task(self._take_over(group_id))
                     task.add_done_callback(partial(self._done, group_id))
-                if not await asyncio.shield(task):  # others may wait for it, too
+                if not await asyncio.shield(task):  # other requests may wait for it, too
                     absent.add(group_id)
 
     async def end(self) -> None:
@@ -98,15 +98,15 @@ class Seeding:
     def _done(self, group_id: str, task: asyncio.Task[bool]) -> None:
         del self._under_way[group_id]
         if not task.cancelled():
-            task.exception()  # who waited has it; if nobody waits any more, nobody needs it
+            task.exception()  # marks the exception as retrieved; those who wait get it from the shield
 
     def _is_to_be_taken_over(self, group_id: str) -> bool:
         return self._groups.can_be_asked_for(group_id) and not self._groups.knows(group_id)
 
     async def _take_over(self, group_id: str) -> bool:
-        """False if the group has nothing upstream."""
+        """Takes over one group; False if it has no offsets upstream."""
         found = await asyncio.to_thread(_ask, self._upstream, group_id)
-        if not self._is_to_be_taken_over(group_id):  # by now it is known, or its journal was lost
+        if not self._is_to_be_taken_over(group_id):  # meanwhile it was added, or the journal was lost
             return True
         if found.has_members:
             log.warning("seeding group=%r: it has members upstream, which go on committing there", group_id)
@@ -132,7 +132,7 @@ class Seeding:
 
 
 def named_by(request: Request) -> list[str]:
-    """The groups whose offsets a request is about, or may soon be. Raises BadBody."""
+    """Returns the groups in a request of the APIs that take groups over. Raises BadBody."""
     if request.api_key not in _TAKING:
         return []
     _, entity = decode_request(request.frame, request.api_key, request.api_version)
@@ -142,7 +142,7 @@ def named_by(request: Request) -> list[str]:
 
 
 def _ask(upstream: Connection, group_id: str) -> Found:
-    """Blocks. A group that is not there has committed nothing."""
+    """Fetches a group's upstream state; blocks. A group that does not exist has no offsets."""
     with open_cluster(upstream) as cluster:
         group = cluster.describe_groups([group_id]).found.get(group_id)
         if group is not None and group.type is GroupType.SHARE:

@@ -1,4 +1,5 @@
-"""The coordinator at work in the proxy's process: that of `kcoord serve`, without listeners and with others' topics."""
+"""The coordinator's runtime in the proxy's process: that of `kcoord serve`, without listeners, and with the upstream's
+topics."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ _NO_PORT: Final = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptHere:
-    """Groups are kept in this process, or in files of its own; `fsync`: an answer waits for the disk."""
+    """Settings for groups stored in memory or, with `data_dir`, in files; with `fsync`, answers wait for the disk."""
 
     data_dir: Path | None = None
     fsync: bool = False
@@ -30,22 +31,24 @@ class KeptHere:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSetup:
+    """The settings of a LocalRuntime."""
+
     settings: Settings = field(default_factory=Settings)
     kept: KeptHere = field(default_factory=KeptHere)
 
     def limited_to(self, largest_record: int) -> "RuntimeSetup":
-        """For a journal that takes no larger ones: plans that would not fit are refused before they are records."""
+        """Limits message.max.bytes to what the journal's topic takes, so that larger plans are refused in time."""
         limit = min(self.settings.message_max_bytes, largest_record)
         return replace(self, settings=replace(self.settings, message_max_bytes=limit))
 
 
 class LocalRuntime(ClusterRuntime):
-    """One node, which nobody connects to: connections are made by `connect`. Raises CannotServe."""
+    """A cluster of one node without listeners: `connect` makes its connections. Raises CannotServe."""
 
     def __init__(
         self, setup: RuntimeSetup, topics: Topics, make_journal: Callable[[NodeId], Journal] | None = None
     ) -> None:
-        """Without `make_journal` groups are kept as the setup says."""
+        """Without `make_journal`, groups are stored as `setup` states."""
         kept = Setup(settings=setup.settings, data_dir=setup.kept.data_dir, fsync=setup.kept.fsync)
         super().__init__(make_cluster(kept, [_NO_PORT], now_ms()))
         self._topics = topics
@@ -54,7 +57,7 @@ class LocalRuntime(ClusterRuntime):
 
     @property
     def lets_stand(self) -> bool:
-        """Answers are not to leave before their requests have been handed over (client_link)."""
+        """Always False: cached answers would be sent before client_link has been given the request."""
         return False
 
     def connect(self) -> Connection:
@@ -65,7 +68,7 @@ class LocalRuntime(ClusterRuntime):
         return self._made_groups()
 
     def read_groups(self) -> None:
-        """Read what is to be read, while others are served."""
+        """Loads the groups of partitions that are not loaded, in the background."""
         self._chores.read_groups(self.coordinator)
 
     def _make_groups(self) -> GroupRuntime:

@@ -1,4 +1,4 @@
-"""Keeps what is known of the upstream's topics true: listed at the start, then now and then, and soon when asked to."""
+"""Lists the upstream's topics at the start, then periodically, and soon when a refresh is requested."""
 
 import asyncio
 import base64
@@ -19,11 +19,11 @@ log = logging.getLogger("kcoord.groups")
 
 _USUAL_PAUSE: Final = 60.0
 _SHORT_PAUSE: Final = 5.0  # while topics are missing
-_LEAST_PAUSE: Final = 2.0  # however often somebody asks
+_LEAST_PAUSE: Final = 2.0  # however often a refresh is requested
 
 
 class Refreshing:
-    """`groups` are told of topics that are no more, and `settle` is called then."""
+    """Refreshes `topics`. It deletes the offsets of deleted topics from `groups`, and then calls `drain_parked`."""
 
     def __init__(
         self, upstream: Connection, topics: MirroredTopics, groups: GroupRuntime, settle: Callable[[], None]
@@ -39,7 +39,7 @@ class Refreshing:
         groups.on_read = self._were_read
 
     async def begin(self) -> None:
-        """Returns when all topics are known. Raises ConnectionError or Refused."""
+        """Lists all topics once, then in the background. Raises ConnectionError or Refused."""
         await self._refresh()
         self._task = asyncio.create_task(self._repeat())
 
@@ -62,18 +62,18 @@ class Refreshing:
             try:
                 await self._refresh()
                 is_failing = False
-            except Exception as error:  # whatever it is, it may pass; what is known stays
+            except Exception as error:  # any error may be temporary; the known topics stay
                 if not is_failing:
                     log.warning("the upstream's topics cannot be listed: those that are known count why=%r", str(error))
                 is_failing = True
 
     def _were_read(self) -> None:
-        """Groups, at the start or after what was decided of them was lost: they may have offsets of deleted topics."""
+        """Requests a refresh after groups were loaded: they may have offsets of topics that have been deleted."""
         self._expects_all = False
         self._asked.set()
 
     async def _refresh(self) -> None:
-        """Blocking questions, in a thread: once for all topics, and for those that are missing by name."""
+        """Lists all topics, and asks for missing ones by name; both block, in a thread."""
         if not self._expects_all and not self._groups.is_reading:
             self._expects_all = True
             self._topics.expect(self._groups.topics_of_offsets(), now_ms())
@@ -99,7 +99,7 @@ def _list_topics(upstream: Connection) -> dict[str, KnownTopic]:
 
 
 def _gone_of(upstream: Connection, names: Collection[str], listed: Collection[str]) -> list[str]:
-    """Those of which the upstream says that there is none, or that another has the name."""
+    """Returns the names of deleted topics: the upstream has no such topic, or a new one with the name."""
     with open_cluster(upstream) as cluster:
         return [name for name in names if name in listed or _is_unknown(cluster, name)]
 
@@ -110,5 +110,5 @@ def _is_unknown(cluster: LiveCluster, name: str) -> bool:
 
 
 def _uuid(shown: str) -> UUID:
-    """Of an id as Kafka's tools print it."""
+    """Parses a topic id as Kafka's tools print it."""
     return UUID(bytes=base64.urlsafe_b64decode(shown + "=="))

@@ -1,21 +1,21 @@
-"""The upstream's topics as the coordinator asks for them: heard of in Metadata answers that pass, and listed by us.
+"""The upstream's topics for the coordinator, from observed Metadata answers and from the proxy's own listings. Pure.
 
-What passes adds to what is known and takes nothing away: it is what one client may see, told by a broker that may be
-behind. What is to be deleted is decided by our own lists alone, and slowly, since offsets go with it:
+Observed answers add topics and never remove any: they show what one client may see, from a broker that may be behind.
+Only the proxy's own listings decide that a topic is deleted, and with caution, since its offsets are deleted with it:
 
-| a topic that we have listed ourselves                                      | is           |
-|----------------------------------------------------------------------------|--------------|
-| is not in a list, or its name is there with another id                     | missing      |
-| is missing twice in a row, and the upstream says that there is none        | deleted      |
-| is missing, but we may not see it (any more), or the upstream says nothing | there        |
+| a topic that the proxy has listed                                           | counts as |
+|-----------------------------------------------------------------------------|-----------|
+| is not in a listing, or its name has another id                             | missing   |
+| is missing from two listings in a row, and the upstream has no such topic   | deleted   |
+| is missing, but the proxy may not see it, or the upstream does not answer   | existing  |
 
-A topic that offsets were kept for counts as listed: it may have been deleted while no proxy was there to see it, or the
-record of their deletion was lost.
+A topic for which offsets are stored counts as listed: it may have been deleted while no proxy ran, or the record that
+deletes its offsets was lost.
 
-A topic that was made anew has its old id here until our next list. What is committed by its name until then carries the
-old id, and may be meant for the new topic: all that was committed since the old one was last listed is the new one's.
+A recreated topic has its old id here until the next listing. Commits by name until then carry the old id, although they
+may be meant for the new topic. So all commits since the old topic was last listed are attributed to the new one.
 
-Pure: `refreshing` asks the upstream.
+`topic_refresher` queries the upstream.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -26,24 +26,29 @@ from kcoord.groups.topics import Heir
 
 NO_ID: Final = UUID(int=0)
 _REMEMBERED_MS: Final = 3_600_000
-"""After its deletion it is known for so long when a topic was there: the deletion of its offsets may be lost."""
+"""For so long after its deletion it is remembered when a topic last existed: the record that deletes its offsets may be
+lost."""
 
 
 class KnownTopic(NamedTuple):
+    """A topic's id and number of partitions."""
+
     topic_id: UUID
     partitions: int
 
 
 class DeletedTopic(NamedTuple):
+    """The id of a deleted topic."""
+
     topic_id: UUID
-    heir: Heir | None  # the topic that has its name now
+    heir: Heir | None  # the topic that has the name now
 
 
 class MirroredTopics:
-    """See groups.topics.Topics. `ask` is called for what is not known, so that it may be known the next time.
+    """A groups.topics.Topics. `request_refresh` is called for unknown topics, so that they may be known the next time.
 
-    `hidden` is the name of a topic that is not there for groups either, whoever tells of it: the journal's. `found` is
-    called with the name and the id of each other topic when it is first heard of.
+    `hidden` is the name of a topic that groups never see, whatever names it: the journal's. `found` is called with the
+    name and the id of each other topic when it is first seen.
     """
 
     def __init__(
@@ -59,11 +64,11 @@ class MirroredTopics:
         self.losses = 0
         self._by_name: dict[str, KnownTopic] = {}
         self._names: dict[UUID, str] = {}
-        self._listed: dict[UUID, str] = {}  # those of our own lists
-        self._seen_ms: dict[UUID, int] = {}  # when they were last in one, at least
-        self._missing: set[UUID] = set()  # of those, the ones that were not in the last list
+        self._listed: dict[UUID, str] = {}  # names by id, of topics in the proxy's own listings
+        self._seen_ms: dict[UUID, int] = {}  # when each was last known to exist
+        self._missing: set[UUID] = set()  # listed topics that were not in the last listing
 
-    # What the coordinator asks.
+    # groups.topics.Topics
 
     def topic_id(self, name: str) -> UUID | None:
         known = self._by_name.get(name)
@@ -88,10 +93,10 @@ class MirroredTopics:
         known = self._by_name.get(name)
         return 0 if known is None else known.partitions
 
-    # What is told.
+    # Updates
 
     def heard(self, name: str, topic_id: UUID, partitions: int) -> None:
-        """A broker has told a client of it. If it contradicts what is known, our own list shall say what is true."""
+        """Adds a topic of an observed answer. If it contradicts a known topic, a refresh is requested instead."""
         if name == self._hidden:
             return
         known = self._by_name.get(name)
@@ -104,14 +109,14 @@ class MirroredTopics:
             self._by_name[name] = known._replace(partitions=partitions)
 
     def heard_metadata(self, response: Any) -> None:
-        """All that a Metadata response tells of topics. Those before version 10 tell no ids."""
+        """Adds all topics of a Metadata response; those before version 10 have no ids, and are ignored."""
         for topic in response.topics:
             topic_id = getattr(topic, "topic_id", None)
             if topic.name and topic_id and topic_id != NO_ID and topic.partitions:
                 self.heard(topic.name, topic_id, len(topic.partitions))
 
     def listed(self, topics: Mapping[str, KnownTopic], asked_at_ms: int) -> Collection[str]:
-        """Our own list. The names of those that are missing for the second time: are they there?"""
+        """Applies the proxy's own listing; returns the names missing for the second time, which are to be checked."""
         topics = {name: topic for name, topic in topics.items() if name != self._hidden}
         for name, topic in topics.items():
             self._keep(name, topic)
@@ -125,7 +130,7 @@ class MirroredTopics:
         return twice
 
     def expect(self, topics: Iterable[tuple[str, UUID]], now_ms: int) -> None:
-        """Names and ids of topics that were there once, before now."""
+        """Adds names and ids of topics that existed once, as if they had been listed."""
         for name, topic_id in topics:
             self._listed.setdefault(topic_id, name)
             self._seen_ms.setdefault(topic_id, now_ms)
@@ -135,7 +140,7 @@ class MirroredTopics:
         return bool(self._missing)
 
     def deleted(self, name: str) -> list[DeletedTopic]:
-        """The upstream says that those of this name which are missing are no more."""
+        """Removes the missing topics of this name, after the upstream has confirmed that they do not exist."""
         gone = [topic_id for topic_id in self._missing if self._listed[topic_id] == name]
         for topic_id in gone:
             self._missing.discard(topic_id)

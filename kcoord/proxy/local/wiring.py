@@ -1,4 +1,4 @@
-"""Local coordination as a part of the proxy."""
+"""Adds local coordination to a proxy."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ def local_coordination(
     make_runtime: Callable[..., LocalRuntime] = LocalRuntime,
     made: Callable[[LocalCoordination], None] = lambda coordination: None,
 ) -> Callable[[Proxy], LocalCoordination]:
-    """What stands between clients and brokers, for `upstream.main.run`. `made` hears of it."""
+    """Returns the interceptor factory for `proxy.main.run`; `on_made` gets the coordination that it makes."""
 
     def make(proxy: Proxy) -> LocalCoordination:
         coordination = LocalCoordination(setup, make_runtime)
@@ -30,7 +30,7 @@ def local_coordination(
 
 
 def with_hidden_journal(setup: LocalSetup) -> tuple[LocalSetup, tuple[Hiding, ...]]:
-    """The setup of a coordination whose journal no client reaches, and what has to stand before all else for that."""
+    """Returns the setup with a hidden journal, and the interceptors that hide it and must run first."""
     if setup.journal is None:
         return setup, ()
     journal = HiddenNames(topic=setup.journal.topic, transactional_id=setup.journal.transactional_id)
@@ -40,6 +40,7 @@ def with_hidden_journal(setup: LocalSetup) -> tuple[LocalSetup, tuple[Hiding, ..
 
 
 def coordinating_broker(proxy: Proxy) -> BrokerPlace | None:
-    """The same for all who ask, as long as it is there: of the live ones the one with the lowest id."""
+    """Returns the broker that serves as the coordinator: the live one with the lowest id, so that all clients agree."""
+
     live = proxy.brokers.live
     return BrokerPlace(live[0], *proxy.place_of(live[0])) if live else None

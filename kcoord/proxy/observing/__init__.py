@@ -1,1 +1,1 @@
-"""Interceptors that only observe: groups and commits as requests and responses pass by."""
+"""Interceptors that only observe groups and commits in forwarded requests and responses."""

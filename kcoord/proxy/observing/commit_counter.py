@@ -1,4 +1,4 @@
-"""Commits of groups that the upstream cluster coordinates, counted on the way: an interceptor that lets all pass."""
+"""Counts the commits of groups that the upstream cluster coordinates: an interceptor that only observes."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ OFFSET_COMMIT: Final = 8
 
 
 class _Answer(NamedTuple):
-    """All of it but the correlation id, and what it says."""
+    """A parsed OffsetCommit response, with its bytes behind the correlation id."""
 
     rest: bytes
     committed: int
@@ -21,15 +21,17 @@ class _Answer(NamedTuple):
 
 
 class CommitCounting:
+    """An Interceptor that counts committed offsets and errors."""
+
     interests: frozenset[int] = frozenset()
     watched: frozenset[int] = frozenset({OFFSET_COMMIT})
     limits: Mapping[int, range] = {}
 
     def __init__(self) -> None:
         self.offsets = 0
-        """Those that were committed."""
+        """How many offsets were committed."""
         self.errors: Counter[str] = Counter()
-        """Of answers, by the first error that is in them."""
+        """How many responses had errors, by the first error in each."""
         self._last: dict[ClientInfo, _Answer] = {}
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
@@ -37,10 +39,10 @@ class CommitCounting:
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
         last = self._last.get(client)
-        if last is None or last.rest != frame[4:]:  # a client commits to the same partitions again and again
+        if last is None or last.rest != frame[4:]:  # a client's commits mostly get identical responses
             try:
                 last = self._last[client] = _read(request, frame)
-            except BadBody:  # the client gets it as it is, and will say what it thinks of it
+            except BadBody:  # the client gets the malformed response unchanged
                 return
         self.offsets += last.committed
         if last.error:

@@ -1,12 +1,12 @@
-"""What group requests and answers on the way tell: an interceptor that lets all pass, and remembers groups.
+"""Observes groups in forwarded requests and responses: an interceptor that changes nothing.
 
-Of a bounded number of groups, those last heard of. It reads JoinGroup, SyncGroup, Heartbeat, LeaveGroup and
-ConsumerGroupHeartbeat; what each says of a group is in watched_group.py and watched_consumer_group.py.
+It remembers a bounded number of groups, those seen most recently. It reads JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+and ConsumerGroupHeartbeat; observed_group.py and observed_consumer_group.py derive a group's state from them.
 
-    a join is sent         a group that is not known is made; who is on the way in counts, in a group of either kind
-    it is answered well    the group is of the kind that this API is for, whatever it was taken for before
-    it is refused          what is known of the group stays; none is made of it
-    the client goes        so do all its joins that have no answer
+    a join is sent          An unknown group is added. The pending join counts towards the group, whatever its kind.
+    it succeeds             The group becomes one of the kind that this API is for, even if it was taken for the other.
+    it is refused           What is known of the group stays; no group is added.
+    the client disconnects  Its unanswered joins no longer count.
 """
 
 import logging
@@ -41,21 +41,21 @@ AnyWatchedGroup = WatchedGroup | WatchedConsumerGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A group as an operator may see it: what is known of it here, now."""
+    """A snapshot of one observed group, for operators."""
 
     group_id: str
     kind: str  # classic or consumer
     state: str
-    generation: int  # the epoch, of the newer kind
+    generation: int  # of a consumer group, its epoch
     protocol_type: str
     protocol: str
     members: tuple[WatchedMember, ...]
-    rebalances: int  # of late
+    rebalances: int  # how many are remembered
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ticket:
-    """Of a join that has no answer yet. A client may send the same frame twice: no two are equal."""
+    """Identifies a join without an answer. No two are equal, since a client may send the same frame twice."""
 
     group_id: str
     api_key: int
@@ -63,7 +63,7 @@ class _Ticket:
 
 
 class _Steady(NamedTuple):
-    """A heartbeat that was answered well: all but the correlation ids of what was asked and answered."""
+    """A client's last successful heartbeat and its response, each without the correlation id."""
 
     asked: bytes
     answer: bytes
@@ -73,7 +73,7 @@ class _Steady(NamedTuple):
 
 
 class Watching:
-    """Knows groups by what was seen of them. An Interceptor."""
+    """An Interceptor that derives groups' states and rebalances from what it observes."""
 
     interests: frozenset[int] = frozenset({_JOIN_GROUP})
     watched: frozenset[int] = frozenset({_JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP, _CONSUMER_GROUP_HEARTBEAT})
@@ -82,20 +82,20 @@ class Watching:
     def __init__(self, clock: Callable[[], float], *, max_groups: int = _MAX_GROUPS) -> None:
         self.rebalances: Counter[Cause] = Counter()
         self.errors: Counter[tuple[int, str]] = Counter()
-        """What the coordinator refused, by API and by Kafka's name of the error."""
+        """How many responses had an error, by API key and Kafka's name of the error."""
         self._clock = clock
         self._max_groups = max_groups
-        self._groups: dict[str, AnyWatchedGroup] = {}  # the one last heard of is the last
-        self._waiting: dict[ClientInfo, deque[_Ticket]] = {}  # its joins that have no answer, the first first
+        self._groups: dict[str, AnyWatchedGroup] = {}  # the most recently seen last
+        self._waiting: dict[ClientInfo, deque[_Ticket]] = {}  # joins without an answer, in order
         self._steady: dict[ClientInfo, _Steady] = {}
 
-    # What is known
+    # Queries
 
     def group(self, group_id: str) -> AnyWatchedGroup | None:
         return self._groups.get(group_id)
 
     def groups(self) -> Iterator[GroupView]:
-        """All that are remembered, for an operator."""
+        """Yields all remembered groups."""
         now = self._clock()
         for group in self._groups.values():
             yield GroupView(
@@ -116,7 +116,7 @@ class Watching:
         now = self._clock()
         return sum(len(group.alive(now)) for group in self._groups.values())
 
-    # What is seen
+    # Observations
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
         header, entity = decode_request(request.frame, request.api_key, request.api_version)
@@ -131,7 +131,8 @@ class Watching:
         return PASS
 
     def beat_sent(self, client: ClientInfo, request: Request, beat: Any) -> None:
-        """A ConsumerGroupHeartbeat that joins is on its way. Told by who limits groups: nobody else needs to know."""
+        """Records a joining ConsumerGroupHeartbeat that is being forwarded. The guard that limits groups calls this:
+        nothing else needs to know of such joins before they are answered."""
         ticket = self._ticket(client, request, beat.group_id)
         group = self._known(beat.group_id) or self._consumer(beat.group_id)
         group.expect(ticket, WatchedMember(member_id=beat.member_id, instance_id=beat.instance_id))
@@ -142,7 +143,7 @@ class Watching:
         try:
             header, asked = decode_request(request.frame, request.api_key, request.api_version)
             _, answer = decode_response(frame, request.api_key, request.api_version)
-        except BadBody as error:  # the client gets it as it is, and will say what it thinks of it
+        except BadBody as error:  # the client gets the malformed response unchanged
             log.debug("not understood api=%s peer=%s why=%r", request.api_key, client.peer, str(error))
             return
         if answer.error_code is not ErrorCode.none:
@@ -191,7 +192,8 @@ class Watching:
         self._tell(self._classic(asked.group_id).join_answered(ticket, joining, joined, self._clock()))
 
     def _is_steady(self, client: ClientInfo, asked: bytes, answer: bytes) -> bool:
-        """Whether a heartbeat and its answer are the same as the last: most are, and need not be read again."""
+        """Whether a heartbeat and its response repeat the client's last one, so that they need not be parsed: most do.
+        If so, renews the member's session."""
         last = self._steady.get(client)
         if last is None or last.answer != answer[4:] or last.asked != asked[8:]:
             return False
@@ -202,7 +204,7 @@ class Watching:
         return True
 
     def _member_answered(self, asked: Any, answer: Any) -> None:
-        """SyncGroup that went well ends a rebalance; otherwise it says the same as Heartbeat."""
+        """Handles a SyncGroup response, which completes a rebalance if it succeeds, or a failed Heartbeat response."""
         if answer.error_code is ErrorCode.none:
             group = self._classic(asked.group_id)
             self._tell(group.synced(asked.member_id, asked.generation_id, self._clock()))
@@ -218,7 +220,7 @@ class Watching:
     def _leave_answered(self, asked: Any, answer: Any) -> None:
         if answer.error_code is not ErrorCode.none:
             return
-        if not hasattr(asked, "members"):  # before version 3: one at a time
+        if not hasattr(asked, "members"):  # versions before 3 name one member
             self._classic(asked.group_id).left([asked.member_id], [])
             return
         refused = {_named(each) for each in answer.members if each.error_code is not ErrorCode.none}
@@ -235,7 +237,7 @@ class Watching:
     def _beat_answered(self, ticket: _Ticket | None, member: WatchedMember, asked: Any, answer: Any) -> None:
         if answer.error_code is not ErrorCode.none:
             known = self._refused(ticket, asked.group_id)
-            # Who has a wrong epoch is a member still, and joins again.
+            # A member that is fenced for its epoch stays a member, and joins again.
             if isinstance(known, WatchedConsumerGroup) and answer.error_code in _FORGOTTEN:
                 known.forgotten(asked.member_id)
             return
@@ -257,7 +259,7 @@ class Watching:
         return ticket
 
     def _answered(self, client: ClientInfo, request: Request) -> _Ticket | None:
-        """The ticket of a join that is answered now. Answers come in the order of the requests."""
+        """Removes and returns the ticket of the join that is being answered; None if there is none."""
         waiting = self._waiting.get(client, ())
         named = (request.api_key, request.correlation_id)
         ticket = next((each for each in waiting if (each.api_key, each.correlation_id) == named), None)
@@ -283,14 +285,14 @@ class Watching:
         )
 
     def _known(self, group_id: str) -> AnyWatchedGroup | None:
-        """The group as it is known, of whatever kind; it is the one last heard of."""
+        """Returns the group of either kind, now the most recently seen; None if it is not known."""
         known = self._groups.pop(group_id, None)
         if known:
             self._keep(known)
         return known
 
     def _classic(self, group_id: str) -> WatchedGroup:
-        """The group, which is a classic one."""
+        """Returns the group as a classic one, converting or adding it."""
         known = self._groups.pop(group_id, None)
         if isinstance(known, WatchedConsumerGroup):
             known = WatchedGroup.succeeding(known, self._clock())
@@ -300,7 +302,7 @@ class Watching:
         return group
 
     def _consumer(self, group_id: str) -> WatchedConsumerGroup:
-        """The group, which is one of the newer protocol."""
+        """Returns the group as a KIP-848 consumer group, converting or adding it."""
         known = self._groups.pop(group_id, None)
         if isinstance(known, WatchedGroup):
             known = WatchedConsumerGroup.succeeding(known, self._clock())
@@ -327,7 +329,7 @@ def _joining(entity: Any, client_id: str, host: str) -> Joining:
 
 
 def _topics(entity: Any) -> frozenset[str]:
-    """What a consumer subscribes to. Other kinds of members, and what is not understood, name none."""
+    """Returns the topics that a consumer subscribes to; none for other protocol types and malformed subscriptions."""
     if entity.protocol_type != "consumer" or not entity.protocols:
         return frozenset()
     try:
@@ -337,7 +339,8 @@ def _topics(entity: Any) -> frozenset[str]:
 
 
 def _only_asks_for_an_id(version: int, member: WatchedMember) -> bool:
-    """From version 4 on, who has neither an id nor an instance id is given one, and nothing else happens (KIP-394)."""
+    """Whether a join only requests a member id: since version 4 a dynamic member without one is only given one
+    (KIP-394)."""
     return version >= 4 and not member.member_id and member.instance_id is None
 
 

@@ -1,7 +1,7 @@
-"""One group of the newer consumer protocol (KIP-848) as its heartbeats tell of it. Pure.
+"""The state of one KIP-848 consumer group, derived from its heartbeats. Pure.
 
-There is no join and no leader here: members say what they want, and are told their epoch and what is theirs. A
-rebalance is a higher epoch of the group; the first member that is told of it tells us.
+This protocol has no join phase and no leader: members send their subscription, and get their epoch and assignment. A
+rebalance is a higher group epoch, observed in the first response that carries it.
 """
 
 from dataclasses import dataclass, field, replace
@@ -15,9 +15,9 @@ _STATIC_LEAVES: Final = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """What a ConsumerGroupHeartbeat says. Epoch 0 joins, a negative one leaves; no topics: the same as before.
+    """A ConsumerGroupHeartbeat request. Epoch 0 joins, a negative one leaves; topics None means unchanged.
 
-    -2 is of a static member that means to come back: its place is kept for it until its session is over.
+    Epoch -2 is sent by a static member that means to return: it stays a member until its session expires.
     """
 
     member: WatchedMember
@@ -27,9 +27,11 @@ class Beat:
 
 @dataclass(slots=True)
 class WatchedConsumerGroup(Membership):
-    generation: int = 0  # the highest epoch that a member was told
+    """A KIP-848 consumer group."""
+
+    generation: int = 0  # the highest epoch in any response
     protocol_type: str = "consumer"
-    protocol: str = ""  # the coordinator's own
+    protocol: str = ""  # unknown: the coordinator chooses the assignor
     _epochs: dict[str, int] = field(default_factory=dict)
     _began: Began | None = None
 
@@ -41,7 +43,7 @@ class WatchedConsumerGroup(Membership):
         return OtherState.RECONCILING if is_behind else OtherState.STABLE
 
     def answered(self, ticket: object, beat: Beat, member_id: str, epoch: int, now: float) -> Rebalanced | None:
-        """A heartbeat was answered well: the member has this id, and was told this epoch."""
+        """Handles a successful response, with the member's id and its epoch; returns the rebalance that it shows."""
         self._joining.pop(ticket, None)
         if beat.epoch == _STATIC_LEAVES:
             self._epochs.pop(member_id, None)
@@ -61,22 +63,23 @@ class WatchedConsumerGroup(Membership):
         self._epochs[member_id] = epoch
         if epoch <= self.generation:
             return None
-        is_younger = self.generation == 0 and beat.epoch > 0  # the proxy than the group
+        is_younger = self.generation == 0 and beat.epoch > 0  # the group's epoch began before the proxy did
         self.generation = epoch
         return None if is_younger else self._rebalanced(now)
 
     def forgotten(self, member_id: str) -> None:
-        """It left, or the coordinator does not know it any more."""
+        """Removes a member that left, or that the coordinator no longer knows."""
         if member_id in self.members:
             self._remove(member_id)
             self._began = self._began or Began(Cause.LEFT)
 
     def rebalances_since(self, instant: float) -> int:
-        """With those to come of members on the way in: each new member is a new epoch."""
+        """Returns how many rebalances there were since then, including one for each pending new member: every new
+        member causes a new epoch."""
         return sum(at > instant for at in self.rebalanced_at) + len(self._new_on_the_way())
 
     def _replace_static(self, instance_id: str | None, member_id: str) -> None:
-        """A static member that is back may have another id; the one that it had is nobody's."""
+        """Moves a static member that returned with a new id; its old id is void."""
         if instance_id is None:
             return
         former = [each.member_id for each in self.members.values() if each.instance_id == instance_id]

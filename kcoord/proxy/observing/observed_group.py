@@ -1,19 +1,20 @@
-"""One classic group as the requests and answers on their way tell of it. Pure: what was seen and an instant go in.
+"""The state of one classic group, derived from observed requests and responses. Pure: it takes the time as an argument.
 
-What a proxy can know, and what not:
+What a proxy can know from each API, and what not:
 
-    JoinGroup     who wants in, and with what; answered with a higher generation, a join phase is over. The leader is
-                  told all members, of this proxy or not; the others are told nothing of each other
-    SyncGroup     answered well, the generation is complete
-    Heartbeat     answered well, the generation stands, and so do all its members: had one expired, this would say
-                  that a rebalance is in progress
-    LeaveGroup    who has gone. Of an expired session nothing is seen but that a member is missing in the next
-                  generation
+    JoinGroup     The request shows who joins, and with what. A response with a higher generation ends a join phase. The
+                  leader's response lists all members, whether they connect through this proxy or not; followers'
+                  responses list none.
+    SyncGroup     A successful response completes the generation.
+    Heartbeat     A successful response shows that the generation and all its members are current: if a session had
+                  expired, it would be REBALANCE_IN_PROGRESS.
+    LeaveGroup    The request shows who leaves. An expired session shows only in that a member is missing from the next
+                  generation.
 
-So a rebalance has the cause of the first thing that was seen before it: see Cause.
+So a rebalance gets the cause of the first observation before it: see Cause.
 
-Who has asked to join and has no answer yet is on the way in, and counts: else all who start together would be let in
-before the first of them is a member. Each join has a ticket, by which it is answered, refused or given up.
+A join without an answer counts as a pending member: otherwise all members that start together would be admitted before
+the first of them is a member. Each join has a ticket, by which it is answered, refused or dropped.
 """
 
 from collections import deque
@@ -26,28 +27,30 @@ from kcoord.groups.classic.state import State
 
 _MAX_REMEMBERED: Final = 1000  # rebalances of one group
 
-_USUAL_SESSION_TIMEOUT: Final = 45.0  # of Kafka's consumers, where their own has not been seen
+_USUAL_SESSION_TIMEOUT: Final = 45.0  # the default of Kafka's consumers, for members whose own is unknown
 
 NO_GENERATION: Final = -1
 
 
 class Cause(StrEnum):
-    """What began a rebalance, as far as a proxy can see it; in words of groups/effects.py where they mean the same."""
+    """What began a rebalance, as far as a proxy can observe it. Values shared with groups/effects.py mean the same."""
 
     JOINED = "joined"
     LEFT = "left"
-    SESSION_EXPIRED = "session-expired"  # nobody left, and a member is missing
+    SESSION_EXPIRED = "session-expired"  # no member left, and one is missing
     NEW_SUBSCRIPTION = "new-subscription"  # a member joined again with other topics
-    REJOINED = "rejoined"  # with the same: its topics changed, or it has partitions to give up
+    REJOINED = "rejoined"  # a member joined again with the same topics: they changed, or it gives up partitions
     STATIC_RETURNED = "static-returned"
-    ELSEWHERE = "elsewhere"  # nobody who comes by here
+    ELSEWHERE = "elsewhere"  # nothing that this proxy observed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedMember:
+    """A member as far as it is known here."""
+
     member_id: str
     instance_id: str | None = None
-    client_id: str = ""  # empty of a member that does not come by here
+    client_id: str = ""  # empty for a member that does not connect through this proxy
     host: str = ""
     topics: frozenset[str] = frozenset()
     session_timeout: float = _USUAL_SESSION_TIMEOUT
@@ -55,7 +58,7 @@ class WatchedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """What a JoinGroup brings. Its member's id is empty if it has none yet."""
+    """A JoinGroup request. The member's id is empty if it has none yet."""
 
     member: WatchedMember
     protocol_type: str
@@ -63,7 +66,7 @@ class Joining:
 
 
 class Joined(NamedTuple):
-    """A JoinGroup answered well. `members`: ids and instance ids, told to the leader alone."""
+    """A successful JoinGroup response. `members` are ids and instance ids, and empty for followers."""
 
     member_id: str
     generation: int
@@ -72,13 +75,15 @@ class Joined(NamedTuple):
 
 
 class Began(NamedTuple):
+    """Why a rebalance began."""
+
     cause: Cause
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalanced:
-    """A rebalance that is over: the generation it came to is complete, or there is a newer one already."""
+    """A finished rebalance: its generation is complete, or a newer one has already replaced it."""
 
     group_id: str
     generation: int
@@ -90,20 +95,20 @@ class Rebalanced:
 
 @dataclass(slots=True)
 class Membership:
-    """Who is in a group, of either kind, and who is on the way in."""
+    """The members and pending joins of a group of either kind."""
 
     group_id: str
     generation: int = NO_GENERATION
     members: dict[str, WatchedMember] = field(default_factory=dict)
     rebalanced_at: deque[float] = field(default_factory=lambda: deque(maxlen=_MAX_REMEMBERED))
-    _heard_at: dict[str, float] = field(default_factory=dict)  # of the members that come by here
-    _joining: dict[object, WatchedMember] = field(default_factory=dict)  # who is on the way in, by ticket
+    _heard_at: dict[str, float] = field(default_factory=dict)  # by member id; members of this proxy only
+    _joining: dict[object, WatchedMember] = field(default_factory=dict)  # joining members by ticket
 
     @classmethod
     def succeeding(cls, former: "Membership", now: float) -> Self:
-        """A group that has become one of the other kind, as far as kinds have this in common.
+        """Converts a group to the other kind. What both kinds have in common is carried over.
 
-        As long as there is a member the group lives on, and may have members of both kinds (KIP-848, migration).
+        A group that still has live members continues, and may have members of both kinds (KIP-848, migration).
         """
         group = cls(former.group_id, rebalanced_at=former.rebalanced_at, _joining=former._joining)
         if alive := former.alive(now):
@@ -113,15 +118,15 @@ class Membership:
         return group
 
     def expect(self, ticket: object, member: WatchedMember) -> None:
-        """A member is on the way in."""
+        """Adds a join whose request has been forwarded."""
         self._joining[ticket] = member
 
     def join_refused(self, ticket: object) -> None:
-        """The coordinator said no, or that the member must join again with an id of its; or the client has gone."""
+        """Drops a pending join: the coordinator refused it or asked for a member id, or the client disconnected."""
         self._joining.pop(ticket, None)
 
     def is_known(self, member_id: str, instance_id: str | None) -> bool:
-        """Whether this is a member, or one on the way in that counts already. Who was only given an id is neither."""
+        """Whether this is a member or a pending one. A client that was only given a member id is neither."""
         if member_id in self.members or self.has_instance(instance_id):
             return True
         on_the_way = self._joining.values()
@@ -130,15 +135,15 @@ class Membership:
         return instance_id is not None and any(each.instance_id == instance_id for each in on_the_way)
 
     def has_instance(self, instance_id: str | None) -> bool:
-        """Whether there is a static member of that name."""
+        """Whether there is a static member with this instance id."""
         return instance_id is not None and any(each.instance_id == instance_id for each in self.members.values())
 
     def size(self, now: float) -> int:
-        """How many members there are, or will be once all who are on the way in have joined."""
+        """Returns how many members the group has, or will have once all pending joins have succeeded."""
         return len(self.alive(now)) + len(self._new_on_the_way())
 
     def alive(self, now: float) -> list[WatchedMember]:
-        """The members whose session cannot have expired yet, or who are about to begin another."""
+        """Returns the members whose session cannot have expired yet, or that are joining again."""
         ids = {each.member_id for each in self._joining.values()}
         instances = {each.instance_id for each in self._joining.values()} - {None}
         return [
@@ -148,7 +153,7 @@ class Membership:
         ]
 
     def _new_on_the_way(self) -> set[object]:
-        """Those on the way in who are not members: each once, however often it has asked."""
+        """Returns one key for each pending joiner that is not a member, however often it has sent a join."""
         instances = {each.instance_id for each in self.members.values()} - {None}
         return {
             _who(ticket, each)
@@ -157,21 +162,23 @@ class Membership:
         }
 
     def _session_end(self, member: WatchedMember) -> float:
-        """At the earliest."""
+        """Returns the earliest instant at which the member's session can expire."""
         return self._heard_at[member.member_id] + member.session_timeout
 
 
 @dataclass(slots=True)
 class WatchedGroup(Membership):
+    """A classic group."""
+
     state: State = State.EMPTY
     protocol_type: str = ""
     protocol: str = ""
-    _began: Began | None = None  # what was seen first, since the generation began
-    _is_announced: bool = False  # it is certain that a rebalance is in progress
-    _generation_of: Began | None = None  # what led to this generation, until it is complete
+    _began: Began | None = None  # the first cause observed since the generation began
+    _is_announced: bool = False  # the coordinator has confirmed that a rebalance is in progress
+    _generation_of: Began | None = None  # why this generation began, until it is complete
     _confirmed_until: float = 0.0
 
-    # What is seen
+    # Observations
 
     def join_sent(self, ticket: object, joining: Joining) -> None:
         self.expect(ticket, joining.member)
@@ -182,7 +189,7 @@ class WatchedGroup(Membership):
     def join_answered(self, ticket: object, joining: Joining, answer: Joined, now: float) -> Rebalanced | None:
         self._joining.pop(ticket, None)
         over = None
-        # A lower generation than one of which nobody is left: the group was deleted since, and is there again.
+        # A lower generation, and no live member of the known one: the group was deleted and created again.
         if answer.generation > self.generation or (answer.generation < self.generation and not self.alive(now)):
             over = self._completed()
             self._begin_generation(answer, now)
@@ -194,7 +201,7 @@ class WatchedGroup(Membership):
         return over
 
     def join_refused(self, ticket: object) -> None:
-        Membership.join_refused(self, ticket)  # super() knows nothing of classes that dataclass gave slots
+        Membership.join_refused(self, ticket)  # super() does not work in dataclasses with slots
         self._perhaps_nothing_began()
 
     def synced(self, member_id: str, generation: int, now: float) -> Rebalanced | None:
@@ -206,15 +213,15 @@ class WatchedGroup(Membership):
         return self._completed()
 
     def confirmed(self, member_id: str, generation: int, now: float) -> None:
-        """The coordinator takes this member for one of this generation."""
+        """Renews the session of a member that the coordinator has confirmed to be in this generation."""
         if generation < self.generation:
             return
-        if generation > self.generation or self.state is State.EMPTY:  # the proxy is younger than the generation
+        if generation > self.generation or self.state is State.EMPTY:  # the generation began before the proxy did
             self.generation, self.state = generation, State.STABLE
         self._heard(member_id, now)
 
     def announced(self, member_id: str, now: float) -> None:
-        """A member was told that a rebalance is in progress."""
+        """Handles REBALANCE_IN_PROGRESS in a response to this member."""
         self.members.setdefault(member_id, WatchedMember(member_id=member_id))
         self._heard_at[member_id] = now
         self._preparing(Began(Cause.ELSEWHERE))
@@ -231,19 +238,20 @@ class WatchedGroup(Membership):
             self._preparing(Began(Cause.LEFT, reason))
 
     def forgotten(self, member_id: str) -> None:
-        """The coordinator does not know this member any more."""
+        """Removes a member that the coordinator no longer knows."""
         self._forget(member_id)
         if not self.members and not self._joining:
             self._is_empty()
 
-    # What is known
+    # Queries
 
     def rebalances_since(self, instant: float) -> int:
-        """With one that has begun and not come to a generation yet."""
+        """Returns how many rebalances there were since then, with one that has begun but has no generation yet."""
         return sum(at > instant for at in self.rebalanced_at) + (self._began is not None)
 
     def _session_end(self, member: WatchedMember) -> float:
-        """At the earliest. A member that does not come by here is there as long as its generation is."""
+        """Returns the earliest instant at which the session can expire. A member that does not connect through this
+        proxy counts as long as the generation has been confirmed."""
         heard_at = self._heard_at.get(member.member_id)
         return self._confirmed_until if heard_at is None else heard_at + member.session_timeout
 
@@ -253,7 +261,7 @@ class WatchedGroup(Membership):
             return Cause.NEW_SUBSCRIPTION if known.topics and known.topics != member.topics else Cause.REJOINED
         return Cause.STATIC_RETURNED if self.has_instance(member.instance_id) else Cause.JOINED
 
-    # What changes
+    # Transitions
 
     def _preparing(self, began: Began) -> None:
         self._began = self._began or began
@@ -261,7 +269,7 @@ class WatchedGroup(Membership):
         self.state = State.PREPARING_REBALANCE
 
     def _perhaps_nothing_began(self) -> None:
-        """What looked like the beginning of a rebalance was answered without one, unless it is known better."""
+        """Takes back a presumed rebalance that all joins were answered without, unless the coordinator confirmed it."""
         if self._joining:
             return
         if not self.members:
@@ -282,7 +290,7 @@ class WatchedGroup(Membership):
         self.rebalanced_at.append(now)
 
     def _completed(self) -> Rebalanced | None:
-        """The rebalance that led to this generation, once."""
+        """Returns the rebalance that led to this generation, the first time it is called; then None."""
         if self._generation_of is None:
             return None
         cause, reason = self._generation_of
@@ -297,7 +305,7 @@ class WatchedGroup(Membership):
         )
 
     def _remember(self, member: WatchedMember) -> None:
-        if member.instance_id is not None:  # a static member that is back has another id; the one it had is nobody's
+        if member.instance_id is not None:  # a static member that returns gets a new id, and the old one is void
             former = [each.member_id for each in self.members.values() if each.instance_id == member.instance_id]
             for member_id in former:
                 self._forget(member_id)
@@ -315,7 +323,7 @@ class WatchedGroup(Membership):
         self._heard_at.pop(member_id, None)
 
     def _take_over(self, members: Iterable[tuple[str, str | None]]) -> None:
-        """The leader's list is all there are: who is not in it is no member any more."""
+        """Applies the leader's list, which is complete: members that are not in it are removed."""
         listed = dict(members)
         if not listed:
             return
@@ -331,7 +339,7 @@ class WatchedGroup(Membership):
 
 
 def _who(ticket: object, member: WatchedMember) -> tuple[str, object]:
-    """What tells one who is on the way in from another: of who has no name yet, the ticket."""
+    """Returns the key that distinguishes a joiner from others; one without any id has only its ticket."""
     if member.instance_id is not None:
         return "instance", member.instance_id
     return ("member", member.member_id) if member.member_id else ("ticket", ticket)

@@ -1,8 +1,8 @@
-"""Dispatch where rules say who may do what: each request is seen by its API's guard before it is decided.
+"""Dispatch with authorization rules: each request passes its API's guard before it is decided.
 
-A guard takes away from a request what its principal may not ask for, has the rest decided, and says in the reply what
-was denied, as a Kafka broker with an authorizer does. What guards look at and what they say is in authorizing_groups,
-authorizing_records and authorizing_topics. An API without a guard is not served: who adds one says who may use it.
+A guard removes from a request what its principal is not allowed to do, has the rest decided, and adds the denied parts
+to the reply, as a Kafka broker with an authorizer does. The guards are in group_apis, record_apis and topic_apis. An
+API without a guard is not served, so adding an API includes the decision who may use it.
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AuthorizingDispatch(Dispatch):
-    """The requests of one node, by those who may ask them."""
+    """A Dispatch that checks the rules for each request of its node."""
 
     def __init__(self, *args: Any, authorizer: Authorizer) -> None:
         super().__init__(*args)
@@ -42,7 +42,7 @@ class AuthorizingDispatch(Dispatch):
         return _guard_of(api_key)(request, self._permissions(asker), self._cluster, decide)
 
     def _fetch(self, header: RequestHeader, request: "Fetch", asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:
-        """Which topics a fetch reads is known only within its session."""
+        """Passes the check on to the fetch: which topics it reads is known only within its session."""
 
         def may_read(topic: str) -> bool:
             return self._permissions(asker).may_topic(Operation.READ, topic)
@@ -58,7 +58,7 @@ class AuthorizingDispatch(Dispatch):
 
 @cache
 def _guard_of(api_key: int) -> Guard:
-    """Imported when it is first asked for, as the API's own file is."""
+    """Returns the guard of an API. Its module is imported on first use, as the API's file is."""
     if SERVED[api_key].is_of_groups:
         from kcoord.server.authorization import group_apis
 

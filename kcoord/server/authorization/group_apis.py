@@ -1,4 +1,4 @@
-"""Who may ask what of groups, as KafkaApis has it.
+"""Guards of the group APIs, with the checks of KafkaApis.
 
 | API                   | needs                               | otherwise                                            |
 |-----------------------|-------------------------------------|------------------------------------------------------|
@@ -7,15 +7,15 @@
 | OffsetCommit          | read group                          | the same on every partition                          |
 |                       | read topic                          | TOPIC_AUTHORIZATION_FAILED on its partitions         |
 | OffsetFetch           | describe group                      | GROUP_AUTHORIZATION_FAILED on the group              |
-|                       | describe topic                      | TOPIC_AUTHORIZATION_FAILED on its partitions; of all |
-|                       |                                     | topics, those that may be described                  |
+|                       | describe topic                      | TOPIC_AUTHORIZATION_FAILED on its partitions; if all |
+|                       |                                     | topics are requested, only those it may describe     |
 | OffsetDelete          | delete group                        | GROUP_AUTHORIZATION_FAILED                           |
 |                       | read topic                          | TOPIC_AUTHORIZATION_FAILED on its partitions         |
 | DescribeGroups        | describe group                      | GROUP_AUTHORIZATION_FAILED on the group              |
-| ListGroups            | describe cluster, or describe group | those that may be described                          |
+| ListGroups            | describe cluster, or describe group | only the groups that it may describe                 |
 | DeleteGroups          | delete group                        | GROUP_AUTHORIZATION_FAILED on the group              |
 
-Whether there is such a group or topic is not looked at before, and so not told.
+The checks do not depend on whether the group or topic exists, so a denial does not reveal it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -66,7 +66,7 @@ _NOT_THE_TOPIC: Final = ErrorCode.topic_authorization_failed
 
 
 def members_guard(refused: Reply) -> Guard:
-    """Of what members do: they may read their group."""
+    """Returns a guard for the requests of members, which need to read their group."""
 
     def guard(request: Any, permissions: Permissions, cluster: Cluster, decide: Decide[Any, Any]) -> Any:
         return decide(request) if permissions.may_group(Operation.READ, request.group_id) else refused
@@ -75,7 +75,7 @@ def members_guard(refused: Reply) -> Guard:
 
 
 def sync(request: Sync, permissions: Permissions, cluster: Cluster, decide: Decide[Sync, SyncReply]) -> SyncReply:
-    """That a protocol is missing is said first."""
+    """Guards SyncGroup. A missing protocol is an error that comes before the check."""
     if request.lacks_protocol or permissions.may_group(Operation.READ, request.group_id):
         return decide(request)
     return SyncReply(error_code=_NOT_THE_GROUP)
@@ -88,7 +88,7 @@ def commit(
         return CommitReply(topics=_refused(request.topics, _NOT_THE_GROUP))
     pairs = request.by_topic()
     allowed, denied = parted(pairs, lambda pair: _may_topic(permissions, cluster, pair[0], Operation.READ))
-    if not denied:  # the very request: what is remembered of such a commit holds
+    if not denied:  # the identical request object, so that its commit template still matches
         return decide(request)
     topics, offsets = [topic for topic, _ in allowed], chain.from_iterable(committed for _, committed in allowed)
     reply = decide(request._replace(topics=tuple(topics), offsets=tuple(offsets)))
@@ -172,7 +172,7 @@ GUARDS: Final[Mapping[int, Guard]] = {
 def _may_topic(
     permissions: Permissions, cluster: Cluster, topic: CommittedTopic | AskedTopic, operation: Operation
 ) -> bool:
-    """An id of no topic may be asked for: that there is none is then the answer."""
+    """Whether the topic may be used. An unknown topic id is allowed: the answer is then that there is no such topic."""
     name = _name(cluster, topic.name, topic.topic_id)
     return name is None or permissions.may_topic(operation, name)
 
@@ -185,7 +185,7 @@ def _name(cluster: Cluster, name: str | None, topic_id: UUID | None) -> str | No
 
 
 class _Parted(NamedTuple):
-    """What is asked of a group: whether it may be seen, and of its topics those that may and those that may not be."""
+    """A requested group: whether it may be described, the allowed part of the request, and the hidden topics."""
 
     is_visible: bool
     asked: AskedGroup
@@ -202,7 +202,7 @@ def _part_topics(asked: AskedGroup, permissions: Permissions, cluster: Cluster) 
 
 
 def _shown(group: OffsetGroup, part: _Parted, permissions: Permissions) -> OffsetGroup:
-    """The offsets of a group, without those of topics that may not be seen."""
+    """Returns the offsets of a group, with an error instead of those of hidden topics."""
     if group.error_code:
         return group
     if part.asked.topics is None:
@@ -226,7 +226,7 @@ def _refused(topics: tuple[CommittedTopic, ...], error: ErrorCode) -> tuple[Topi
 
 
 def _merged(topics: Iterable[CommittedTopic | AskedTopic], error: ErrorCode) -> tuple[TopicErrors, ...]:
-    """The same error for all of their partitions, each topic once."""
+    """Returns one error for all partitions, with each topic once."""
     return in_order(
         [
             Verdicts(name=topic.name, topic_id=topic.topic_id, missing=same_for(topic.partitions, error))

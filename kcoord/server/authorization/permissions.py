@@ -1,4 +1,4 @@
-"""What the rules allow to those who ask, as the server asks for it: one word per kind, denials in the log."""
+"""Permissions of clients by the authorization rules, and the log of denials."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -18,8 +18,12 @@ Reply = TypeVar("Reply")
 
 
 class Permissions:
-    """What one principal may do from one host. `may…` is for what was asked for: that it is denied is logged once, or
-    counted if there is too much of it. `could` is for what is left out in silence, or is one of two ways."""
+    """The permissions of one principal at one host.
+
+    The `may_topic`, `may_group` and `may_cluster` methods check what was requested: a denial is logged once, or counted
+    if there are too many. The `may_silently` methods are for checks whose denial is not logged: what they deny is left
+    out of the reply, or another operation may allow it.
+    """
 
     def __init__(self, rights: Rights, principal: str, host: str) -> None:
         self._rights = rights
@@ -40,11 +44,11 @@ class Permissions:
         return self._rights.may(operation, kind, name)
 
     def could_some(self, operation: Operation, kind: Kind) -> bool:
-        """Whether it is allowed for one name at least."""
+        """Whether the operation is allowed for at least one name."""
         return self._rights.may_some(operation, kind)
 
     def operations(self, kind: Kind, name: str = CLUSTER_NAME) -> int:
-        """All that is allowed, as the bits that clients are told."""
+        """Returns all allowed operations as the bits that responses have."""
         return self._rights.operations(kind, name)
 
     def _may(self, operation: Operation, kind: Kind, name: str) -> bool:
@@ -67,21 +71,21 @@ class Permissions:
         )
 
     def tell_of_the_rest(self) -> None:
-        """How much has been denied since the last time that was not logged one by one."""
+        """Logs how many denials were suppressed since the last call."""
         if self._untold:
             log.info("denied principal=%.200r host=%s more=%s", *self._who, self._untold)
             self._untold = 0
 
 
 class Authorizer:
-    """The rules of a file at work. All nodes of a cluster share one."""
+    """The permissions by the rules of a file. All nodes of a cluster share one."""
 
     def __init__(self, file: RulesFile) -> None:
         self._file = file
         self._permissions: dict[tuple[str, str], Permissions] = {}
 
     def permissions_of(self, principal: str, host: str) -> Permissions:
-        """The host is as Kafka shows it, with a slash before it."""
+        """Returns the permissions of a principal at a host, which has a leading slash as Kafka shows it."""
         who = (principal, host)
         found = self._permissions.get(who)
         if found is None:
@@ -94,7 +98,7 @@ class Authorizer:
         return found
 
     def look(self) -> None:
-        """Go by what is in the file by now, if it can be used. Now and then: it also tells what is to be told so."""
+        """Reloads the file if it has changed and is valid, and logs suppressed denials. Called periodically."""
         self._tell_of_the_rest()
         try:
             if not self._file.look():
@@ -112,7 +116,7 @@ class Authorizer:
 
 
 def _compared(host: str) -> str:
-    """As rules write it; whatever it is where it is no address, as of a socket without one."""
+    """Returns an address as rules write it, or the text itself if it is no address, as for a socket without one."""
     try:
         return address_of(host)
     except ValueError:
@@ -120,13 +124,13 @@ def _compared(host: str) -> str:
 
 
 Decide = Callable[[Request], Reply]
-"""What is decided of a request; None if it is parked."""
+"""Decides a request and returns its reply, or None if it is parked."""
 Guard = Callable[[Any, Permissions, Cluster, Decide[Any, Any]], Any]
-"""Has decided what of a request is allowed, and says in the reply what is not."""
+"""Has the allowed part of a request decided, and adds errors for the rest to the reply."""
 
 
 def parted(items: Iterable[Item], is_allowed: Callable[[Item], bool]) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
-    """What is allowed, and what is not, in their order."""
+    """Splits items into those that are allowed and those that are denied, both in order."""
     allowed: list[Item] = []
     denied: list[Item] = []
     for item in items:

@@ -1,4 +1,4 @@
-"""Who may ask what of the records of topics, as KafkaApis has it.
+"""Guards of the APIs that read and write records of topics, with the checks of KafkaApis.
 
 | API                  | needs                                        | otherwise                                    |
 |----------------------|----------------------------------------------|----------------------------------------------|

@@ -1,9 +1,9 @@
-"""Who may ask what of topics, their settings and the cluster, as KafkaApis and ControllerApis have it.
+"""Guards of the APIs of topics, their settings and the cluster, with the checks of KafkaApis and ControllerApis.
 
 | API                     | needs                                            | otherwise                              |
 |-------------------------|--------------------------------------------------|----------------------------------------|
-| Metadata                | describe topic; to make one also create cluster, | the error on the topic; of all topics, |
-|                         | or create topic                                  | those that may be described            |
+| Metadata                | describe topic; to create it also create         | the error on the topic; if all are     |
+|                         | cluster, or create topic                         | requested, those it may describe       |
 | CreateTopics            | create cluster, or create topic                  | the error on the topic                 |
 |                         | describe-configs topic                           | the error in place of its settings     |
 | DeleteTopics            | delete cluster, or delete topic                  | the error on the topic                 |
@@ -11,10 +11,11 @@
 | DescribeConfigs         | describe-configs topic, group or cluster         | the error of that kind on the resource |
 | IncrementalAlterConfigs | alter-configs topic, group or cluster            | the same                               |
 | FindCoordinator         | describe group                                   | the error on the group                 |
-| DescribeCluster         | describe cluster to be told what is allowed      | that nothing is                        |
+| DescribeCluster         | describe cluster for the allowed operations      | no operation is shown as allowed       |
 
-Errors are TOPIC_, GROUP_ or CLUSTER_AUTHORIZATION_FAILED. What may not be described is not told to be there or not:
-that it is not allowed is said before it is looked for. Ids of topics are no secret: that one is of no topic is told.
+Errors are TOPIC_, GROUP_ or CLUSTER_AUTHORIZATION_FAILED. The check comes before the lookup, so that a client without
+the describe permission does not learn whether a topic exists. Topic ids are no secret: an unknown id is reported as
+such.
 """
 
 from collections import Counter
@@ -175,7 +176,7 @@ def alter_configs(
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
 
     def is_allowed(resource: AlteredResource) -> bool:
-        """Or not to be meant at all, which is said first."""
+        """Whether the resource may be altered. An invalid one passes, because its own error comes first."""
         kind, name = resource.resource_type, resource.resource_name
         is_nonsense = times[kind, name] > 1 or kind not in _KINDS_OF_CONFIGS or altering.refusal(resource)
         return bool(is_nonsense) or _may_configs(permissions, Operation.ALTER_CONFIGS, kind, name)
@@ -225,7 +226,7 @@ def describe_cluster(
 
 
 def freely(request: Any, permissions: Permissions, cluster: Cluster, decide: Decide[Any, Any]) -> Any:
-    """For logins: who sends one here has logged in already, or need not."""
+    """Allows everything: SASL requests that arrive here are outside of a login and are refused later."""
     return decide(request)
 
 
@@ -257,7 +258,7 @@ def _may_configs(permissions: Permissions, operation: Operation, resource_type: 
 def _visible(
     request: Metadata, permissions: Permissions, cluster: Cluster
 ) -> tuple[tuple[TopicAsked, ...] | None, list[TopicLine]]:
-    """The topics that may be asked for, and what is said of the others."""
+    """Returns the topics that may be requested, and the results of the others."""
     if request.topics is None:
         return None, []
     if any(topic.topic_id for topic in request.topics):
@@ -279,7 +280,7 @@ def _may_see(permissions: Permissions, cluster: Cluster, topic_id: UUID) -> bool
 
 
 def _may_be_made(name: str, request: Metadata, permissions: Permissions, cluster: Cluster) -> bool:
-    """Whether to ask for it does no more than is allowed: who asks for a topic that is not there may make it."""
+    """Whether the topic may be requested: if it is missing, the request may create it, which needs permission."""
     makes_topics = request.allow_auto_topic_creation and cluster.settings.auto_create_topics_enable
     if name in cluster.topics or not makes_topics or permissions.could(Operation.CREATE, Kind.CLUSTER):
         return True
@@ -299,7 +300,7 @@ def _cluster_operations(told: int, permissions: Permissions) -> int:
 
 
 def _without_settings(line: CreatedTopic, permissions: Permissions) -> CreatedTopic:
-    """Of a topic that was made, unless they may be described."""
+    """Removes the settings of a created topic from the result, unless they may be described."""
     if line.error_code or permissions.could(Operation.DESCRIBE_CONFIGS, Kind.TOPIC, line.name):
         return line
     return replace(
@@ -308,14 +309,14 @@ def _without_settings(line: CreatedTopic, permissions: Permissions) -> CreatedTo
 
 
 def _undeletable(doomed: DoomedTopic, permissions: Permissions, cluster: Cluster) -> DeletedTopic | None:
-    """What is said of a topic that may not be deleted."""
+    """Returns the error of a topic that may not be deleted, or None."""
     if doomed.name is not None:
         return _undeletable_by_name(doomed.name, permissions, cluster)
     return _undeletable_by_id(doomed, permissions, cluster)
 
 
 def _undeletable_by_id(doomed: DoomedTopic, permissions: Permissions, cluster: Cluster) -> DeletedTopic | None:
-    """Its name is told to who may describe it."""
+    """Returns the error for a topic id, or None. The error has the topic's name only if it may be described."""
     found = cluster.topic_by_id(doomed.topic_id)
     if found is None or permissions.may_topic(Operation.DELETE, found.name):
         return None
@@ -324,7 +325,7 @@ def _undeletable_by_id(doomed: DoomedTopic, permissions: Permissions, cluster: C
 
 
 def _undeletable_by_name(name: str, permissions: Permissions, cluster: Cluster) -> DeletedTopic | None:
-    """That there is none is told to who may describe it."""
+    """Returns the error for a name, or None. Only a client that may describe the topic learns that it is missing."""
     is_seen = permissions.may_topic(Operation.DESCRIBE, name)
     if is_seen and (name not in cluster.topics or permissions.may_topic(Operation.DELETE, name)):
         return None

@@ -1,15 +1,16 @@
 """One client's connection.
 
-As a broker does, a connection works on one request at a time: the next is not looked at before the one at hand is
-answered, so answers keep the order of requests and a client that asks faster than it is answered fills its own socket.
-What is decided in one turn leaves in one write. A turn ends after so many requests or bytes of answers, so that a
-client with a lot to ask neither holds up the others nor fills memory with answers that it does not read. Small requests
-and answers of many connections are worked on together (turns.py); large ones at once, as they take memory.
+As in a broker, a connection processes one request at a time: the next is decided once the current one is answered, so
+that responses have the order of requests, and a client that sends faster than it is answered fills its own socket. The
+responses of one event round leave in one write. A connection decides a limited number of requests and bytes of
+responses per round, so that a client with many requests neither delays the others nor fills memory with responses that
+it does not read. Small requests and responses of many connections are processed together (event_round.py), large ones
+at once, since they take memory.
 
 As a broker does, a connection decides all requests that had arrived whole when its client closed, in their order. A
-producer with acks=0 waits for no answer, and a member that leaves need not. A client that only sends no more (a half
-close) has its answers, but for that to a parked request with nothing behind it. Over TLS, and when the client resets
-the connection, there is no transport any more to answer on; the connection goes on without one until it is done.
+producer with acks=0 waits for no response, and a member that leaves need not. A client that closed only its sending half
+gets its responses, except for that to a parked request with nothing behind it. Over TLS, and when the client resets the
+connection, there is no transport any more to respond on; the connection goes on without one until it is done.
 """
 
 import asyncio
@@ -73,14 +74,14 @@ class Connection(asyncio.Protocol):
         self._splitter = FrameSplitter(max_frame_bytes)
         self._frames: deque[bytes] = deque()
         self._outgoing: list[bytes] = []
-        self._unread_bytes = 0  # that came in and were not worked on: requests with their lengths, the last in part
+        self._unread_bytes = 0  # received and not decided yet, with length prefixes and a partial frame
         self._parked_bytes = 0
-        self._is_amidst = False  # the last frame came in part so far
+        self._is_amidst = False  # the last frame is incomplete so far
         self._is_full = False
         self._is_paused = False
         self._has_turn_coming = False
-        self._has_ended = False  # the client sends no more, and is kept until what it sent is done
-        self._is_gone = False  # it has ended, and its transport is lost: nobody hears an answer
+        self._has_ended = False  # the client sent EOF; the connection stays open until its requests are done
+        self._is_gone = False  # the client sent EOF and the transport is lost: nobody receives a response
         self._is_closed = False
         self._transport: asyncio.Transport | None = None
 
@@ -102,8 +103,10 @@ class Connection(asyncio.Protocol):
             self._ask_for_turn()
 
     def eof_received(self) -> bool:
-        """Stay open for a client that sends no more until what it sent is decided. Over TLS a transport closes anyway,
-        and `connection_lost` is called."""
+        """Keeps the connection open for a client that sends no more until its requests are decided.
+
+        Over TLS a transport closes in any case, and `connection_lost` is called.
+        """
         assert self._transport is not None
         is_plain = self._transport.get_extra_info("ssl_object") is None
         self._has_ended = is_plain and not self._is_closed and self._has_more()
@@ -120,7 +123,7 @@ class Connection(asyncio.Protocol):
                 self._ask_for_turn()
 
     def pause_writing(self) -> None:
-        """The client does not read what it is sent."""
+        """Notes that the client does not read its responses."""
         self._is_full = True
 
     def resume_writing(self) -> None:
@@ -128,7 +131,7 @@ class Connection(asyncio.Protocol):
         self._work_now([])
 
     def answer(self, pieces: list[bytes], now: float) -> None:
-        """The answer to the request that was parked."""
+        """Queues the response to the parked request and goes on with the requests behind it."""
         self.ticket = None
         self._parked_bytes = 0
         if self._frames or self._is_full or self._is_amidst:
@@ -141,9 +144,10 @@ class Connection(asyncio.Protocol):
             self._end_if_done()
 
     def answer_flushed(self, frame: bytes, now: float) -> int:
-        """Write the answer to the parked request at once, because the records that it rests on are flushed already.
+        """Writes the response to the parked request at once, because the records that it depends on are flushed
+        already.
 
-        Returns how many bytes this connection no longer holds, for the owner to subtract in one sum.
+        Returns how many bytes this connection no longer holds, for the host to subtract in one sum.
         """
         if self._outgoing or self._frames or self._is_full or self._is_amidst or self._has_ended or self._is_closed:
             self.answer([frame], now)
@@ -156,21 +160,21 @@ class Connection(asyncio.Protocol):
         return freed
 
     def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
-        """Hang up on the client once it has its answers, saying why in one line of the log."""
+        """Sends the queued responses, then closes the connection and logs the reason."""
         self._log_closing(reason, closing)
         self._owner.keep()
         self._send()
         self._close_transport()
 
     def close(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
-        """Hang up at once, saying why in one line of the log; what is unsent is dropped."""
+        """Aborts the connection, drops unsent responses and logs the reason."""
         self._log_closing(reason, closing)
         self._outgoing.clear()
         self.hang_up()
 
     @property
     def has_unsent(self) -> bool:
-        """Whether answers wait to be sent."""
+        """Whether responses are queued."""
         return bool(self._outgoing)
 
     def hang_up(self) -> None:
@@ -187,7 +191,7 @@ class Connection(asyncio.Protocol):
             log.warning("closed peer=%s node=%s why=%r", self.peer, self.node_id, reason)
 
     def _has_taken_in(self, chunk: bytes) -> bool:
-        """Whether what came is to be worked on: not on a broken stream, nor if there is a turn coming for it."""
+        """Takes a chunk in; returns whether it must be decided now, and not in a scheduled round or never."""
         if self._is_closed or self._splitter.broken:
             return False
         self._take_in(chunk)
@@ -197,7 +201,7 @@ class Connection(asyncio.Protocol):
         return True
 
     def _take_in(self, chunk: bytes) -> None:
-        """Cut frames out of what came."""
+        """Splits received bytes into frames."""
         self._unread_bytes += len(chunk)
         frames = self._splitter.feed(chunk)
         self._is_amidst = self._splitter.is_amidst
@@ -217,7 +221,7 @@ class Connection(asyncio.Protocol):
             self._work([], at)
 
     def _work_now(self, pieces: list[bytes]) -> None:
-        """Not in a turn. If there is one coming, all the rest waits for it."""
+        """Decides outside of an event round. If one is scheduled for this connection, the frames wait for it."""
         at = self._owner.now()
         if not self._has_turn_coming:
             self._work(pieces, at)
@@ -228,7 +232,10 @@ class Connection(asyncio.Protocol):
         self._owner.settle()
 
     def _work(self, pieces: list[bytes], at: Instant) -> None:
-        """Work on what came in until nothing is left, one is parked, or the turn is over. The pieces leave first."""
+        """Decides received frames until none is left, one is parked, or the round's limit is reached.
+
+        The given pieces are sent before the responses.
+        """
         self.last_active = at.now
         frames, requests, size = self._frames, 0, size_of(pieces)
         while frames and self.ticket is None and not self._is_full and not self._is_closed:
@@ -266,7 +273,7 @@ class Connection(asyncio.Protocol):
             self._end_if_done()
 
     def _end_if_done(self) -> None:
-        """Close the connection of a client that sends no more, once nothing that it sent is left to be decided."""
+        """Closes the connection of a client that sent EOF, once none of its requests is left to be decided."""
         if self._is_closed or self._has_more():
             return
         self._owner.keep()
@@ -296,7 +303,7 @@ class Connection(asyncio.Protocol):
         self._owner.gone(self)
 
     def _take_stock(self) -> None:
-        """Not all is done: what is held is counted, a client that is far ahead not read from, a broken stream ended."""
+        """Updates the held bytes, pauses or resumes reading, and ends a broken stream once its frames are done."""
         if self._splitter.broken and not self._frames and self.ticket is None:
             self.refuse(str(self._splitter.broken), closing=Closing.MALFORMED)
         self._hold(self._bytes_in_flight() - self.held_bytes)
@@ -304,7 +311,8 @@ class Connection(asyncio.Protocol):
             self._pause_or_resume()
 
     def _bytes_in_flight(self) -> int:
-        """What this client makes us hold: requests that wait, a part of one, and answers that it does not read."""
+        """Returns the bytes held for this client: pending requests, a partial one, and responses that it does not
+        read."""
         held = self._parked_bytes + self._unread_bytes
         if self._is_full:
             assert self._transport is not None
@@ -312,7 +320,7 @@ class Connection(asyncio.Protocol):
         return held
 
     def _fault(self, error: Exception) -> HangUp:
-        """What becomes of a request that could not be decided."""
+        """Returns how to hang up after a request that could not be decided."""
         if isinstance(error, BadBody):
             return HangUp(reason=f"a malformed request: {error}", closing=Closing.MALFORMED)
         if isinstance(error, Unserved):
@@ -325,7 +333,7 @@ class Connection(asyncio.Protocol):
         self.refuse(fault.reason, closing=fault.closing)
 
     def _put_aside(self, pieces: list[bytes], size: int) -> None:
-        """Answers leave when all have had their turn; large ones at once, together with those before them."""
+        """Queues responses for the end of the round; large ones are sent at once, together with those before them."""
         if self._is_gone:
             return
         is_first = not self._outgoing

@@ -1,4 +1,4 @@
-"""What a connection asks of the runtime that it belongs to."""
+"""The interface that a connection needs from its runtime."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
 
 class Owner(Protocol):
     stood: Callable[[AnsweredFrame, bytes, bytes], None] | None
-    """Who wants to know of frames that stood, with their lengths, and of their answers."""
+    """Called on each cache hit with the cached frame, the received chunk with its length prefix, and the response."""
 
     def admit(self, connection: "Connection") -> str | None:
-        """Why the connection is refused; None if it is welcome."""
+        """Registers a connection; returns the reason if it must be refused, else None."""
 
     def decide(self, connection: "Connection", frame: bytes, at: Instant) -> Outcome: ...
 
     def park(self, connection: "Connection", park: Park) -> None: ...
 
     def ask_again(self, connection: "Connection", standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
-        """The answer to what stands so, or the ticket under which it is parked; None if it is to be decided."""
+        """Decides a cached join or sync: returns its answer, or the ticket if it is parked, or None on a cache miss."""
 
     def is_in_slices(self, ticket: Ticket | None) -> bool:
-        """Whether this request is being decided in slices: some of its records may be appended already."""
+        """Whether the request is being decided in slices, so that some of its records may be appended already."""
 
     def settle(self) -> None:
-        """Answer the requests of others that can now be answered."""
+        """Answers all parked requests that can be answered by now."""
 
     def held(self, change: int) -> None:
-        """So many bytes more, or fewer, wait in this connection."""
+        """Adds a change of the bytes that connections hold."""
 
     def gone(self, connection: "Connection") -> None: ...
 
     def soon(self, turn: Turn) -> None:
-        """Have this called when the others have been read from, or had their turn; `settle` follows."""
+        """Schedules a call for when all readable connections have been read; `drain_parked` follows."""
 
     def keep(self) -> None:
-        """Make safe what was decided: answers may leave then, but of connections that are closed instead."""
+        """Makes all decisions durable, so that answers may leave; on failure the connections concerned are closed."""
 
     def leave(self, send: Callable[[], None]) -> None:
-        """Have this called when the others have had their turn, for answers to leave together."""
+        """Schedules a call for when all connections have decided, so that answers leave together."""
 
     def now(self) -> Instant: ...

@@ -1,15 +1,15 @@
-"""What has arrived is read and decided before a deadline is judged.
+"""Requests that have arrived are read and decided before a deadline expires.
 
 Theory of operation. A process may be held up: stopped, swapped out, collecting garbage, waiting for a disk. When it
-goes on, its alarms ring at once while the heartbeats of its clients still lie in the sockets. So a deadline that
-has passed is not judged when its alarm rings, but
+continues, its timers fire at once while the heartbeats of its clients are still unread in the sockets. So a deadline
+that has passed does not expire when its timer fires, but
 
-    the alarm rings ─ grace: as long as the alarm was late, at most a second ─ some iterations of the loop ─ judged
+    the timer fires ─ grace: as long as the timer was late, at most a second ─ some iterations of the loop ─ expiry
 
-as of the time when the alarm rang. In every iteration the loop polls all its sockets, and what is read in one is
-decided in the next; a few are enough to accept a connection, read from it and decide. The grace is for clients
-that waited for an answer of ours meanwhile, or were held up with us: they speak as soon as they are answered. Both are
-bounded, so a flood of requests postpones a deadline by little, and an alarm that is on time costs some microseconds.
+as of the time when the timer fired. In every iteration the loop polls all its sockets, and requests read in one are
+decided in the next; a few are enough to accept a connection, read from it and decide. The grace is for clients that
+waited for a response meanwhile, or were held up with this process: they send as soon as they are answered. Both are
+bounded, so a flood of requests postpones a deadline by little, and a timer that is on time costs some microseconds.
 """
 
 import asyncio
@@ -17,28 +17,28 @@ from collections.abc import Callable
 from typing import Final
 
 ITERATIONS: Final = 8
-"""Iterations of the loop until a request is decided that was in a socket, or on a connection to be accepted, before."""
+"""Iterations of the loop that decide every request that was in a socket, or on a connection not accepted yet."""
 LONGEST_GRACE: Final = 1.0
 
 
 async def drain() -> None:
-    """Return when what has arrived by now is read and decided."""
+    """Returns when all requests that have arrived by now are read and decided."""
     for _ in range(ITERATIONS):
         await asyncio.sleep(0)
 
 
 def after_draining(loop: asyncio.AbstractEventLoop, then: Callable[[], None]) -> None:
-    """Call this when what has arrived by now is read and decided."""
+    """Calls `then` when all requests that have arrived by now are read and decided."""
     _iterate(loop, then, ITERATIONS)
 
 
 class DeferredJudgement:
-    """One judgement of deadlines at a time, put off until what had arrived is decided."""
+    """Defers the expiry of deadlines until all requests that had arrived are decided, one expiry at a time."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float], judge: Callable[[float], None]
     ) -> None:
-        """`judge` is called with the time by which deadlines must have passed."""
+        """`expire` is called with the time by which a deadline must have passed to expire."""
         self.is_pending = False
         self._loop = loop
         self._clock = clock
@@ -48,11 +48,11 @@ class DeferredJudgement:
         self._is_closed = False
 
     def begin(self, due: float, rang: float) -> None:
-        """Judge the deadlines that have passed when the alarm rang, which was to ring when it was `due`."""
+        """Schedules the expiry of the deadlines that had passed when the timer fired at `rang`, set for `due`."""
         if self.is_pending:
             return
         self.is_pending = True
-        # Deadlines that passed while others were put off are late by our own doing, and need no further grace.
+        # Deadlines that passed during an earlier deferral are late because of it, and need no further grace.
         late = max(0.0, rang - max(due, self._last_judged))
         self._grace = self._loop.call_later(
             min(late, LONGEST_GRACE), lambda: after_draining(self._loop, lambda: self._end(rang))

@@ -1,9 +1,9 @@
-"""Requests that wait for their answers: fetches for records, joins and syncs for what other members of a group do.
+"""Pending requests: fetches that wait for records, joins and syncs that wait for other members.
 
-Theory of operation. When a large group is rebalanced, all its members but one wait, and thousands have their answers at
-once. So these are made together, by columns, when what they rest on is kept, and each is written at once; one at a
-time, each went through some 19 calls. Of one connection one request waits at most, so that it does not matter in which
-order connections have their answers.
+Theory of operation. When a large group is rebalanced, all its members but one wait, and thousands get their answers at
+once. So these answers are encoded together, by columns, once the records that they depend on are flushed, and each is
+written at once; one at a time, each took some 19 calls. A connection has at most one pending request, so the order in
+which connections are answered does not matter.
 """
 
 import logging
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcoord.server")
 
 ParkedRequest = tuple[Connection, Route, int, "Waiting | None"]
-"""Who asked, how it is answered, the correlation id; and what a Fetch waits for."""
+"""The connection, the route that encodes the response, the correlation id, and what a Fetch waits for."""
 
 
 class Parked:
-    """By their tickets."""
+    """All pending requests of a cluster, by ticket (Kafka's purgatory)."""
 
     def __init__(self, finish: Callable[[Connection, "Waiting", int], object]) -> None:
-        """`finish` has the reply to a Fetch that was parked, at this time in milliseconds."""
+        """`finish` returns the reply to a parked Fetch at the given time in milliseconds."""
         self.requests: dict[Ticket, ParkedRequest] = {}
         self.long_polls = LongPolls()
         self.on_answer: Callable[[Ticket, Route, object, int], None] | None = None
-        """Who wants to know of answers: to what, how it was written, the reply, and its bytes."""
+        """Called for each answer with the ticket, the route, the reply, and the bytes of the response."""
         self._finish = finish
 
     def park(self, connection: Connection, park: Park) -> None:
@@ -47,16 +47,16 @@ class Parked:
             self.long_polls.park(park.ticket, waiting.watched, waiting.missing_bytes, deadline)
 
     def park_member(self, connection: Connection, by: Route, correlation_id: int, ticket: Ticket) -> None:
-        """The same of a join or a sync that was not decided, but stands."""
+        """Parks a cached join or sync that was not decided."""
         self.requests[ticket] = (connection, by, correlation_id, None)
 
     def forget(self, ticket: Ticket) -> None:
-        """Who asked has hung up."""
+        """Drops a request whose connection is closed."""
         self.requests.pop(ticket, None)
         self.long_polls.forget(ticket)
 
     def answer_ready(self) -> bool:
-        """Answer the fetches for which enough has come; whether there were any."""
+        """Answers the fetches that have enough records; returns whether there were any."""
         ready = self.long_polls.take_ready()
         self.answer_fetches(ready)
         return bool(ready)
@@ -73,13 +73,13 @@ class Parked:
                 self._answer(ticket, (connection, by, correlation_id, waiting), reply, time.monotonic())
 
     def answer(self, ticket: Ticket, reply: object, now: float) -> None:
-        """Answer a member, unless it has hung up meanwhile."""
+        """Answers a parked request, unless its connection is closed."""
         parked = self.requests.pop(ticket, None)
         if parked is not None:
             self._answer(ticket, parked, reply, now)
 
     def finish_slices(self, ticket: Ticket, outcome: Outcome, now: float) -> None:
-        """End a request that was decided in slices, unless who asked has hung up meanwhile."""
+        """Answers a request that was decided in slices, unless its connection is closed."""
         parked = self.requests.pop(ticket, None)
         if parked is None:
             return
@@ -92,18 +92,20 @@ class Parked:
             if self.on_answer is not None:
                 self.on_answer(ticket, by, outcome.reply, sum(map(len, outcome.pieces)))
             connection.answer(outcome.pieces, now)
-        except Exception as error:  # is not to keep the others waiting
+        except Exception as error:  # one fault must not stop the others
             _could_not_answer(connection, error)
 
     def fail(self, ticket: Ticket, error: Exception) -> None:
-        """Hang up on whoever asked what could not be decided."""
+        """Closes the connection of a request that could not be decided."""
         parked = self.requests.pop(ticket, None)
         if parked is not None:
             _could_not_answer(parked[0], error)
 
     def answer_all(self, replies: Iterable[tuple[Ticket, object]], now: float) -> int:
-        """The same of many together, where what their answers rest on is kept. How many bytes connections hold no more,
-        for their owner to count."""
+        """Answers many parked requests whose records are flushed already.
+
+        Returns how many bytes the connections no longer hold, for the host to subtract in one sum.
+        """
         by_route: defaultdict[Route, _Alike] = defaultdict(_Alike)
         take = self.requests.pop
         for ticket, reply in replies:
@@ -123,7 +125,7 @@ class Parked:
     def _answer_alike(self, by: Route, alike: "_Alike", now: float) -> int:
         try:
             frames = by.answer_all(alike.correlation_ids, alike.replies)
-        except Exception:  # one of them cannot be written: the others are answered all the same
+        except Exception:  # one reply cannot be encoded: encode them one by one, to answer the others all the same
             for ticket, connection, correlation_id, reply in alike.rows():
                 self._answer(ticket, (connection, by, correlation_id, None), reply, now)
             return 0
@@ -135,7 +137,7 @@ class Parked:
                 if on_answer is not None:
                     on_answer(ticket, by, reply, len(frame))
                 freed += connection.answer_flushed(frame, now)
-            except Exception as error:  # is not to keep the others waiting
+            except Exception as error:  # one fault must not stop the others
                 _could_not_answer(connection, error)
         return freed
 
@@ -151,7 +153,7 @@ class Parked:
 
 
 class _Alike:
-    """Requests of one version of an API that are to be answered, with their replies, by columns."""
+    """The requests with the same route that are answered together, with their replies, as columns."""
 
     __slots__ = ("connections", "correlation_ids", "replies", "tickets")
 

@@ -1,9 +1,9 @@
-"""Requests that are decided in slices (broker/slices.py), beside all else that the loop does.
+"""Requests that are decided in slices (broker/log/slices.py), interleaved with other work of the loop.
 
-Theory of operation. In each iteration of the loop one request has one slice of its work done, so that whoever else has
-something to say waits for one slice at most, however many such requests there are. They take turns. What must be
-decompressed first and is large is decompressed in a thread, for one request at a time: memory is bounded by one such
-request, not by how many there are. Those that wait for that hold what they were sent, and little more.
+Theory of operation. Each iteration of the loop runs one slice of one request, so that other connections wait for one
+slice at most, however many such requests there are; these take turns. Large batches are decompressed in a thread, for
+one request at a time: memory is bounded by one such request, not by their number. Requests that wait for that hold
+their compressed bytes, and little more.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Job:
-    """A request under way."""
+    """A request that is being decided."""
 
     __slots__ = ("is_dropped", "slices", "ticket")
 
@@ -37,23 +37,23 @@ class SlicedWork:
         finish: Callable[[Ticket, Any], None],
         fail: Callable[[Ticket, Exception], None],
     ) -> None:
-        """`finish` is called with what a request's slices returned, `fail` with what they raised."""
+        """`finish` is called with the return value of a request's slices, `fail` with their exception."""
         self._loop = loop
         self._finish = finish
         self._fail = fail
         self._jobs: dict[Ticket, _Job] = {}
         self._ready: deque[_Job] = deque()
-        self._large: _Job | None = None  # whose plain bytes may be many, until it is done
-        self._waiting: deque[tuple[_Job, Decompression]] = deque()  # to be the large one
+        self._large: _Job | None = None  # the only job that may hold decompressed bytes, until it is done
+        self._waiting: deque[tuple[_Job, Decompression]] = deque()  # jobs that need to become the large one
         self._coming: asyncio.Handle | None = None
 
     def add(self, ticket: Ticket, slices: "Slices[Any]", asked: "Decompression | None") -> None:
-        """Go on with a request whose first slice is done, and asked for this at its end."""
+        """Schedules the rest of a request whose first slice is done and requested this decompression, if any."""
         self._jobs[ticket] = job = _Job(ticket, slices)
         self._schedule(job, asked)
 
     def forget(self, ticket: Ticket) -> None:
-        """Whoever asked has hung up: no more is done for it."""
+        """Drops a request whose connection is closed."""
         job = self._jobs.pop(ticket, None)
         if job is not None:
             job.is_dropped = True
@@ -63,11 +63,11 @@ class SlicedWork:
                 self._end(job)
 
     def has(self, ticket: Ticket) -> bool:
-        """Whether this request is under way."""
+        """Whether the request is being decided."""
         return ticket in self._jobs
 
     def close(self) -> None:
-        """Do no more for anybody."""
+        """Drops all requests."""
         for ticket in list(self._jobs):
             self.forget(ticket)
         if self._coming is not None:
@@ -91,7 +91,7 @@ class SlicedWork:
             if self._ready:
                 job = self._ready.popleft()
                 self._go_on(job, partial(job.slices.send, None))
-        finally:  # a fault in one request is not to stop the others
+        finally:  # a fault in one request must not stop the others
             if self._ready and self._coming is None:
                 self._coming = self._loop.call_soon(self._work)
 
@@ -118,7 +118,7 @@ class SlicedWork:
             self._schedule(job, asked)
 
     def _end(self, job: _Job) -> None:
-        """Let go of what it holds, and let the next one be the large one."""
+        """Ends a job; if it was the large one, the next waiting job becomes it."""
         self._jobs.pop(job.ticket, None)
         job.slices.close()
         if self._large is job:

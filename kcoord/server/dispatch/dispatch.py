@@ -1,9 +1,10 @@
-"""From a frame to its answer: which API, which decision, which bytes.
+"""Dispatch: from a frame to its answer.
 
     frame ─ header ─ kio entity ─ api/*.to_request ─ broker/* or groups/* decides ─ reply ─ frame
 
-Nothing here waits: an answer is there at once, or the request is parked under its ticket and `Runtime` answers later.
-What may take long is decided in slices (broker/slices.py): the first is done here, and where there are more it parks.
+Nothing here waits: the answer is returned at once, or the request is parked under its ticket and `Runtime` answers
+later. Long work is decided in slices (broker/log/slices.py): the first slice is done here, and the request parks for
+the rest.
 """
 
 import logging
@@ -38,29 +39,29 @@ _QUIET_SECONDS: Final = 60.0
 
 
 class Unserved(ValueError):
-    """An API or version that is not served: Kafka closes the connection, and so do we."""
+    """An API or version that is not served: the connection is closed, as Kafka does."""
 
 
 class Answer(NamedTuple):
-    """The pieces of the frame to send, none for a Produce that asked for no answer; and the reply that they say."""
+    """The pieces of the encoded response, none for a Produce with acks=0, and the reply that they encode."""
 
     pieces: list[bytes]
     reply: object = None
 
 
 class Park(NamedTuple):
-    """Answer later, when what it waits for has come: records, or what other members of a group do."""
+    """The request is parked until records arrive, other members act, or its remaining slices are done."""
 
     route: Route
     correlation_id: int
     ticket: Ticket
-    waiting: "Waiting | None" = None  # of a Fetch
+    waiting: "Waiting | None" = None  # what a Fetch waits for
     unfinished: "Unfinished | None" = None
-    held_bytes: int = 0  # beside the request's own, while it waits
+    held_bytes: int = 0  # in addition to the request's size, while it is parked
 
 
 class Unfinished(NamedTuple):
-    """The slices that are left of a request, and what the last one asked for at its end."""
+    """The remaining slices of a request, and the decompression that the last one requested."""
 
     slices: "Slices[Outcome]"
     asked: "Decompression | None"
@@ -68,7 +69,7 @@ class Unfinished(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangUp:
-    """Close the connection, for this reason."""
+    """The connection must be closed, for this reason."""
 
     reason: str
     closing: Closing = Closing.OTHER
@@ -78,13 +79,13 @@ Outcome = Answer | Park | HangUp
 
 
 class Dispatch:
-    """The requests of one node."""
+    """Decides the requests to one node."""
 
     def __init__(
         self, cluster: Cluster, node: Node, fresh_session_id: Callable[[], int], groups: Callable[[], "GroupRuntime"]
     ) -> None:
         self.lets_stand = False
-        """Whether what stands need not be decided here (standing.py)."""
+        """Whether responses may be cached (fast_path/response_cache.py)."""
         self._cluster = cluster
         self._node = node
         self._fresh_session_id = fresh_session_id
@@ -93,7 +94,7 @@ class Dispatch:
         self._quiet_log = QuietLog(log, seconds=_QUIET_SECONDS)
 
     def decide(self, frame: bytes, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
-        """What becomes of a request. Raises BadBody or Unserved."""
+        """Decides a request. Raises CorruptMessage or UnsupportedRequest."""
         start = frame[START]
         repeated = asker.repeated.get(start)
         if repeated is not None and (outcome := self._decide_again(frame, repeated, asker, ticket, at)) is not None:
@@ -111,7 +112,7 @@ class Dispatch:
         return self._decide(header, found.module.to_request(entity), asked, asker, ticket)
 
     def finish(self, waiting: "Waiting", now_ms: int) -> object:
-        """The reply to a Fetch that was parked."""
+        """Returns the reply to a parked Fetch."""
         return _module(FETCH).finish(self._cluster, waiting, Asked(node=self._node, now_ms=now_ms))
 
     def _find_route(self, frame: bytes) -> Route | Answer:
@@ -127,7 +128,7 @@ class Dispatch:
     def _decide_again(
         self, frame: bytes, repeated: Repeated, asker: Asker, ticket: Ticket, at: Instant
     ) -> Outcome | None:
-        """What becomes of a request that may have come before; None if it has not."""
+        """Decides a frame that matches a template, or returns None if it does not match."""
         varying = repeated.varying_in(frame)
         if varying is None:
             return None
@@ -148,7 +149,7 @@ class Dispatch:
         )
 
     def _let_stand(self, frame: bytes, repeated: Repeated, request: Any, asker: Asker, outcome: Outcome) -> None:
-        """Have the next frame that is like this one answered or parked without being decided, or in fewer steps."""
+        """Caches what allows the next matching frame to be answered or parked in fewer steps, or without deciding."""
         by, groups = repeated.route, self._groups
         reply = outcome.reply if type(outcome) is Answer else None
         standing = groups.standing(self._node.node_id, by.stand, request, reply)
@@ -172,7 +173,7 @@ class Dispatch:
             outcome = _begin(header, self._decide_in_slices(header, request, asked, asker), ticket)
             if type(outcome) is Park and header.api_key == PRODUCE and request.is_compressed:
                 from kcoord.broker.log.slices import (
-                    SMALL_BYTES,  # loaded by what was sliced; a server that starts has not
+                    SMALL_BYTES,  # imported here, where slicing has loaded the module: it would delay a server's start
                 )
 
                 return outcome._replace(held_bytes=SMALL_BYTES)
@@ -186,7 +187,7 @@ class Dispatch:
         return _answer(header, self._reply(header.api_key, request, asked, asker))
 
     def _warn_of_transactions(self, header: RequestHeader, request: Any, asker: Asker) -> None:
-        """Say in the log that transactions are not served: what a client makes of its refusal may tell little."""
+        """Logs that transactions are not served, because the error that a client shows may not explain it."""
         for transactional_id in _module(header.api_key).transactional_ids(request):
             self._quiet_log.say(
                 logging.WARNING,
@@ -205,7 +206,8 @@ class Dispatch:
         reply = yield from self._reply(header.api_key, request, asked, asker)
         if header.api_key != PRODUCE or not request.is_unanswered:
             return _answer(header, reply)
-        # The client waits for no answer, so that a closed connection is the only way to tell it (KafkaApis does so).
+        # The client waits for no response, so closing the connection is the only way to report the error (as in
+        # KafkaApis).
         if reply.has_errors:
             return HangUp(reason="a Produce with acks=0 failed", closing=Closing.FAILED_PRODUCE)
         return Answer([], reply)
@@ -238,7 +240,7 @@ def _module(api_key: int) -> Any:
 
 
 def _begin(header: RequestHeader, slices: "Slices[Outcome]", ticket: Ticket) -> Outcome:
-    """What becomes of a request whose first slice is done, which is all of it for almost all."""
+    """Runs the first slice of a request, which completes almost all of them; the others are parked."""
     try:
         asked = next(slices)
     except StopIteration as end:
@@ -249,7 +251,7 @@ def _begin(header: RequestHeader, slices: "Slices[Outcome]", ticket: Ticket) -> 
 
 
 def outcome_of(frame: bytes, by: Route, reply: Any, asker: Asker, ticket: Ticket) -> Outcome:
-    """Of a request of a group; without a reply it is parked."""
+    """Returns the outcome of a group request: an answer, or a park if there is no reply."""
     if by.has_few_answers and reply is not None:
         return Answer(asker.answer(frame, by, reply), reply)
     (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION.start)

@@ -1,6 +1,6 @@
-"""The first error that a reply says, whatever its kind: of a reply as a whole, or of one of its lines.
+"""The first error of a reply of any type: its top-level error, or that of a nested element.
 
-Where errors are follows from the types of a reply's fields, and is found out once for each type.
+The positions of error fields follow from the types of a reply's fields, and are derived once per type.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ FirstError = Callable[[Any], ErrorCode]
 
 
 def first_error(reply: object) -> ErrorCode:
-    """ErrorCode.none if there is none."""
+    """Returns the first error of a reply, or ErrorCode.none."""
     kind: Any = type(reply)
     find = _finder(kind)
     return find(reply) if find else ErrorCode.none
@@ -24,7 +24,7 @@ def first_error(reply: object) -> ErrorCode:
 
 @cache
 def _finder(kind: Any) -> FirstError | None:
-    """How to find it in an object of this type; None if there cannot be one."""
+    """Returns the function that finds the first error in objects of a type, or None if it has no error fields."""
     hints = get_type_hints(kind)
     places = [
         (attrgetter(name), find)
@@ -48,7 +48,7 @@ def _finder(kind: Any) -> FirstError | None:
 
 
 def _line_type(hint: Any) -> type | None:
-    """X of tuple[X, ...], where X has fields."""
+    """Returns X for tuple[X, ...] if X has fields, else None."""
     arguments = get_args(hint)
     if get_origin(hint) is not tuple or len(arguments) != 2 or arguments[1] is not Ellipsis:
         return None

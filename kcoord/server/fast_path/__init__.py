@@ -1,1 +1,1 @@
-"""Answers that are remembered: what a connection can answer without deciding it again, and when that stops."""
+"""The response cache: frames that a connection can answer without deciding them again, and their invalidation."""

@@ -1,6 +1,6 @@
-"""A connection whose client asks the same again and again: what stands is not decided (standing.py).
+"""A connection with a response cache (response_cache.py): cached frames are answered without being decided.
 
-But for commits it needs no turn either.
+Except for commits, this happens where they are read, without an event round.
 """
 
 from time import monotonic
@@ -20,9 +20,9 @@ class StandingConnection(Connection):
 
     def __init__(self, owner: Owner, node_id: int, max_frame_bytes: int) -> None:
         super().__init__(owner, node_id, max_frame_bytes)
-        self._standing: StandingFrame | None = None  # that is likely to come next: the last one, or the other phase's
-        self._other_phase: PhaseFrame | None = None  # of the two that its member takes part in, in turn
-        self._put_by = b""  # a commit that may stand, until its turn
+        self._standing: StandingFrame | None = None  # the next frame to expect: the last or the other phase's
+        self._other_phase: PhaseFrame | None = None  # join and sync alternate
+        self._put_by = b""  # a commit that may be a cache hit, until the event round
         self._stood = owner.stood
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -48,7 +48,7 @@ class StandingConnection(Connection):
                 self._ask_for_turn()
 
     def _ask_again(self, standing: StandingFrame, chunk: bytes) -> bool:
-        """Whether this is a frame that stands: it has its answer then, or waits. Of a commit that is seen later."""
+        """Returns whether the chunk was handled as a cached frame: answered, parked, or, for a commit, staged."""
         if type(standing) is CommitFrame:
             return self._put_commit_by(standing, chunk)
         try:
@@ -98,7 +98,7 @@ class StandingConnection(Connection):
         return True
 
     def _commit_again(self, at: Instant) -> None:
-        """The turn of a commit that was put by, unless more has come since: if it stands, it has its answer."""
+        """Answers the staged commit in the event round, or decides it if it is no cache hit or if more was received."""
         chunk, standing = self._put_by, self._standing
         if not chunk or self._is_closed:
             self._take_turn(at)
@@ -124,6 +124,6 @@ class StandingConnection(Connection):
         self._outgoing.append(answer)
 
     def _take_in(self, chunk: bytes) -> None:
-        """With what was put by before it."""
+        """Feeds the staged commit, if there is one, and the chunk to the frame splitter."""
         put_by, self._put_by = self._put_by, b""
         super()._take_in(put_by + chunk)

@@ -1,18 +1,19 @@
-"""Frames that need not be decided: what members ask again and again, and what stands (groups/standing).
+"""The response cache: frames that members repeat, with their prevalidated requests (groups/classic/prevalidated.py).
 
-Theory of operation. Most of what a coordinator is asked are heartbeats and small commits, each the same as the one
-before but for its correlation id and its offsets. Once such a frame was read, decided and answered, its connection
-keeps it here, with what its reply rests on. When it comes again, alone and with nothing of its client before it that
-waits, it takes a few comparisons to see that it is the same and that nothing has changed, and it has its answer:
+Theory of operation. Most requests to a coordinator are heartbeats and small commits, each equal to the one before
+except for its correlation id and its offsets. Once such a frame was decoded, decided and answered, its connection
+caches it here, with its response and the prevalidated request that checks whether the response is still valid. When the
+frame comes again, by itself and with no request of its client pending, a few comparisons show that it matches and is
+valid:
 
-    bytes ─ the same frame? ─ does it stand? ─ the same answer, with the new correlation id
+    bytes ─ same frame? ─ still valid? ─ same response, with the new correlation id
 
-Otherwise it goes the way of every frame. Frames are taken apart as Repeated does it (routes.py), without a look at
-that: by the next time, each object of a thousand members has left the processor's cache. A heartbeat's answer may leave
-at once: what it rests on was kept before this one was read. A commit waits for its turn, and its answer for its offsets
-to be kept (turns.py). When a large group is rebalanced, all its members but one wait for others, twice: their joins and
-syncs are parked where they are read. One that is to be decided is decided at once then, as it is what the others wait
-for.
+Otherwise it is processed like any other frame. Frames are unpacked as RequestTemplate does it (dispatch/routes.py), but
+the function is copied here: by the next time, every object of a thousand members has left the processor's cache. The
+response to a heartbeat may leave at once, because the records that it depends on were flushed before the frame was
+read. A commit waits for the event round, and its response for the flush of its offsets (connection/event_round.py).
+When a large group is rebalanced, all its members but one wait for others, twice: their joins and syncs are parked where
+they are read. One that must be decided is decided at once, since the others wait for it.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -29,25 +30,25 @@ if TYPE_CHECKING:
     from kcoord.server.dispatch.routes import Repeated
     from kcoord.server.groups.group_runtime import Keeping
 
-HEAD: Final = slice(0, 8)  # of a frame with its length: that, key and version
-CORRELATION_AT: Final = 8  # where the correlation id is in it
+HEAD: Final = slice(0, 8)  # of a frame with its length prefix: length, API key and version
+CORRELATION_AT: Final = 8  # position of the correlation id in such a frame
 _CORRELATION: Final = slice(8, 12)
 _REST: Final = slice(12, None)
-_MOST_FRAMES: Final = 8  # of one connection
+_MOST_FRAMES: Final = 8  # per connection
 
 
 class StandingFrame:
-    """What is like one that was decided."""
+    """A frame that was decided before and may be handled again without being decided."""
 
     __slots__ = ("head",)
 
     def __init__(self, frame: bytes) -> None:
-        """Of a frame without its length."""
+        """`frame` comes without its length prefix."""
         self.head = LENGTH_PREFIX.pack(len(frame)) + frame[: HEAD.stop - LENGTH_BYTES]
 
 
 class PhaseFrame(StandingFrame):
-    """A join or a sync: its member takes part in the rebalance that is under way."""
+    """A cached join or sync of the rebalance that is under way."""
 
     __slots__ = ("_same", "_size", "_standing", "_taken_apart", "route")
 
@@ -59,7 +60,7 @@ class PhaseFrame(StandingFrame):
         self._standing = standing
 
     def ask(self, chunk: bytes, ticket: Ticket) -> "SyncReply | Waits | None":
-        """The reply to a chunk that has the same head, unless it waits; None if it is to be decided."""
+        """Returns the reply to a chunk with the same head, WAITS if it is parked, or None if it must be decided."""
         if len(chunk) != self._size:
             return None
         parts = self._taken_apart(chunk, LENGTH_BYTES)
@@ -67,7 +68,7 @@ class PhaseFrame(StandingFrame):
 
 
 class AnsweredFrame(StandingFrame):
-    """With the answer, which has its length before it."""
+    """A cached frame with its encoded response."""
 
     __slots__ = ("_end", "_start", "reply", "tally")
 
@@ -87,7 +88,7 @@ class HeartbeatFrame(AnsweredFrame):
         self._standing = standing
 
     def answer(self, chunk: bytes, now: float) -> bytes | None:
-        """What is answered to a chunk that has the same head; None if it is not this frame, or does not stand."""
+        """Returns the response to a chunk with the same head, or None if the frame differs or is no longer valid."""
         if chunk[_REST] != self._rest or not self._standing.beat(now):
             return None
         return self._start + chunk[_CORRELATION] + self._end
@@ -112,8 +113,10 @@ class CommitFrame(AnsweredFrame):
         self._keeping = keeping
 
     def answer(self, chunk: bytes, at: Instant) -> bytes | None:
-        """What is answered to a chunk that has the same head; None if it is not this frame, or does not stand. It is to
-        leave when what it rests on is kept, not before."""
+        """Returns the response to a chunk with the same head, or None if the frame differs or is no longer valid.
+
+        The response must not leave before its record is flushed.
+        """
         parts = self._taken_apart(chunk, LENGTH_BYTES)
         if parts[SAME] != self._same:
             return None
@@ -125,7 +128,7 @@ class CommitFrame(AnsweredFrame):
 
 
 def add(frames: dict[bytes, StandingFrame], standing: StandingFrame) -> None:
-    """To those of a connection, by their heads."""
+    """Adds a frame to the cache of a connection, by its head."""
     if len(frames) >= _MOST_FRAMES:
         frames.clear()
     frames[standing.head] = standing

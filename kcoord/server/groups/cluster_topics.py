@@ -1,4 +1,4 @@
-"""The topics of a cluster, as the coordinator of groups asks for them."""
+"""The topics of the embedded cluster, as groups.topics.Topics."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Compaction in the background: partitions of `__consumer_offsets`, one after the other, for a part of the time."""
+"""Background compaction of the partitions of `__consumer_offsets`, one at a time."""
 
 import asyncio
 import logging
@@ -15,12 +15,12 @@ log = logging.getLogger("kcoord.storage")
 
 _WORK: Final = 0.0005
 _REST_PER_WORK: Final = 4
-"""It works for half a millisecond at once, or a step, and a fifth of the time at most: others are served in between."""
+"""Compaction works for half a millisecond or one step at once, and for a fifth of the time at most."""
 
 
 async def compact_what_is_worth_it(cluster: Cluster, groups: GroupRuntime) -> None:
     least = cluster.settings.kcoord_compaction_bytes
-    topic = cluster.topics.get(OFFSETS_TOPIC)  # none where the journal is elsewhere
+    topic = cluster.topics.get(OFFSETS_TOPIC)  # None if the journal is not a log of this cluster
     for partition in topic.partitions if topic else ():
         if is_worth_compacting(partition.log, least):
             try:
@@ -35,7 +35,7 @@ async def _compact(partition: Partition, cluster: Cluster, groups: GroupRuntime)
     overtaken = groups.overtaken_in(partition.index)
     steps = compact(partition.log, overtaken, now_ms=now_ms(), delete_retention_ms=retention_ms)
     try:
-        while not groups.is_reading:  # who reads must find the deletion of what it has read
+        while not groups.is_reading:  # a load that is under way must find the tombstones of records that it has read
             turn_began, took = time.monotonic(), 0.0
             try:
                 while took < _WORK:

@@ -1,4 +1,4 @@
-"""What happens in groups, for operators: one line of the log for each change."""
+"""The event log of groups, for operators: one line for each change."""
 
 import logging
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Where records of groups are kept, as the runtime of groups asks for it."""
+"""The journal of groups' records, as the group runtime uses it."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ from kcoord.storage.superseded import Overtaken
 
 
 class JournalLost(Exception):
-    """While it was read: nothing of that counts, and whoever drives it says when it is ready again."""
+    """The journal was lost while it was being read: nothing that was read counts, until it is ready again."""
 
 
 class Appending(Protocol):
@@ -18,7 +18,7 @@ class Appending(Protocol):
 
 
 class Journal(Protocol):
-    """Where records of groups are kept: a GroupLog, unless somebody brings another."""
+    """Stores the records of groups: a GroupLog, unless another implementation is given."""
 
     @property
     def flushed(self) -> Collection[int]:
@@ -26,29 +26,29 @@ class Journal(Protocol):
 
     @property
     def leaders(self) -> Sequence[NodeId]:
-        """By partition, the node that coordinates its groups."""
+        """The node that coordinates the groups of each partition."""
 
     @property
     def is_ready(self) -> bool:
         """Whether it can be read now."""
 
     def unread(self) -> Collection[int]:
-        """The partitions that are to be read before their groups can be asked for."""
+        """Returns the partitions that must be loaded before their groups are available."""
 
     def partition_of(self, group_id: str) -> int: ...
 
     def append(self, records: Sequence[Record], now_ms: int) -> None:
-        """Have these kept with the next flush, in their order."""
+        """Appends records in order; the next flush makes them durable."""
 
     def appending(self, places: UsualPlaces) -> Appending:
-        """How to append commits to these places, as `append` does."""
+        """Returns an appender for repeated commits to these partitions, with the effect of `append`."""
 
     def flush(self, now_ms: int) -> dict[int, str]:
-        """Keep all that waits, and say why not of the partitions of which something is not kept."""
+        """Makes all appended records durable; returns the reason for each partition that failed."""
 
     def overtaken_in(self, index: int) -> Overtaken:
-        """What compaction of the partition need not read."""
+        """Returns the batches of the partition that compaction need not read."""
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
-        """What the partition holds, some at a time. Raises Unsound, OSError where it may be otherwise later, or
+        """Yields the contents of the partition in parts. Raises CorruptPartition, OSError if a retry may succeed, or
         JournalLost."""

@@ -1,14 +1,16 @@
-"""What was kept of groups, read again: partition by partition, step by step, so that others are served meanwhile.
+"""Loads groups from the journal, one partition at a time and in steps, so that others are served meanwhile.
+
+It corresponds to Kafka's CoordinatorLoader.
 
 | a partition that  | its groups get               | and                                                               |
 |-------------------|------------------------------|-------------------------------------------------------------------|
-| is to be read     | COORDINATOR_LOAD_IN_PROGRESS | is read in its turn                                               |
-| could not be read | COORDINATOR_NOT_AVAILABLE    | is read again after a pause, each time a longer one               |
-| is damaged        | COORDINATOR_NOT_AVAILABLE    | stays so: to read it again would change nothing                   |
-| is another's      | NOT_COORDINATOR              | stays so                                                          |
+| is to be loaded   | COORDINATOR_LOAD_IN_PROGRESS | is loaded in its turn                                             |
+| failed to load    | COORDINATOR_NOT_AVAILABLE    | is loaded again after a backoff that grows with each failure      |
+| is corrupt        | COORDINATOR_NOT_AVAILABLE    | stays so: loading it again would change nothing                   |
+| was resigned      | NOT_COORDINATOR              | stays so                                                          |
 
-A group of which a record cannot be understood is in quarantine: neither served nor changed, while the others are.
-A topic that is deleted meanwhile takes the offsets of groups with it once they are read.
+A group with a record that cannot be decoded is quarantined: it is neither served nor changed, while the others are.
+The offsets of a topic that is deleted meanwhile are deleted once their groups are loaded.
 """
 
 import logging
@@ -36,7 +38,7 @@ _LONGEST_PAUSE: Final = 60.0
 
 
 class Owner(Protocol):
-    """Whose groups are read."""
+    """The runtime whose groups are loaded."""
 
     @property
     def counts(self) -> JournalCounts: ...
@@ -44,15 +46,15 @@ class Owner(Protocol):
     def coordinator_of(self, index: int) -> Coordinator: ...
 
     def keep(self, effects: Effects, at: Instant) -> None:
-        """Records and events that come of what was read; there are no replies among them."""
+        """Appends records and emits events that follow from a load; there are no replies."""
 
     def was_read(self) -> None:
-        """A partition, for the first time or again."""
+        """Called when a partition was loaded, for the first time or again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Retry:
-    """When a partition is read again that could not be read, and how long it rests until then."""
+    """When a partition that failed to load is loaded again, and the backoff until then."""
 
     deadline: float
     pause: float
@@ -65,16 +67,16 @@ class _DeletedTopic(NamedTuple):
 
 
 class GroupReading:
-    """Which groups can be asked for, and reading those that cannot."""
+    """Tracks which groups are available, and loads those that are not."""
 
     def __init__(self, journal: Journal, owner: Owner) -> None:
         self._journal = journal
         self._owner = owner
-        self.closed: dict[int, ErrorCode] = {}  # partitions whose groups cannot be asked for, and what is said instead
-        self.quarantined: dict[str, str] = {}  # groups that cannot be read, and why
-        self.unread: list[int] = []  # partitions that are to be read
-        self._retries: dict[int, _Retry] = {}  # of those that could not be read the last time
-        self._deleted: dict[int, list[_DeletedTopic]] = {}  # by unread partition, those that its groups may know
+        self.closed: dict[int, ErrorCode] = {}  # the error of each partition whose groups are unavailable
+        self.quarantined: dict[str, str] = {}  # why each of these groups cannot be decoded
+        self.unread: list[int] = []  # partitions that can be loaded now
+        self._retries: dict[int, _Retry] = {}  # of partitions that failed to load the last time
+        self._deleted: dict[int, list[_DeletedTopic]] = {}  # by partition to load: topics deleted since
         for index in journal.unread():
             self.close(index)
 
@@ -83,34 +85,34 @@ class GroupReading:
         return ErrorCode.coordinator_load_in_progress in self.closed.values()
 
     def is_in(self, partitions: Collection[int]) -> Callable[[str], bool]:
-        """Whether a group is in one of these."""
+        """Returns a predicate: whether a group belongs to one of these partitions."""
         return lambda group_id: self._journal.partition_of(group_id) in partitions
 
     def is_open(self, group_id: str) -> bool:
-        """Whether all that was kept of it is known, or that it cannot be understood."""
+        """Whether the group's partition is loaded."""
         return self._journal.partition_of(group_id) not in self.closed
 
     def refusal(self, group_id: str) -> ErrorCode | None:
-        """Why its coordinator cannot be asked for the group."""
+        """Returns the error of a group that is unavailable, or None."""
         if group_id in self.quarantined:
             return ErrorCode.unknown_server_error
         return self.closed.get(self._journal.partition_of(group_id))
 
     def refusal_until_read(self, group_id: str) -> ErrorCode | None:
-        """What is said of a group that is still to be read; None if it is read, or never will be."""
+        """Returns the error of a group that is still to be loaded, or None if it is loaded or never will be."""
         index = self._journal.partition_of(group_id)
         return self.closed[index] if self._is_to_be_read(index) else None
 
     def list_refusal(self, node_id: NodeId) -> ErrorCode | None:
-        """Why this node cannot say which groups there are; of what cannot be read for good it says nothing."""
+        """Returns why this node cannot list its groups now. Corrupt partitions are left out instead."""
         errors = {error for index, error in self.closed.items() if self._journal.leaders[index] == node_id}
-        if ErrorCode.not_coordinator in errors:  # since it stood down
+        if ErrorCode.not_coordinator in errors:  # after resign
             return ErrorCode.coordinator_not_available
         is_reading = ErrorCode.coordinator_load_in_progress in errors
         return ErrorCode.coordinator_load_in_progress if is_reading else None
 
     def close(self, index: int) -> None:
-        """It is to be read, again or for the first time, once the journal is ready."""
+        """Makes a partition unavailable, to be loaded (again) once the journal is ready."""
         self.closed[index] = ErrorCode.coordinator_load_in_progress
         if index in self.unread:
             self.unread.remove(index)
@@ -118,24 +120,24 @@ class GroupReading:
             self.unread.append(index)
 
     def journal_is_ready(self) -> None:
-        """What a bug kept from being read rests as it did."""
+        """Makes all unavailable partitions loadable; a backoff goes on."""
         for index in self.closed:
             self.close(index)
 
     def stand_down(self) -> None:
-        """All partitions are another's."""
+        """Gives up all partitions: another process owns the journal."""
         self.closed = dict.fromkeys(range(len(self._journal.leaders)), ErrorCode.not_coordinator)
         self.unread.clear()
 
     def topic_deleted(self, name: str, topic_id: UUID, heir: Heir | None) -> None:
-        """Groups that are not read yet hear of it later."""
+        """Remembers the deletion for groups that are not loaded yet."""
         for index in filter(self._is_to_be_read, self.closed):
             self._deleted.setdefault(index, []).append(_DeletedTopic(name, topic_id, heir))
 
     def read(self, now: Callable[[], Instant]) -> Iterator[None]:
-        """Read the partitions that are to be read by now, a step at a time; others are served in between."""
+        """Loads all partitions that are due, in steps; others are served in between."""
         for index in self._due(now()):
-            if index not in self.unread:  # the journal was lost meanwhile
+            if index not in self.unread:  # meanwhile the journal was lost
                 continue
             self.unread.remove(index)
             self.closed[index] = ErrorCode.coordinator_load_in_progress
@@ -146,7 +148,7 @@ class GroupReading:
             except Unsound as error:
                 log.error("partition=%s: its groups are not served, as it cannot be read why=%r", index, str(error))
                 self._give_up(index, now())
-            except Exception as error:  # a disk's fault or ours; one partition is not to stop the others
+            except Exception as error:  # a failing disk or a bug; one partition must not stop the others
                 self._give_up(index, now())
                 self._read_later(index, error, now())
 
@@ -184,7 +186,7 @@ class GroupReading:
         return [index for index in self.unread if index not in resting]
 
     def _forget(self, index: int, at: Instant) -> None:
-        """What is known so far of its groups is not known."""
+        """Drops the groups of a partition that was loaded in part."""
         self._owner.coordinator_of(index).unload(at, self.is_in({index}))
 
     def _give_up(self, index: int, at: Instant) -> None:
@@ -192,7 +194,7 @@ class GroupReading:
         self.closed[index] = ErrorCode.coordinator_not_available
 
     def _read_later(self, index: int, error: Exception, at: Instant) -> None:
-        """Others are not to wait for it, nor to hear of it all the time."""
+        """Schedules another load with a longer backoff, which also limits the log lines."""
         last = self._retries.get(index)
         pause = min(last.pause * 2, _LONGEST_PAUSE) if last else _FIRST_PAUSE
         self._retries[index] = _Retry(deadline=at.now + pause, pause=pause)
@@ -209,5 +211,5 @@ class GroupReading:
         self.quarantined[fact.group_id] = fact.why
 
     def _is_to_be_read(self, index: int) -> bool:
-        """Not so of a partition that is damaged, or another's."""
+        """Whether the partition will be loaded, unlike one that is corrupt or resigned."""
         return self.closed.get(index) is ErrorCode.coordinator_load_in_progress or index in self.unread

@@ -1,15 +1,15 @@
-"""The coordinators of a cluster's nodes, driven: no reply leaves before the records that it rests on are kept (D4).
+"""Drives the coordinators of a cluster's nodes: no reply leaves before the records that it depends on are durable (D4).
 
-    decide, tick, … ─► replies and records are put aside ─► flush ─► the records are kept ─► the replies may leave
+    decide, tick, … ─► records are appended, replies queued ─► flush ─► records are durable ─► replies may leave
 
-The asker has its reply at once, but it is for nobody's eyes until the flush; those to requests that were parked are put
-aside in the order in which they were decided.
+`decide` returns the requester's reply at once, but it must not be sent before the flush. Replies to parked requests are
+queued in the outbox in the order of their decisions.
 
-What could not be kept was not decided: no reply since the last flush is sent, the groups of the partitions that failed
-are let go of, and read again from the log (D5), as they are at the start (group_reading).
+A decision whose records could not be written counts as not made: no reply since the last flush is sent, and the groups
+of the failed partitions are unloaded and loaded again from the log (D5), as they are at the start (group_loader.py).
 
-Where the journal is not a log of this cluster's own, it may keep what it was given only later, and be ready to
-be read only later. Whoever drives it then holds replies back, and says when it is lost, ready, or another's.
+A journal that is not a log of this cluster may make records durable later, and may be readable later. Its driver then
+holds replies back, and reports when the journal is lost, ready, or owned by another process.
 
 No asyncio and no clock here, so that a simulation can drive it as the server does.
 """
@@ -46,7 +46,8 @@ Stand = Callable[[Coordinator, object, object], Any]
 
 
 class GroupRuntime:
-    """The cluster has its offsets topic. What is in it is to be read first: see `unread` and `read`."""
+    """The group coordinators of a cluster whose offsets topic exists. It must be loaded first: see `to_load` and
+    `load`."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class GroupRuntime:
         make_log: Callable[[Cluster], Journal] = GroupLog,
         topics: Topics | None = None,
     ) -> None:
-        """`topics` are the cluster's own, unless others are told."""
+        """`topics` defaults to the topics of the cluster."""
         self._cluster = cluster
         self._fresh_id = fresh_id
         self._topics = topics or ClusterTopics(cluster)
@@ -63,14 +64,14 @@ class GroupRuntime:
         self._leaders = self._log.leaders
         self._coordinators = {node_id: self._coordinator(node_id) for node_id in cluster.nodes}
         self._is_alone = len(cluster.nodes) == 1
-        self.outbox: deque[tuple[Ticket, Reply]] = deque()  # to who waits, in order
+        self.outbox: deque[tuple[Ticket, Reply]] = deque()  # replies to parked requests, in order
         self.counts = JournalCounts()
         self.on_events: Callable[[Iterable[Event]], None] = lambda events: None
-        self.on_read: Callable[[], None] = lambda: None  # a partition was read, for the first time or again
+        self.on_read: Callable[[], None] = lambda: None  # called when a partition was loaded (again)
         self._reading = GroupReading(self._log, self)
 
     def decide(self, node_id: NodeId, decide: Decide, request: object, ticket: Ticket, at: Instant) -> Reply | None:
-        """The reply to this request; None if it is parked. Replies to others wait in the outbox."""
+        """Returns the reply to this request, or None if it is parked. Replies to other requests go to the outbox."""
         effects = decide(self._coordinators[node_id], request, ticket, at)
         if not isinstance(effects, Effects):
             return effects
@@ -84,47 +85,47 @@ class GroupRuntime:
         return own
 
     def standing(self, node_id: NodeId, stand: Stand, request: object, reply: object) -> Any:
-        """How to ask the same again in fewer steps, of the kind that `stand` makes; None if it does not stand."""
+        """Returns the prevalidated form of a request that was just answered with `reply`, or None."""
         return stand(self._coordinators[node_id], request, reply)
 
     def keeping(self, places: UsualPlaces) -> "Keeping":
-        """How to have kept what becomes of a standing commit to these places, as `decide` has what it decides."""
+        """Returns an appender for prevalidated commits to these partitions, which handles failures as `decide` does."""
         return Keeping(self._log.appending(places), self._could_not_append)
 
     def take_replies(self) -> list[tuple[Ticket, Reply]]:
-        """All that is in the outbox."""
+        """Takes all replies out of the outbox."""
         replies, self.outbox = self.outbox, deque()
         return list(replies)
 
     def flush(self, at: Instant) -> bool:
-        """Whether all that was decided is kept. If not, no reply that was taken since the last flush may be sent."""
+        """Makes all records durable; returns False on failure: then no reply since the last flush may be sent."""
         failed = self._log.flush(at.wall_ms)
         if failed:
             self._unload(failed, at)
         return not failed
 
     def flush_was_lost(self, why: str, at: Instant) -> None:
-        """What the last flush wrote may not be there."""
+        """Unloads the groups that the last flush wrote, because what it wrote may be lost."""
         self._unload(dict.fromkeys(self._log.flushed, why), at)
 
     def journal_is_ready(self) -> None:
-        """The journal can be read, again or for the first time."""
+        """Called when the journal can be read, for the first time or again."""
         self._reading.journal_is_ready()
 
     def stand_down(self, at: Instant) -> None:
-        """Another has the journal now: no group is coordinated here from now on. Whoever waits hears of it."""
+        """Stops coordinating all groups, because another process owns the journal; answers parked requests."""
         self._reading.stand_down()
         self.outbox = deque(_not_coordinator(self.outbox))
         for coordinator in self._coordinators.values():
             self.outbox += coordinator.unload(at).replies
 
     def knows(self, group_id: str) -> bool:
-        """Whether there is such a group, of whatever kind. False of one that is not read yet."""
+        """Whether a group of any kind exists; False for one that is not loaded yet."""
         coordinator = self.coordinator_of(self._log.partition_of(group_id))
         return group_id in coordinator.groups or group_id in coordinator.others
 
     def topics_of_offsets(self) -> set[tuple[str, UUID]]:
-        """Names and ids of the topics that offsets were committed for, as far as ids were known then."""
+        """Returns name and id of each topic with committed offsets whose id was known at the commit."""
         return {
             (name, stamp.topic_id)
             for coordinator in self._coordinators.values()
@@ -138,17 +139,17 @@ class GroupRuntime:
         return self._reading.refusal(group_id) is None
 
     def refusal_until_read(self, group_id: str) -> ErrorCode | None:
-        """What is said of a group that is still to be read; None if it is read, or never will be."""
+        """Returns the error of a group that is still to be loaded, or None if it is loaded or never will be."""
         return self._reading.refusal_until_read(group_id)
 
     def take_over(self, offsets: Sequence[OffsetsStored], at: Instant) -> None:
-        """Offsets that a group has elsewhere, kept with the next flush as if they had been committed here."""
+        """Adds offsets that a group has elsewhere, as if they had been committed here."""
         if offsets:
             self.coordinator_of(self._log.partition_of(offsets[0].group_id)).replay_all(offsets)
             self.keep(Effects((), tuple(offsets)), at)
 
     def _unload(self, failed: Mapping[int, str], at: Instant) -> None:
-        """Let go of the groups of these partitions. Whoever waits hears of it; they are to be read again."""
+        """Unloads the groups of these partitions, answers their parked requests, and marks them to be loaded again."""
         self.counts.failed_writes += len(failed)
         for why in dict.fromkeys(failed.values()):
             alike = [str(index) for index in failed if failed[index] == why]
@@ -160,25 +161,26 @@ class GroupRuntime:
             self.outbox += coordinator.unload(at, self._reading.is_in(failed.keys())).replies
 
     def deadline(self) -> float | None:
-        """When to call `tick`."""
+        """Returns when to call `tick`, or None."""
         deadlines = [coordinator.deadline() for coordinator in self._coordinators.values()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def has_due(self, now: float) -> bool:
-        """Whether a session or a phase of any group is to end by now."""
+        """Whether the deadline of a session or a phase of any group has passed."""
         due = [coordinator.has_due(now) for coordinator in self._coordinators.values()]
         return any(due)
 
     def tick(self, at: Instant, *, passed_by: float | None = None) -> None:
-        """End the sessions and phases whose deadlines have passed, by an earlier time if one is given."""
+        """Expires the sessions and phases whose deadlines passed by now, or by the earlier `passed_by` if it is
+        given."""
         self._for_each(lambda coordinator: coordinator.tick(at, passed_by=passed_by), at)
 
     def expire_offsets(self, at: Instant) -> None:
-        if not self.is_reading:  # of a group that is half read, what is known so far may be old
+        if not self.is_reading:  # the state of a group that is loaded in part may be outdated
             self._for_each(lambda coordinator: coordinator.expire_offsets(at), at)
 
     def topic_deleted(self, name: str, topic_id: UUID, at: Instant, *, heir: Heir | None = None) -> None:
-        """`heir`: the topic that has the name now, where there is one."""
+        """Deletes the topic's offsets, or moves them to the topic that was recreated under its name."""
         self._reading.topic_deleted(name, topic_id, heir)
         is_read = self._reading.is_open
         self._for_each(lambda coordinator: coordinator.topic_deleted(name, topic_id, is_read, heir=heir), at)
@@ -187,7 +189,7 @@ class GroupRuntime:
         reading = self._reading
         return census(self._coordinators.values(), reading.quarantined, len(self._leaders), reading.closed.values())
 
-    # Reading what was kept.
+    # Loading.
 
     @property
     def is_reading(self) -> bool:
@@ -195,15 +197,15 @@ class GroupRuntime:
 
     @property
     def unread(self) -> Sequence[int]:
-        """The partitions that are to be read."""
+        """The partitions that can be loaded now."""
         return self._reading.unread
 
     def read(self, now: Callable[[], Instant]) -> Iterator[None]:
-        """Read the partitions that are to be read by now, a step at a time; others are served in between."""
+        """Loads all partitions that are due, in steps; others are served in between."""
         return self._reading.read(now)
 
     def overtaken_in(self, index: int) -> Overtaken:
-        """What compaction of this partition need not read."""
+        """Returns the batches of the partition that compaction need not read."""
         return self._log.overtaken_in(index)
 
     def coordinator_of(self, index: int) -> Coordinator:
@@ -219,7 +221,7 @@ class GroupRuntime:
             self.outbox += effects.replies
 
     def keep(self, effects: Effects, at: Instant) -> None:
-        """Its records with the next flush, and its events are told."""
+        """Appends the records of the effects for the next flush, and emits their events."""
         if effects.records:
             try:
                 self._log.append(effects.records, at.wall_ms)
@@ -231,11 +233,11 @@ class GroupRuntime:
             self.on_events(effects.events)
 
     def _could_not_append(self, records: Sequence[Record], bug: Exception, at: Instant) -> None:
-        """What was decided must not stay in memory alone."""
+        """Unloads the groups whose records could not be appended, so that memory does not differ from the log."""
         self._unload({self._log.partition_of(record.group_id): repr(bug) for record in records}, at)
 
     def _refusal(self, node_id: NodeId, group_id: str) -> ErrorCode | None:
-        """Why this node cannot be asked for the group."""
+        """Returns the error of a group that is unavailable on this node, or None."""
         reading = self._reading
         if self._is_alone and not reading.closed and not reading.quarantined:
             return None
@@ -254,7 +256,7 @@ class GroupRuntime:
 
 
 class Keeping:
-    """Of commits to the same places."""
+    """Appends repeated commits to the same partitions."""
 
     __slots__ = ("_appending", "_could_not")
 
@@ -271,7 +273,7 @@ class Keeping:
 
 
 def _not_coordinator(replies: Iterable[tuple[Ticket, Reply]]) -> list[tuple[Ticket, Reply]]:
-    """What those get who waited for what could not be kept. Only joins and syncs wait."""
+    """Replaces replies that could not be made durable by NOT_COORDINATOR. Only joins and syncs are parked."""
     error = ErrorCode.not_coordinator
     refused: list[tuple[Ticket, Reply]] = []
     for ticket, reply in replies:

@@ -1,9 +1,9 @@
-"""Connections accepted from listening sockets: few at a time, and none beyond the limits.
+"""Accepts connections from listening sockets: few at a time, and none beyond the limits.
 
-Theory of operation. A server that asyncio or uvloop makes accepts all that wait at once, up to its backlog, before
-anyone can refuse: for a moment every descriptor of the process is taken, and whatever needs one then fails. So sockets
-are accepted here, some in each iteration of the loop, and one beyond the limits is closed at once: it has no transport.
-A flood of clients that are refused gets a line of the log now and then, with how many it stands for.
+Theory of operation. A server made by asyncio or uvloop accepts all waiting connections at once, up to its backlog,
+before any can be refused: for a moment every descriptor of the process is taken, and whatever needs one then fails. So
+sockets are accepted here, some in each iteration of the loop, and one beyond the limits is closed at once, before it
+has a transport. A flood of refused clients is logged by a line now and then, with the number of suppressed lines.
 """
 
 import asyncio
@@ -20,20 +20,21 @@ from kcoord.server.log_text import node_word
 from kcoord.server.quiet_log import QuietLog
 
 Arrive = Callable[[socket.socket, Any], Awaitable[object]]
-"""Makes a connection of a socket and the address that it comes from."""
+"""Makes a connection from an accepted socket and its peer address."""
 
 _AT_ONCE: Final = 64
 _MOST_ARRIVING: Final = 8
-"""Sockets that were accepted, and are not counted as connections yet: so many there may be beyond the limits."""
-_PAUSE: Final = 1.0  # when there are no more files to be had
+"""Accepted sockets that are not counted as connections yet, which may exceed the limits by this number."""
+_PAUSE: Final = 1.0  # after a failed accept, for example with no descriptors left
 _QUIET_SECONDS: Final = 10.0
 
 
 class Accepting:
-    """The listening sockets of one process. `on_crowd` is called once, when half of all that may come are there."""
+    """The listening sockets of one process. `on_half_full` is called once, when half of the allowed connections are
+    open."""
 
     def __init__(self, limits: ConnectionLimits, refused: Counter[str], log: logging.Logger) -> None:
-        """`refused` counts by Refusal."""
+        """`refused` counts refused clients by Refusal."""
         self.on_crowd: Callable[[], None] | None = None
         self._limits = limits
         self._refused = refused
@@ -43,20 +44,20 @@ class Accepting:
         self._quiet_log = QuietLog(log, seconds=_QUIET_SECONDS)
 
     def listen(self, listening: socket.socket, node_id: int | None, arrive: Arrive, *, backlog: int) -> None:
-        """Let clients come to this socket, which is bound. They mean this node."""
+        """Listens on a bound socket, whose clients are meant for this node."""
         listening.setblocking(False)
         listening.listen(backlog)
         self._listening[listening] = (node_id, arrive)
         self._watch(listening)
 
     def stop(self, listening: socket.socket) -> None:
-        """Let nobody come to this socket any more, and close it."""
+        """Stops accepting from this socket and closes it."""
         if self._listening.pop(listening, None) is not None:
             asyncio.get_running_loop().remove_reader(listening)
         listening.close()
 
     async def close(self) -> None:
-        """Let nobody in any more."""
+        """Stops accepting, and waits for sockets that are being connected."""
         for listening in list(self._listening):
             self.stop(listening)
         for task in self._arriving:
@@ -70,12 +71,12 @@ class Accepting:
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_AT_ONCE):
             if listening not in self._listening or len(self._arriving) >= _MOST_ARRIVING:
-                return  # the others are still there in the next iteration
+                return  # the others are accepted in the next iteration
             try:
                 connection, peername = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:  # as when this process has no more files
+            except OSError as error:  # for example, the process has no descriptors left
                 self._rest(listening, error)
                 return
             self._let_arrive(connection, peername, *self._listening[listening])
@@ -106,7 +107,7 @@ class Accepting:
             with contextlib.suppress(OSError):
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await arrive(connection, peername)
-        except OSError as error:  # it is gone already
+        except OSError as error:  # the client has hung up already
             connection.close()
             self._log.debug("not connected peer=%s why=%r", peername, str(error))
         except Exception:

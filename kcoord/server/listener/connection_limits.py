@@ -1,4 +1,4 @@
-"""How many connections there may be, those of clients that are still at a gate included."""
+"""Limits of the number of connections, pre-auth connections included."""
 
 import logging
 from collections import Counter
@@ -13,7 +13,7 @@ _UNLIMITED: Final = Settings().max_connections
 
 
 class ConnectionLimits:
-    """max.connections and max.connections.per.ip of all listeners together."""
+    """Enforces max.connections and max.connections.per.ip over all listeners together."""
 
     def __init__(self, settings: Settings) -> None:
         self._most = settings.max_connections
@@ -24,16 +24,16 @@ class ConnectionLimits:
 
     @property
     def most(self) -> int:
-        """Connections in all."""
+        """The limit of all connections."""
         return self._most
 
     @property
     def open(self) -> int:
-        """Those that came and did not go."""
+        """The number of open connections."""
         return self._open
 
     def heed_descriptors(self, *, per_client: int = 1) -> None:
-        """Let in no more clients than there are descriptors for, each of whom takes so many of them."""
+        """Lowers the limit to the number of clients that there are descriptors for, `per_client` each."""
         limit = descriptor_limit()
         room = most_connections(limit, opened=open_descriptors(), per_client=per_client)
         if room >= self._most:
@@ -44,13 +44,13 @@ class ConnectionLimits:
         self._about_most = f"max.connections={room} are open, as RLIMIT_NOFILE={limit} leaves room for no more"
 
     def refusal(self, address: str) -> str | None:
-        """Says beyond which limit one more from there would be; None if none."""
+        """Returns the limit that one more connection from the address would exceed, or None."""
         if self._open >= self._most:
             return self._about_most
         return self._about_address() if self._per_address[address] >= self._most_per_address else None
 
     def came(self, address: str) -> str | None:
-        """Somebody came from there, who is counted until he `went`: which limit he is beyond; None if none."""
+        """Counts a connection from the address until `remove`; returns the limit that it exceeds, or None."""
         self._open += 1
         self._per_address[address] += 1
         if self._open > self._most:

@@ -1,4 +1,4 @@
-"""File descriptors: how many this process may have open, and who may have how many of them.
+"""File descriptors: the limit of this process, and the shares of it.
 
     RLIMIT_NOFILE = open at the start + files of records + connections + a reserve
 
@@ -6,10 +6,10 @@
 |-------------|---------------------------------------------------------------------------|----------------------|
 | records     | segments, or files without names                                          | a quarter, and 4,096 |
 | reserve     | modules that are imported at first use, checkpoints, connections that are | a quarter, and 256   |
-|             | refused once they are accepted, TLS alerts, the metrics port              |                      |
-| connections | clients; through a proxy each needs another one, to a broker              | all the rest         |
+|             | accepted only to be refused, TLS alerts, the metrics port                 |                      |
+| connections | clients; a client of a proxy needs a second one, to a broker              | the remainder        |
 
-So there is a descriptor left for everything that serving needs, however many clients come.
+So serving always has a descriptor left, however many clients connect.
 """
 
 import resource
@@ -23,7 +23,7 @@ _USUALLY_OPEN: Final = 32
 
 
 def descriptor_limit() -> int:
-    """Returns how many descriptors this process may have."""
+    """Returns the limit of descriptors of this process."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
@@ -32,13 +32,13 @@ def files_for_records(limit: int) -> int:
 
 
 def most_connections(limit: int, *, opened: int, per_client: int = 1) -> int:
-    """Returns how many clients there is room for, where each of them takes so many descriptors."""
+    """Returns how many clients can be served if each takes `per_client` descriptors."""
     reserve = min(limit // _SHARE, _MOST_IN_RESERVE)
     return max(1, (limit - opened - files_for_records(limit) - reserve) // per_client)
 
 
 def open_descriptors() -> int:
-    """Returns how many are open now; an estimate where the system does not tell."""
+    """Returns the number of open descriptors, or an estimate where the system does not list them."""
     try:
         return len(list(Path("/dev/fd").iterdir()))
     except OSError:

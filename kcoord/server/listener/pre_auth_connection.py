@@ -1,11 +1,11 @@
-"""The way in where a listener wants TLS or a login: a client stands at its gate until both are done.
+"""Pre-auth connections: a client of a secure listener has one until its TLS handshake and its login are done.
 
-    accept ─ TLS handshake ─ login (security/login decides) ─ let in: the connection proper takes over the transport
+    accept ─ TLS handshake ─ login (security/login decides) ─ promote: the real connection takes over the transport
 
-A gate is a protocol of its own, so that a connection need not know how its client came in, and a listener without
-security has no gates at all. It reads one small frame at a time and keeps the rest for the connection. Who is refused
-is counted, and logged in one line; a login that failed is answered a little later, to slow down who tries passwords.
-Whoever stands at a gate counts towards the limits of connections and of memory until he is gone.
+This is a separate asyncio protocol, so that connections know nothing of logins and listeners without security have none
+of this. It reads one small frame at a time and buffers the rest for the real connection. A refused client is counted
+and logged in one line; a failed login is answered with a delay, to slow down guessing of passwords. Pre-auth
+connections count towards the limits of connections and of memory.
 """
 
 import asyncio
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcoord.server")
 
 _FAREWELL: Final = 1.0
-"""How long one who was refused may take to go: to close a connection politely takes both sides, over TLS."""
+"""Seconds that a refused client may take to close its side, which an orderly close over TLS needs."""
 
 
 class Host(Protocol):
-    """Who serves behind the gates."""
+    """The server or proxy that authenticated clients are promoted to."""
 
     def welcome(self, gate: "Gate") -> str | None:
-        """Somebody came: why not to let him in; None if he may try."""
+        """Registers a new client; returns the reason if it must be refused, else None."""
 
     def left(self, gate: "Gate") -> None:
-        """He is no longer at the gate: gone, refused or let in. Called once for each that came."""
+        """Called once per client when its pre-auth connection ends: closed, refused or promoted."""
 
     def tell_versions(self, gate: "Gate", frame: bytes) -> None:
-        """Answer this ApiVersions request by `gate.told`, now or later. May raise BadBody."""
+        """Answers an ApiVersions request with `send_api_versions`, now or later. May raise CorruptMessage."""
 
     def let_in(self, gate: "Gate", transport: asyncio.Transport) -> asyncio.Protocol:
-        """Who takes over, its connection_made called already. `gate.principal` says who came."""
+        """Returns the protocol that takes over for the authenticated `principal`; its connection_made was called."""
 
 
 class Gate(asyncio.Protocol):
-    """One client on its way in."""
+    """One client before its TLS handshake and login are done."""
 
     def __init__(self, entrance: "Entrance", node_id: int) -> None:
         self.node_id = node_id
@@ -55,20 +55,20 @@ class Gate(asyncio.Protocol):
         self.address = ""
         self.principal = ANONYMOUS
         self.server_name: str | None = None
-        """What the client called us in TLS (SNI)."""
+        """The server name that the client sent in TLS (SNI)."""
         self._entrance = entrance
         self._login: Login | None = None
         self._checking: asyncio.Future[bool] | None = None
         self._received = bytearray()
-        self._is_busy = False  # nothing is read meanwhile
+        self._is_busy = False  # while a frame is being handled
         self._is_over = False
-        self._heard = 0  # how often something came
+        self._heard = 0  # number of received chunks
         self._is_prolonged = False
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
     def arrive(self, peername: tuple[object, ...]) -> bool:
-        """Somebody came from there. Whether he may try to get in."""
+        """Registers the client with the host; returns whether it may go on."""
         self.address, self.peer = str(peername[0]), f"{peername[0]}:{peername[1]}"
         self._entrance.gates.add(self)
         reason = self._entrance.host.welcome(self)
@@ -79,7 +79,7 @@ class Gate(asyncio.Protocol):
         return True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """With TLS, the handshake is done."""
+        """Begins the login; over TLS the handshake is done by now."""
         self._transport = cast(asyncio.Transport, transport)
         if self._is_over:
             self._transport.abort()
@@ -109,13 +109,13 @@ class Gate(asyncio.Protocol):
         self._end()
 
     def told(self, pieces: list[bytes]) -> None:
-        """The answer to the ApiVersions request that the host was given."""
+        """Sends the response to the ApiVersions request that the host was given."""
         if not self._is_over:
             self._say(pieces)
             self._go_on()
 
     def refuse(self, refused: Refused) -> None:
-        """Count it, say it in one line of the log and hang up; nothing if it is over."""
+        """Counts and logs the refusal and closes the connection, unless it has ended."""
         if not self._is_over:
             self._count(refused)
             self.hang_up()
@@ -126,7 +126,7 @@ class Gate(asyncio.Protocol):
             self._transport.abort()
 
     def _work(self) -> None:
-        """Go through the login with what has come, until there is nothing left or something is to be waited for."""
+        """Passes received frames to the login until none is left or one must be waited for."""
         while not self._is_busy and not self._is_over:
             frame = self._next_frame()
             if frame is None:
@@ -183,7 +183,7 @@ class Gate(asyncio.Protocol):
             self._do(self._login.checked(is_right))
 
     def _wait(self) -> None:
-        """Read no more until it goes on: a client may not fill the memory meanwhile."""
+        """Pauses reading, so that a client cannot fill memory while a frame is being handled."""
         assert self._transport is not None
         if not self._is_busy:
             self._is_busy = True
@@ -201,7 +201,7 @@ class Gate(asyncio.Protocol):
             self._transport.writelines(pieces)
 
     def _let_in(self) -> None:
-        """The transport is another's from now on, and so is what was not read of it."""
+        """Hands the transport and the unread bytes over to the real connection."""
         transport, unread = self._transport, bytes(self._received)
         assert transport is not None
         self._end()
@@ -217,7 +217,8 @@ class Gate(asyncio.Protocol):
         after_draining(asyncio.get_running_loop(), partial(self._give_up_unless_heard, self._heard))
 
     def _give_up_unless_heard(self, heard_before: int) -> None:
-        """Refuse a client that is late, but not for our own pause: one that had sent something has more time, once."""
+        """Refuses a client that is late. If bytes had arrived while this process was held up, extends the timeout
+        once."""
         if self._is_over:
             return
         if self._heard > heard_before and not self._is_prolonged:
@@ -233,7 +234,7 @@ class Gate(asyncio.Protocol):
         self._set_deadline(_FAREWELL, self.hang_up)
 
     def _set_deadline(self, timeout: float, then: Callable[[], None]) -> None:
-        """Instead of the one before; none is left when it is over."""
+        """Replaces the current deadline."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = asyncio.get_running_loop().call_later(timeout, then)
@@ -249,7 +250,7 @@ class Gate(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         if self._checking is not None:
-            self._checking.cancel()  # nobody waits for it any more: others may have the thread
+            self._checking.cancel()  # frees the thread for other logins
         self._entrance.held(-len(self._received))
         self._received.clear()
         if self in self._entrance.gates:

@@ -1,7 +1,7 @@
-"""Listeners with gates: TLS handshakes, passwords checked in threads.
+"""Listeners with TLS or a login: they run TLS handshakes, and check passwords in threads.
 
-TLS handshakes are ours to begin, socket by socket: a server that asyncio or uvloop makes says nothing of handshakes
-that fail, neither to us nor, by the alert that TLS has for it, to the client.
+TLS handshakes are begun here, socket by socket: a server made by asyncio or uvloop reports failed handshakes neither to
+the application nor, by a TLS alert, to the client.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ _SHARE_OF_LINES: Final = 16
 
 
 class Entrance:
-    """The gates of one or more listeners that ask for the same."""
+    """The pre-auth connections of one or more listeners with the same security settings."""
 
     def __init__(self, host: Host, listener: Listener, settings: Settings, refused: Counter[str]) -> None:
-        """`refused` counts by Refusal. Raises BadListenerTls."""
+        """`refused` counts refused clients by Refusal. Raises BadListenerTls."""
         self.host = host
         self.settings = settings
         self.refused = refused
@@ -51,19 +51,19 @@ class Entrance:
         self._held_bytes = 0
         self._executor: ThreadPoolExecutor | None = None
         if listener.tls is not None:
-            from kcoord.security.listener_tls import server_context  # here: ssl is not imported for nothing
+            from kcoord.security.listener_tls import server_context  # imported here, since ssl takes its time
 
             self.tls = server_context(listener.tls)
 
     def arriving_at(self, node_id: int) -> Arrive:
-        """What becomes of those who come to a listener of this node."""
+        """Returns the callback for sockets that a listener of this node accepts."""
         if self.tls is not None:
             return lambda connection, peername: self._begin_handshake(Gate(self, node_id), connection, peername)
         loop = asyncio.get_running_loop()
         return lambda connection, _: loop.connect_accepted_socket(lambda: Gate(self, node_id), connection)
 
     def login(self) -> "Login | None":
-        """For one more who comes; None if there is none to be gone through."""
+        """Returns the login of a new client, or None if none is required."""
         if self._sasl is None:
             return None
         from kcoord.security.login import Login
@@ -71,7 +71,7 @@ class Entrance:
         return Login(self._sasl.users, self._sasl.mechanisms)
 
     def held(self, change: int) -> None:
-        """So many bytes more, or fewer, are held for those at the gates. There is a limit to it, whoever they are."""
+        """Adds a change of the bytes held by pre-auth connections, and refuses the largest one beyond the limit."""
         self._held_bytes += change
         most = self.settings.queued_max_request_bytes
         if change > 0 and self._held_bytes > most:
@@ -79,7 +79,8 @@ class Entrance:
             greediest.refuse(Refused(Refusal.LIMIT, f"queued.max.request.bytes={most} are held before logins"))
 
     def check(self, work: Callable[[], bool], then: Callable[[bool], None]) -> "asyncio.Future[bool]":
-        """Have a password checked in a thread: few at a time, as it keeps a core busy. Cancelled, it takes none."""
+        """Checks a password in a thread, few at a time, since it keeps a core busy. A check can be cancelled before it
+        starts."""
         from concurrent.futures import ThreadPoolExecutor
 
         if self._executor is None:
@@ -89,7 +90,7 @@ class Entrance:
         return checking
 
     async def close(self) -> None:
-        """Hang up on those at the gates; nobody is accepted any more."""
+        """Closes all pre-auth connections. No more may be accepted."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -101,7 +102,7 @@ class Entrance:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def _begin_handshake(self, gate: Gate, connection: socket.socket, peername: Any) -> None:
-        """Return at once: from now on the client is counted as one at a gate, not as one who arrives."""
+        """Begins the TLS handshake in a task and returns at once: the client now counts as a pre-auth connection."""
         if not gate.arrive(peername):
             connection.close()
             return
@@ -120,12 +121,12 @@ class Entrance:
             self._shook_no_hands(gate, error, line)
 
     def _line_to(self, connection: socket.socket) -> int | None:
-        """Returns a descriptor to say last words on; None where too many have one, who end without a word."""
+        """Returns a duplicate descriptor for sending a TLS alert, or None if there are too many of them."""
         if len(self._lines) >= self._most_lines:
             return None
         try:
             line = os.dup(connection.fileno())
-        except OSError:  # as when this process has no more files
+        except OSError:  # for example, the process has no descriptors left
             return None
         self._lines.add(line)
         return line
@@ -140,7 +141,8 @@ class Entrance:
         self._say_last_words(line, last_words(error))
 
     def _say_last_words(self, line: int | None, words: bytes) -> None:
-        """They would be lost if the connection were closed at once: the client may have sent more than was read."""
+        """Sends a TLS alert and closes the descriptor later: an immediate close could reset the connection and lose
+        it."""
         if line is None:
             return
         with contextlib.suppress(OSError):

@@ -1,1 +1,1 @@
-"""What a running cluster counts about itself for `--metrics`. Without that option nothing here is imported."""
+"""Instrumentation of a running cluster for `--metrics`. Without that option nothing here is imported."""

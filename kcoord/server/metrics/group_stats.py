@@ -1,4 +1,4 @@
-"""What groups there are, counted when somebody asks: to keep count all the time would cost those who do not."""
+"""Statistics of all groups, computed on request: updating them all the time would cost servers without metrics."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -12,7 +12,7 @@ from kcoord.groups.coordinator import Coordinator
 
 
 class Reading(StrEnum):
-    """What can be said of the groups of a partition."""
+    """Whether the groups of a partition are loaded."""
 
     KNOWN = "known"
     READING = "reading"
@@ -32,7 +32,7 @@ class Census:
 def census(
     coordinators: Iterable[Coordinator], quarantined: Collection[str], partitions: int, closed: Collection[ErrorCode]
 ) -> Census:
-    """Of all coordinators; `closed` is what is said of partitions whose groups cannot be asked for."""
+    """Computes the statistics of all coordinators; `unavailable` has the errors of unavailable partitions."""
     coordinators = list(coordinators)
     groups = [group for coordinator in coordinators for group in coordinator.groups.values()]
     reading = sum(error is ErrorCode.coordinator_load_in_progress for error in closed)

@@ -1,9 +1,8 @@
-"""The same cluster at work, counted: what --metrics adds. Without it, nothing here is imported.
+"""The runtime with metrics, for `--metrics`. Without that option nothing here is imported.
 
-Theory of operation. Requests that are answered at once are counted where they are decided, with one addition where the
-answer is as before; how long they took follows from the round of the loop in which they are (metrics/counts.py). A
-parked request is remembered with when it came, until its answer leaves. All else is counted where it happens, or when
-somebody asks.
+Theory of operation. Requests that are answered at once are counted where they are decided, by a single increment if the
+reply is the same as before; their duration follows from their event round (metrics/counts.py). A parked request is
+stored with its arrival time until it is answered. Everything else is counted where it happens, or on request.
 """
 
 import time
@@ -35,18 +34,19 @@ if TYPE_CHECKING:
     from kcoord.server.groups.group_runtime import GroupRuntime
 
 _ERROR_NAMES: Final = {error: error.name.upper() for error in ErrorCode}  # as Kafka writes them
-_REPEATED: Final = frozenset({HeartbeatReply, CommitReply})  # of which the very same object is given again
+_REPEATED: Final = frozenset({HeartbeatReply, CommitReply})  # replies whose identical object recurs
 
 
 class _Waiting(NamedTuple):
-    """A parked request: when it came, and how large it is."""
+    """A parked request: its arrival time and its size."""
 
     since: float
     size: int
 
 
 class Measured(ClusterRuntime):
-    """What to put before the runtime that is to be counted, as MeasuredRuntime does."""
+    """A mixin that counts what a runtime does; it comes before the runtime among the bases, as in
+    InstrumentedRuntime."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         self.requests = RequestCounts()
@@ -58,7 +58,7 @@ class Measured(ClusterRuntime):
         self.fsyncs = Histogram()
         self._since = 0.0
         self._waiting: dict[Ticket, _Waiting] = {}
-        self._finished: list[tuple[Requests, _Waiting, int]] = []  # parked ones whose answers, so long, leave next
+        self._finished: list[tuple[Requests, _Waiting, int]] = []  # counted by the next flush
         super().__init__(*given, **named)
         self._parked.on_answer = self._finish_parked
         self._time_fsyncs()
@@ -68,10 +68,10 @@ class Measured(ClusterRuntime):
         return self._held_bytes
 
     def parked(self) -> Mapping[str, int]:
-        """How many requests of each API wait."""
+        """Returns the number of parked requests by API."""
         return Counter(by.api.name for _, by, _, _ in self._parked.requests.values())
 
-    # What connections ask of their owner.
+    # ConnectionHost.
 
     def admit(self, connection: Connection) -> str | None:
         refusal = super().admit(connection)
@@ -106,7 +106,7 @@ class Measured(ClusterRuntime):
         return outcome
 
     def stood(self, standing: AnsweredFrame, chunk: bytes, answer: bytes) -> None:
-        """A request that was answered without being decided."""
+        """Counts a request that was answered from the cache."""
         tally = standing.tally
         if tally is NO_TALLY:
             tally = standing.tally = self._new_tally(chunk[LENGTH_BYTES:], [answer], standing.reply)
@@ -133,7 +133,7 @@ class Measured(ClusterRuntime):
             self._count_left(time.monotonic())
 
     def _count_left(self, now: float) -> None:
-        """What was answered may leave now."""
+        """Counts the requests whose responses may leave now, with their durations."""
         self.requests.left(now - (self._turns.asked.now if self._turns.asked else self._since))
         for requests, waiting, sent in self._finished:
             self.requests.answered(requests, now - waiting.since, received_bytes=waiting.size, sent_bytes=sent)
@@ -160,7 +160,7 @@ class Measured(ClusterRuntime):
     def _finish_parked(self, ticket: Ticket, by: Route, reply: object, size: int) -> None:
         self._finished.append((self._requests_of(by.api.name, reply), self._waiting.pop(ticket), size))
 
-    # What happens elsewhere.
+    # Events elsewhere in the runtime.
 
     def _appended(self, partition: Partition, size: int) -> None:
         super()._appended(partition, size)
@@ -186,11 +186,11 @@ class Measured(ClusterRuntime):
 
 
 class MeasuredRuntime(Measured, Runtime):
-    """`kcoord serve --metrics`."""
+    """The runtime of `kcoord serve --metrics`."""
 
 
 class TimedSystem(System):
-    """The operating system, with a watch."""
+    """The operating system's files, with the durations of fsync measured."""
 
     def __init__(self, fsyncs: Histogram) -> None:
         self._fsyncs = fsyncs

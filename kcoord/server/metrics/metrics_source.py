@@ -1,4 +1,4 @@
-"""What is told of a cluster at work when Prometheus asks: see kcoord.metrics.collecting.Source."""
+"""The metrics of a running cluster for Prometheus: see kcoord.metrics.collecting.Source."""
 
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -28,13 +28,14 @@ Word = TypeVar("Word", bound=str)
 
 @asynccontextmanager
 async def measured(setup: Setup, listening: socket.socket) -> AsyncIterator[Runtime]:
-    """Serve, and tell Prometheus of it over this socket."""
+    """Runs a cluster with a metrics server on this socket."""
     async with MeasuredRuntime(setup) as runtime, MetricsServer(listening, ClusterSource(runtime), role="serve"):
         yield runtime
 
 
 class ClusterSource:
-    """Where the words of a label are few, all of them are told, 0 included: what never happened can be seen, too."""
+    """The samples of a running cluster. Labels with few values have a sample for each of them, also with a count of
+    0."""
 
     families = (*catalogue.OF_CLIENTS, *catalogue.OF_REQUESTS, *catalogue.OF_GROUPS, *catalogue.OF_JOURNAL)
 
@@ -88,7 +89,7 @@ def group_samples(runtime: Measured) -> Iterator[Sample]:
 
 
 def _limit_samples(runtime: Measured) -> Iterator[Sample]:
-    """Of all brokers together, as what they hold is told."""
+    """Yields the limits for all brokers together, since usage is reported as a sum, too."""
     settings, brokers = runtime.cluster.settings, len(runtime.cluster.nodes)
     yield Sample(catalogue.GROUP_LIMITS, brokers * settings.kcoord_max_groups, ("groups",))
     yield Sample(catalogue.GROUP_LIMITS, brokers * settings.kcoord_max_members, ("members",))
@@ -110,6 +111,6 @@ def journal_samples(runtime: Measured) -> Iterator[Sample]:
 
 
 def by_word(family: Family, words: Iterable[Word], counts: Mapping[Word, int]) -> Iterator[Sample]:
-    """A sample for each word that the label may have."""
+    """Yields a sample for each value that the label may have."""
     for word in words:
         yield Sample(family, counts.get(word, 0), (str(word),))

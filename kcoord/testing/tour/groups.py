@@ -1,4 +1,4 @@
-"""What the tour waits for between its command lines: members of a group, and what they have committed."""
+"""Waits for members of a group, and for their commits, between the tour's command lines."""
 
 import time
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class TourGroup:
         self._client.close()
 
     def wait_until_stable(self, members: int) -> None:
-        """Wait until the group is stable with so many members."""
+        """Waits until the group is stable with so many members."""
 
         def is_stable() -> bool:
             described = self._described()
@@ -33,11 +33,11 @@ class TourGroup:
         self._wait(is_stable, f"{members} members in a stable group")
 
     def wait_until_empty(self) -> None:
-        """Wait until the last member has left."""
+        """Waits until the last member has left."""
         self._wait(lambda: bool(self._described().group_state == "Empty"), "the members to leave")
 
     def wait_until_committed(self, topic: str, partitions: int, records: int) -> None:
-        """Wait until the offsets committed for the topic add up to so many records."""
+        """Waits until the offsets committed for the topic add up to so many records."""
         asked = {"group_id": self._group, "topics": [{"name": topic, "partition_indexes": list(range(partitions))}]}
 
         def is_committed() -> bool:

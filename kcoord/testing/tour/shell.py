@@ -1,6 +1,6 @@
 """Runs the tour's command lines: each is split as a shell does, and run by the kcoord that is installed here.
 
-They run in a temporary folder that is also their home for configuration, so that contexts of the user change nothing
+They run in a temporary folder that is also their home for configuration, so that the user's contexts have no effect
 and files that they write are gone at the end. Commands in the background end with the tour, however it ends.
 """
 
@@ -24,7 +24,7 @@ _TIMEOUT = 60.0
 
 
 class Job(NamedTuple):
-    """A command line in the background, under the number that a shell gives it: on from the highest that runs."""
+    """A command line in the background, under the number that a shell gives it: one more than the highest that runs."""
 
     number: int
     process: CapturedProcess
@@ -45,7 +45,7 @@ class TourShell:
         self._stack.close()
 
     def run(self, line: str, *, exit_code: int = 0) -> Iterator[Event]:
-        """Run a command line to its end; TourFailed, with its last lines, if it ends with another exit code."""
+        """Runs a command line to its end. Raises TourFailed, with its last lines, if it ends with another exit code."""
         yield Typed(line=line)
         try:
             done = subprocess.run(  # noqa: S603 - the tour's own lines
@@ -66,11 +66,11 @@ class TourShell:
         yield Printed(text=done.stdout)
 
     def start(self, line: str) -> CapturedProcess:
-        """Start a command line in the background; it is stopped with the shell."""
+        """Starts a command line in the background; it is stopped with the shell."""
         return self._stack.enter_context(CapturedProcess(program_of(line), name=line))
 
     def background(self, line: str, process: CapturedProcess | None = None) -> Generator[Event, None, Job]:
-        """Start a command line, unless it runs already, and print its job's number and process id as a shell does."""
+        """Starts a command line, unless it runs already, and prints its job's number and process id as a shell does."""
         yield Typed(line=f"{line} &")
         job = Job(max(self._running, default=0) + 1, process or self.start(line))
         self._running.add(job.number)
@@ -78,7 +78,7 @@ class TourShell:
         return job
 
     def kill(self, jobs: Sequence[Job], number: signal.Signals = signal.SIGTERM) -> Iterator[Event]:
-        """End jobs by their numbers, which are the same in the shell of whoever copies the line."""
+        """Ends jobs by their numbers, which are the same in the shell of whoever copies the line."""
         option = "-9 " if number is signal.SIGKILL else ""
         yield Typed(line=f"kill {option}" + " ".join(f"%{job.number}" for job in jobs))
         for job in jobs:
@@ -91,7 +91,7 @@ class TourShell:
 
 
 def program_of(line: str) -> list[str]:
-    """The arguments of a command line, with the path of its program first."""
+    """Returns the arguments of a command line, with the path of its program first."""
     program, *arguments = shlex.split(line)
     if program == "python":
         return [sys.executable, *arguments]
@@ -103,7 +103,7 @@ def program_of(line: str) -> list[str]:
 
 
 def path_remark() -> Iterator[Event]:
-    """Say how to have `kcoord` at hand, where the shell that started the tour does not."""
+    """Yields a remark on how to put `kcoord` on the PATH, if the shell that started the tour does not have it."""
     folder = Path(sys.executable).parent
     if shutil.which("kcoord") is None and (folder / "activate").exists():
         yield Remark(text=f"To copy the command lines, first: . {shlex.quote(str(folder / 'activate'))}")

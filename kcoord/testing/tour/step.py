@@ -13,7 +13,7 @@ class Story:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
-    """A command line is about to be run, exactly as it stands here."""
+    """A command line is about to be run, exactly as written here."""
 
     line: str
 

@@ -1,4 +1,4 @@
-"""The tour: three stories, told by the command lines that a user would type, against embedded clusters.
+"""The tour: three stories, played with the command lines that a user would type, against embedded clusters.
 
 a client tester   starts a cluster; members join, one is killed, the others take over
 an operator       sees a group that has fallen behind, and moves its offsets: plan, change, undo
@@ -24,7 +24,7 @@ _ATTEMPTS = 5
 
 
 def tour() -> Generator[Event]:
-    """The events of all stories, each when it happens; whatever was started is stopped when it is closed."""
+    """Yields the events of all stories, each when it happens; closing it stops whatever was started."""
     with TourShell() as shell:
         yield from path_remark()
         address, server = yield from _client_tester(shell)
@@ -115,7 +115,7 @@ def _migrator(shell: TourShell, address: str) -> Generator[Event, None, Job]:
 
 
 def _serve(shell: TourShell, options: str = "") -> Generator[Event, None, tuple[str, Job]]:
-    """Start a cluster on a free port, another one if that was taken meanwhile; returns its address and job."""
+    """Starts a cluster on a free port, another one if that was taken meanwhile; returns its address and job."""
     for attempt in range(1, _ATTEMPTS + 1):
         address = f"127.0.0.1:{free_ports(1)[0]}"
         line = f"kcoord serve --listen {address} --topic {_TOPIC}:{_PARTITIONS} {options}".rstrip()

@@ -1,4 +1,4 @@
-"""What was given in many places becomes one connection."""
+"""Options, files, contexts and environment variables are merged into one connection."""
 
 import os
 import socket
@@ -44,7 +44,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Contexts are looked for in a folder of the test's own."""
+    """An environment whose contexts are in a folder of the test."""
     return {"KCOORD_CONFIG_DIR": str(tmp_path / "config")}
 
 
@@ -68,7 +68,7 @@ def user(connection: Connection) -> str:
     return connection.security.sasl.username
 
 
-# Where the cluster is
+# Bootstrap servers
 
 
 def test_b_alone_is_a_cluster_without_security(environment: dict[str, str]) -> None:
@@ -107,7 +107,7 @@ def test_no_address_at_all_is_told(environment: dict[str, str]) -> None:
     assert refusal(given(bootstrap=" , "), environment) == "-b: no address is given: HOST:PORT is expected"
 
 
-# Who wins
+# Precedence
 
 
 def test_a_file_gives_everything(config: Path, environment: dict[str, str]) -> None:
@@ -188,7 +188,7 @@ def test_others_who_may_read_the_contexts_are_warned_about(environment: dict[str
     assert "can be read by others (mode 640)" in warning
 
 
-# What is wrong with it
+# Errors
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -320,7 +320,7 @@ def test_certificates_may_stand_in_the_file_itself(tmp_path: Path, environment: 
     assert tls.key == Secret(client.key_pem().strip())
 
 
-# The second client
+# librdkafka
 
 
 def test_the_same_is_said_to_librdkafka(config: Path, environment: dict[str, str]) -> None:
@@ -377,7 +377,7 @@ def test_a_token_of_a_file_is_given_to_both_clients(url: str, tmp_path: Path, en
 
 
 def test_an_authorization_server_is_trusted_apart_from_the_brokers(tmp_path: Path, environment: dict[str, str]) -> None:
-    """As Java has it: the truststore of the brokers, mostly a private one, says nothing about the token endpoint."""
+    """Java does the same: the truststore of the brokers, mostly a private one, does not apply to the token endpoint."""
     signer = authority("of the login")
     identity = signed(signer, "login")
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -409,7 +409,7 @@ def _give_a_token(listening: socket.socket, context: ssl.SSLContext) -> None:
     connection, _ = listening.accept()
     with context.wrap_socket(connection, server_side=True) as encrypted:
         request = b""
-        while b"client_credentials" not in request:  # the body may come by itself, and must be read before one hangs up
+        while b"client_credentials" not in request:  # the body may arrive separately, and must be read before closing
             request += encrypted.recv(10_000)
         body = b'{"access_token": "a.b.c"}'
         encrypted.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))

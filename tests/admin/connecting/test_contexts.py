@@ -1,4 +1,4 @@
-"""The file of contexts: what is kept, what is refused, and who may read it."""
+"""The file of contexts: what is stored, what is refused, and who may read it."""
 
 from pathlib import Path
 

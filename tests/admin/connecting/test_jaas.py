@@ -1,4 +1,4 @@
-"""JAAS lines. That Java reads them the same way is shown in integration/test_java_settings.py."""
+"""JAAS lines. integration/test_java_settings.py shows that Java parses them in the same way."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""Stores that Java's keytool and others have written, whole and damaged."""
+"""Stores written by Java's keytool and by other programs, intact and damaged."""
 
 import subprocess
 from pathlib import Path
@@ -19,7 +19,8 @@ CLIENT = signed(AUTHORITY, "client")
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory, java_tools: object) -> Path:
-    """client.p12 by us; client.jks and trust.jks by keytool, which java_tools says is there."""
+    """A folder with client.p12, written here, and client.jks and trust.jks, written by keytool, which `java_tools`
+    provides."""
     folder = tmp_path_factory.mktemp("stores")
     CLIENT.write_pkcs12(folder / "client.p12", STORE.reveal())
     (folder / "authority.pem").write_text(AUTHORITY.certificate_pem)
@@ -37,7 +38,7 @@ def _keytool(folder: Path, *arguments: str) -> None:
 
 
 def is_usable(entry: KeyEntry) -> bool:
-    """OpenSSL takes the key, and takes it for that of the certificate."""
+    """Whether OpenSSL accepts the key as that of the certificate."""
     tls = Tls(certificate_chain=entry.certificate_chain, key=entry.key, key_password=entry.key_password)
     return bool(context_of(tls)) and "BEGIN CERTIFICATE" in entry.certificate_chain
 

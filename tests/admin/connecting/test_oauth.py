@@ -1,4 +1,4 @@
-"""Tokens of an authorization server (a real one over HTTP, small), of a file, and made here."""
+"""Tokens of an authorization server (a small one over real HTTP), of a file, and made here."""
 
 import json
 import threading
@@ -32,7 +32,7 @@ class _Endpoint(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nothing: stderr is not the test's."""
+        """Logs nothing, so that stderr stays empty."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Secrets by reference."""
+"""Secrets by reference: environment variables, files and commands."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The examination in one call, for tests of single findings."""
+"""Runs the whole examination in one call, for tests of single findings."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +11,7 @@ from kcoord.admin.model import Topic
 
 
 def findings(*looks: Look, topics: Iterable[Topic] = (), **facts: Any) -> dict[Code, Finding]:
-    """By code; no check says the same twice of one group."""
+    """Returns the findings by code; no check may report a group twice."""
     found = examine(looks, Facts(topics={topic.name: topic for topic in topics}, **facts))
     by_code = {finding.code: finding for finding in found}
     assert len(by_code) == len(found)

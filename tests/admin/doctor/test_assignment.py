@@ -1,4 +1,4 @@
-"""Findings about who owns what."""
+"""Findings about the ownership of partitions."""
 
 from dataclasses import replace
 
@@ -100,7 +100,7 @@ def test_nothing_is_unowned_while_a_group_rebalances() -> None:
 
 
 def test_members_whose_assignment_cannot_be_read_are_left_in_peace() -> None:
-    """Connect's and others' bytes mean something else."""
+    """The bytes of Connect's and other members are not assignments of consumers."""
     workers = [member(name, assignment=None, subscription=None) for name in ("a", "b")]
     assert not findings(look(seen(group(*workers, protocol_type="connect"))), topics=[topic("t", 1)])
 

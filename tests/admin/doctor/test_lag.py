@@ -15,7 +15,8 @@ EMPTY = group(state="Empty")
 
 
 def _looks(of: Group, *moments: tuple[float, int | None, int], other: int = 9) -> list[Look]:
-    """t-0 at so many seconds as (committed, end); nothing happens in t-1."""
+    """Returns a snapshot for each moment: seconds, then the committed offset and the end of t-0. t-1 is committed to
+    its end."""
     return [
         look(seen(of, {"t-0": (committed, 0, end), "t-1": (other, 0, other)}), after=after)
         for after, committed, end in moments
@@ -35,7 +36,7 @@ def test_lag_that_grows_while_members_work_is_told_with_its_rate() -> None:
 
 
 def test_what_one_commit_interval_explains_is_not_growth() -> None:
-    """Between two commits lag grows by all that is written: five seconds of it in ten prove nothing."""
+    """Between two commits lag grows by all that is written: five seconds of growth in ten prove nothing."""
     assert Code.LAG_GROWING not in findings(*_looks(WORKING, (0, 100, 100), (10, 150, 200)))
     assert Code.LAG_GROWING in findings(*_looks(WORKING, (0, 100, 100), (10, 149, 200)))
 
@@ -57,7 +58,7 @@ def test_a_partition_without_commits_that_is_written_to_stands_still() -> None:
     assert still.evidence == (
         "t-0: committed 100 all the time, 30 records written meanwhile, lag 50; a 10.0.0.1 (a-id)",
     )
-    assert Code.LAG_GROWING not in found  # the same growth is not told twice
+    assert Code.LAG_GROWING not in found  # the same growth is not reported twice
 
 
 def test_standing_still_for_a_minute_is_an_error() -> None:
@@ -146,7 +147,8 @@ def test_an_offset_beyond_the_end_that_comes_nearer_to_it_is_no_growth() -> None
 
 
 def test_a_slow_owner_that_reads_one_partition_after_another_is_not_said_not_to_commit() -> None:
-    """It works off what it has fetched of one partition before it commits the next; the figures are the group's."""
+    """A consumer works off what it has fetched of one partition before it commits the next; the figures are the
+    group's."""
     names = [f"t-{number}" for number in range(6)]
     slow = group(member("a", *names))
     looks = [
@@ -179,7 +181,7 @@ def test_a_partition_that_stands_still_while_its_owner_keeps_up_elsewhere_is_tol
 
 
 def test_the_rate_of_growth_is_of_the_whole_group_also_where_one_owner_stands_still() -> None:
-    """a is stuck on t-0, which grows by 600; b falls behind by 60 on t-1."""
+    """Member a is stuck on t-0, which grows by 600; b falls behind by 60 on t-1."""
     looks = [
         look(seen(WORKING, {"t-0": (0, 0, 100 + 10 * after), "t-1": (after, 0, 500 + 2 * after)}), after=after)
         for after in (0, 60)
@@ -200,7 +202,7 @@ def test_a_partition_whose_lag_is_not_known_is_named_beside_the_figures() -> Non
 
 
 def test_a_slow_owner_that_has_not_come_to_its_other_partitions_yet_is_not_said_to_commit_nothing() -> None:
-    """As a new group that reads from the beginning: it commits what it reads, at first of one partition only."""
+    """A new group that reads from the beginning commits what it reads, at first of one partition only."""
     names = [f"t-{number}" for number in range(6)]
     slow = group(member("a", *names))
     looks = [
@@ -226,7 +228,7 @@ def test_an_owner_that_keeps_up_elsewhere_is_said_to_commit_nothing() -> None:
 
 
 def test_deleted_records_do_not_wait_and_are_not_consumed() -> None:
-    """Retention has passed the committed offset: of 1,000 records to the end 100 are left."""
+    """Retention has passed the committed offset: of 1,000 records up to the end 100 remain."""
     found = findings(look(seen(EMPTY, {"t-0": (0, 900, 1000)})))
     assert found[Code.NO_MEMBERS].title == "nobody consumes: 100 records waiting"
     assert found[Code.NO_MEMBERS].facts["lag"] == 100

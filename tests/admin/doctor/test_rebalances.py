@@ -1,4 +1,4 @@
-"""Findings about rebalances, from repeated looks."""
+"""Findings about rebalances, from successive snapshots."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Findings about settings: of groups, and of a consumer's config."""
+"""Findings about the settings of groups, and of a consumer's config."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A cluster asked through librdkafka, side by side with our own connections to the same real Kafka."""
+"""The admin client through librdkafka, compared with our own connections to the same real Kafka."""
 
 import socket
 import uuid
@@ -43,7 +43,7 @@ def connection(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """One cluster, asked in both ways, and what is on it. Names are its own: the cluster is shared."""
+    """One cluster, both clients, and its topics and groups. Names are unique: the cluster is shared."""
 
     ours: WireCluster
     theirs: LibrdkafkaCluster
@@ -81,11 +81,11 @@ def scene(kafka_cluster: "Cluster") -> Iterator[Scene]:
 
 
 def _produce(bootstrap: str, topic: str) -> None:
-    """Ten records in each of three partitions, a second apart."""
+    """Writes ten records to each of three partitions, a second apart."""
     from confluent_kafka import Producer, admin
 
     theirs: Any = admin
-    client = theirs.AdminClient({"bootstrap.servers": bootstrap})  # to be kept: what it was asked ends with it
+    client = theirs.AdminClient({"bootstrap.servers": bootstrap})  # must stay referenced until done
     client.create_topics([theirs.NewTopic(topic, 3, 1)])[topic].result()
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(30):
@@ -94,7 +94,7 @@ def _produce(bootstrap: str, topic: str) -> None:
 
 
 def _consumer(bootstrap: str, scene: Scene, word: str, settings: dict[str, str]) -> Any:
-    """A consumer that has joined, and committed three records of each partition."""
+    """Joins a consumer, which commits three records of each partition."""
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as TheirPartition
 
@@ -139,7 +139,7 @@ def _join_share(client: Client, scene: Scene) -> None:
 
 
 def as_far_as_told(group: Group) -> Group:
-    """Without what librdkafka does not tell of groups that their coordinator plans for."""
+    """Removes what librdkafka does not report of groups whose coordinator plans."""
     if group.type is GroupType.CLASSIC:
         return group
     members = tuple(map(_as_far_as_told, group.members))
@@ -151,7 +151,7 @@ def _as_far_as_told(member: Member) -> Member:
 
 
 def same(ours: Answers[Any, Any], theirs: Answers[Any, Any]) -> bool:
-    """The same was found, and as much was refused for the same reasons."""
+    """Asserts that both found the same, and refused as much for the same reasons."""
     errors = [sorted(refusal.error.name for refusal in answers.refused) for answers in (ours, theirs)]
     return ours.found == theirs.found and errors[0] == errors[1]
 
@@ -232,7 +232,7 @@ def test_a_share_group_is_refused_in_words(scene: Scene) -> None:
 
 
 def test_what_groups_have_committed_is_the_same_but_for_metadata(scene: Scene) -> None:
-    """Of which confluent-kafka reads more than there is."""
+    """confluent-kafka reads metadata beyond its end."""
     noted = scene.group("noted")
     assert not scene.ours.commit(noted, {scene.tp(0): Committed(4, 0, "a note"), scene.tp(2): Committed(5)}).refused
     names = [scene.group(word) for word in ("classic", "planned", "empty", "nobody")]
@@ -258,7 +258,7 @@ def test_bounds_and_offsets_by_time_are_the_same(scene: Scene) -> None:
 
 
 def test_the_times_of_records_are_read_without_joining(scene: Scene) -> None:
-    """At the end there is no record; several offsets of one partition may be asked for; some are out of range."""
+    """There is no record at the end of a log. Several offsets of one partition are read, and some out of range."""
     positions = [(scene.tp(0), 0), (scene.tp(0), 7), (scene.tp(1), 3), (scene.tp(2), 10)]
     theirs = scene.theirs.timestamps(positions)
     assert theirs.found == {
@@ -325,7 +325,7 @@ def test_a_commit_is_made_for_a_group_without_members(scene: Scene) -> None:
 
 
 def test_a_commit_that_confluent_kafka_would_spoil_is_refused_whole(scene: Scene) -> None:
-    """It adds a NUL to metadata, which would then not be what was asked for."""
+    """confluent-kafka adds a NUL to metadata, so that it would differ from the request."""
     group = scene.group("noted")
     done = scene.theirs.commit(group, {scene.tp(0): Committed(4), scene.tp(1): Committed(4, -1, "a note")})
     assert set(done.found.values()) == {ErrorCode.unsupported_version}
@@ -364,11 +364,11 @@ def test_what_confluent_kafka_cannot_do_is_refused_and_not_done(scene: Scene) ->
     assert len(scene.ours.describe_groups([scene.group("classic")]).found[scene.group("classic")].members) == 1
 
 
-# When there is no connection
+# Failed connections
 
 
 def printed(capfd: pytest.CaptureFixture[str], address: str) -> list[str]:
-    """What this process printed, but for what clients that other tests left behind say of their own brokers."""
+    """Returns the output of this process, without lines about other tests' brokers from clients that still run."""
     captured = capfd.readouterr()
     lines = (captured.out + captured.err).splitlines()
     return [line for line in lines if "[thrd:127.0.0.1:" not in line or address in line]
@@ -376,7 +376,7 @@ def printed(capfd: pytest.CaptureFixture[str], address: str) -> list[str]:
 
 def test_an_unreachable_broker_is_one_line_at_once(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound but not listening: a connection is refused
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(Unreachable, match=f"^{address}: Connect to .* failed: Connection refused; check") as raised:
             LibrdkafkaCluster(connection(address))
@@ -451,7 +451,7 @@ def test_a_record_without_a_time_is_left_out(timeless: str) -> None:
 
 
 def test_settings_that_only_a_consumer_cannot_use_are_one_line_without_secrets(timeless: str) -> None:
-    """The password is one that librdkafka's words have in them."""
+    """librdkafka's message contains the password."""
     settings: dict[str, str | Secret] = {
         "session.timeout.ms": "400000",
         "sasl.password": Secret("max.poll.interval.ms"),

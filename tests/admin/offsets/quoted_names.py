@@ -1,4 +1,5 @@
-"""Names of groups, and what kafka-consumer-groups 4.3.1 makes of them in CSV; the integration test asks it again."""
+"""Names of groups, and how kafka-consumer-groups 4.3.1 quotes them in CSV; the integration test checks this against the
+tool."""
 
 QUOTED = {
     "a.b": "a.b",

@@ -1,4 +1,5 @@
-"""What is told of a change when something comes between: the real cluster, whose answers are lost or overtaken."""
+"""The outcomes of a change that is disturbed: a real cluster, whose answers are lost, or whose groups change
+meanwhile."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -40,7 +41,7 @@ def group(scene: OffsetsScene, request: pytest.FixtureRequest) -> str:
 
 
 class Unsteady(WireCluster):
-    """A live cluster whose link fails when it is told to, before or after the broker has heard."""
+    """A client of a live cluster whose link fails on demand, before or after the broker has received the request."""
 
     loses_commit = False
     loses_answer = False

@@ -1,4 +1,4 @@
-"""Whether an offset means the same record in two logs, and which risks follow."""
+"""Whether an offset means the same record in two logs, and the risks that follow."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ LOG = Bounds(0, 300)
 
 
 def mark(number: int, *, at: int | None = None, append_time: int | None = None) -> RecordMark:
-    """Record `number`, wherever it stands."""
+    """Returns the mark of record `number`, at any offset."""
     return RecordMark(
         offset=number if at is None else at,
         timestamp=number * 1000 if append_time is None else append_time,
@@ -42,7 +42,7 @@ def verdict(of: OffsetLine, *, bounds: Bounds = LOG, **records: RecordMark) -> V
     return compare(of, at=of.committed.offset, bounds=bounds, target=TargetRecords(**records)).verdict
 
 
-# The next records
+# Comparing next records
 
 
 def test_the_same_record_is_the_same_and_another_is_different() -> None:
@@ -51,7 +51,7 @@ def test_the_same_record_is_the_same_and_another_is_different() -> None:
 
 
 def test_a_record_behind_a_marker_is_the_same_where_there_is_no_marker() -> None:
-    """A transaction's marker takes an offset in the source, and a mirror has none of it."""
+    """A transaction marker takes an offset in the source; a mirror does not have it."""
     assert verdict(line(200, mark(201)), next=mark(201, at=200)) is Verdict.SAME
 
 
@@ -114,7 +114,7 @@ def test_a_source_without_any_record_is_compared_by_the_ends_of_the_logs() -> No
     assert verdict(replace(line(400), bounds=Bounds(300, 300))) is Verdict.UNKNOWN, "it lies beyond its own log"
 
 
-# Which log
+# The origin of an offset
 
 
 @pytest.mark.parametrize(

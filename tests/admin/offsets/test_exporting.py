@@ -1,4 +1,4 @@
-"""What an export tells of what it lacks: the real cluster, which does not tell all."""
+"""Gaps that an export reports: a real cluster that does not answer everything."""
 
 from collections.abc import Callable, Collection
 
@@ -15,7 +15,7 @@ Position = tuple[TopicPartition, int]
 
 
 class WithoutRecords(WireCluster):
-    """A cluster of which no record may be read."""
+    """A cluster whose records may not be read."""
 
     def record_marks(self, positions: Collection[Position]) -> Answers[Position, RecordMark]:
         return Answers(found={}, refused=(Refusal(what="topic orders", error=ErrorCode.topic_authorization_failed),))

@@ -120,7 +120,7 @@ def test_control_characters_do_not_go_into_csv(name: str) -> None:
 
 
 def test_csv_is_read_as_kafka_reads_it() -> None:
-    """A line that is blank, spaces around numbers, line ends of Windows, a byte order mark."""
+    """The file has a blank line, spaces around numbers, Windows line ends and a byte order mark."""
     text = 'g,"orders", 0 ,7\r\n"g",orders,1,7\n\n'
     assert read_offsets(text, "f") == (line(partition=0), line(partition=1))
 
@@ -190,7 +190,7 @@ def test_bytes_that_are_no_text_are_refused_with_their_line(tmp_path: Path) -> N
     assert read_text(path) == "orders,0,7\n"
 
 
-# What is wanted of a file
+# Selecting from a file
 
 
 def test_groups_are_chosen_and_renamed_by_their_names() -> None:

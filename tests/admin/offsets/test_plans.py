@@ -1,4 +1,4 @@
-"""What a plan says of its changes, as a file, and whether it still holds."""
+"""Plans: the effect of their changes, their files, and whether they are still valid."""
 
 import json
 from dataclasses import replace
@@ -49,9 +49,9 @@ def change(old: int | None, new: int | None, bounds: Bounds | None = LOG) -> Cha
         (50, 30, -20, Effect.REPLAYS, 20),
         (30, 50, 20, Effect.SKIPS, 20),
         (50, 50, 0, Effect.NOTHING, 0),
-        (5, 10, 5, Effect.NOTHING, 0),  # those records are gone
+        (5, 10, 5, Effect.NOTHING, 0),  # those records are deleted
         (5, 30, 25, Effect.SKIPS, 20),
-        (120, 100, -20, Effect.NOTHING, 0),  # and those never were
+        (120, 100, -20, Effect.NOTHING, 0),  # and those never existed
         (120, 90, -30, Effect.REPLAYS, 10),
         (None, 50, None, Effect.NOTHING, 0),
         (50, None, None, Effect.NOTHING, 0),
@@ -216,7 +216,7 @@ def test_what_is_no_plan_at_all_is_one_clear_line(content: bytes, said: str, tmp
         read_plan(path)
 
 
-# Whether it still holds
+# Stale plans
 
 HELD = Plan(
     verb=Verb.RESET,

@@ -1,4 +1,4 @@
-"""Where targets lead. That Kafka's tool leads there too, tests/integration/test_offsets_like_kafka.py shows."""
+"""Target offsets of resets. tests/integration/test_offsets_like_kafka.py shows that Kafka's tool gives the same."""
 
 import pytest
 

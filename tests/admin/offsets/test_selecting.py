@@ -1,4 +1,4 @@
-"""Which partitions are meant."""
+"""Selections of partitions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Undo files: their names, and what they bring back."""
+"""Undo files: their names, and what they restore."""
 
 import json
 from dataclasses import replace

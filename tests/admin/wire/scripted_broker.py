@@ -1,4 +1,4 @@
-"""A broker that answers over a real connection whatever a test wants it to, also what no real one would say."""
+"""A broker that gives scripted answers over a real connection, also such as no real broker would give."""
 
 import socket
 import threading
@@ -26,14 +26,14 @@ SPOKEN: Final = {
 }
 
 Answer = Callable[[Any], Mapping[str, Any] | None]
-"""The fields of the response to a request; None hangs up."""
+"""Returns the fields of the response to a request; None closes the connection."""
 
 
 class ScriptedBroker:
-    """Its cluster is `brokers`, by node id, and `topics`: the leader of each partition, by topic.
+    """A broker whose cluster consists of `brokers`, by node id, and `topics`: the leader of each partition, by topic.
 
-    How often it was asked what is in `asked`; `hung_up` waits for the other side to close a connection. Versions before
-    the `oldest` of an API it does not know, and hangs up on who asks in one.
+    `asked` counts the requests; `hung_up` waits for the other side to close a connection. The broker does not support
+    versions before the `oldest` of an API, and closes a connection that sends one.
     """
 
     def __init__(self, node_id: int = 1) -> None:
@@ -66,7 +66,7 @@ class ScriptedBroker:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
-        self._threads[0].join()  # after it there are no new connections
+        self._threads[0].join()  # after it new connections are refused
         for connection in self._connections:
             try:
                 connection.shutdown(socket.SHUT_RDWR)
@@ -112,7 +112,7 @@ class ScriptedBroker:
         response = build(load_response_schema(header.api_key, header.api_version), dict(fields))
         return encode_response(header._replace(correlation_id=header.correlation_id + self.correlation_shift), response)
 
-    # What a broker says that is in order
+    # The answers of a healthy broker
 
     def _versions(self, _: Any) -> Mapping[str, Any]:
         spoken = [
@@ -135,7 +135,7 @@ class ScriptedBroker:
         return {"name": name, "error_code": ErrorCode.none, "partitions": lines}
 
     def list_offsets(self, request: Any) -> Mapping[str, Any]:
-        """Every log is from 0 to ten times the number of its leader."""
+        """Answers that every log is from 0 to ten times the id of its leader."""
         return {"topics": [{"name": topic.name, "partitions": self._ends(topic)} for topic in request.topics]}
 
     def _ends(self, topic: Any) -> list[Mapping[str, Any]]:

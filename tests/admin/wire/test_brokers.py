@@ -1,4 +1,4 @@
-"""Connections to brokers that move, answer out of turn or are nowhere."""
+"""Connections to brokers that move, answer out of order or cannot be reached."""
 
 import socket
 from collections.abc import Iterator, Mapping
@@ -99,7 +99,7 @@ def test_a_broker_that_names_no_brokers_is_not_believed(broker: ScriptedBroker, 
 
 
 def test_a_broker_that_knows_the_oldest_version_no_more_is_met_all_the_same(broker: ScriptedBroker) -> None:
-    """It hangs up on who asks who is there before its versions are known, and is asked again."""
+    """The broker closes the connection on the early Metadata request, and gets another one after ApiVersions."""
     broker.oldest[METADATA] = apis.METADATA.oldest + 1
     known = Brokers(connection(broker.address))
     assert list(known.nodes) == [1]
@@ -122,7 +122,7 @@ def test_a_cluster_that_never_named_a_broker_is_told_so(broker: ScriptedBroker) 
 
 
 def test_a_broker_that_takes_connections_and_says_nothing_is_waited_for_once(broker: ScriptedBroker) -> None:
-    """Its time to answer at all is short, where that for a request is long, and is spent on one question alone."""
+    """The timeout for connecting is short and that of a request long, and only one request waits for it."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         deaf.setblocking(False)
         broker.brokers |= {2: deaf.getsockname()}
@@ -131,7 +131,7 @@ def test_a_broker_that_takes_connections_and_says_nothing_is_waited_for_once(bro
             outcomes = [known.ask_each([NOBODYS, NOBODYS._replace(node=2)]) for _ in range(3)]
         finally:
             known.close()
-        for _ in range(2):  # the question, and whether HTTP is spoken there
+        for _ in range(2):  # the request, and the probe for HTTP
             deaf.accept()[0].close()
         with pytest.raises(BlockingIOError):
             deaf.accept()
@@ -140,7 +140,7 @@ def test_a_broker_that_takes_connections_and_says_nothing_is_waited_for_once(bro
         assert isinstance(second, NoAnswer)
         assert "did not answer within 0.05 s; to wait longer: -X socket.connection.setup.timeout.ms" in str(second)
         assert refusing(second)[0] is ErrorCode.broker_not_available
-        assert why_refused(*refusing(second)).said is Said.NOT_DONE  # so that a change is known not to be sent
+        assert why_refused(*refusing(second)).said is Said.NOT_DONE  # so that callers know that no change was sent
 
 
 def test_a_broker_that_was_silent_is_asked_again_after_a_while(

@@ -1,4 +1,4 @@
-"""What is told of changes when brokers answer oddly: nothing passes for done that may not be."""
+"""The outcomes of changes when brokers answer oddly: nothing counts as done that may not be."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ from tests.admin.wire.scripted_broker import API_VERSIONS, FIND_COORDINATOR, SPO
 
 OFFSET_COMMIT, OFFSET_FETCH, LEAVE_GROUP, DELETE_GROUPS = 8, 9, 13, 42
 MINE: Final = {**SPOKEN, OFFSET_COMMIT: 8, OFFSET_FETCH: 8, LEAVE_GROUP: 4, DELETE_GROUPS: 2}
-PATIENCE: Final = 2.0  # of what is refused for now no answer is waited for that will not come
+PATIENCE: Final = 2.0  # short, since retries after a retriable error would never succeed
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 BOTH = {FIRST: Committed(5), SECOND: Committed(5)}
@@ -44,7 +44,7 @@ def deleting(*results: tuple[str, ErrorCode]) -> Answer:
 
 
 def committing(errors: Mapping[TopicPartition, ErrorCode]) -> Answer:
-    """These errors, and none for the others that are asked for."""
+    """Answers a commit with these errors, and with none for other partitions."""
 
     def answer(request: Any) -> Mapping[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""A cluster of three embedded brokers, asked over our own connections."""
+"""The admin client over our own connections to three embedded brokers."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ ESCAPES = "\x1b[31mred\n\u202e"
 
 @pytest.fixture(scope="module")
 def world(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[LiveWorld]:
-    """Four partitions of ten records each, a second apart, in two batches."""
+    """A cluster with four partitions of ten records each, a second apart, in two batches."""
     cluster = kcoord_cluster_factory(brokers=3, topics={"orders": 4, "large": 3, "short": 1, "empty": 1})
     with LiveWorld(cluster.bootstrap) as world:
         records = [Record(timestamp=FIRST_TIME + 1000 * number, value=b"v") for number in range(10)]
@@ -42,7 +42,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def name() -> str:
-    """A group of the test's own."""
+    """A group name for one test."""
     return f"group-{next(_numbers)}"
 
 

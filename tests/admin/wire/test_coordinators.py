@@ -1,4 +1,4 @@
-"""Coordinators of which the cluster tells too little or too much, or that cannot be reached."""
+"""Coordinators of which the cluster reports too few or too many, or that cannot be reached."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -45,7 +45,7 @@ def described(name: str) -> dict[str, Any]:
 
 
 def ask(brokers: Brokers, groups: Groups) -> Round[str, bool]:
-    """One round, in which nothing is asked for again."""
+    """Makes one attempt, without retries."""
 
     def fields(chunk: Groups) -> Mapping[str, Any]:
         return {"groups": chunk}
@@ -121,7 +121,7 @@ def test_who_has_listed_a_group_is_asked_for_it_and_if_it_has_moved_on_its_new_c
     assert broker.asked[FIND_COORDINATOR] == 1
 
 
-# A group that is known before the cluster is met
+# A coordinator request along with the bootstrap request
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_a_broker_that_cannot_be_asked_so_early_is_asked_later(broker: ScriptedB
     cluster.close()
 
 
-# Commits, asked for beside the groups
+# Commits, requested along with the groups
 
 
 def committed(name: str) -> dict[str, Any]:

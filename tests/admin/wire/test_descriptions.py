@@ -1,4 +1,4 @@
-"""Groups of each type, from the responses that tell of them."""
+"""Groups of each type, parsed from the responses that describe them."""
 
 from typing import Any
 
@@ -17,13 +17,13 @@ NO_TOPICS = b"\0\0" + b"\0\0\0\0" + b"\xff\xff\xff\xff"
 
 
 def orders(*numbers: int, version: int = 0) -> bytes:
-    """An assignment of partitions of one topic, as consumers write it."""
+    """Encodes an assignment of partitions of one topic, as consumers write it."""
     partitions = len(numbers).to_bytes(4) + b"".join(number.to_bytes(4) for number in numbers)
     return version.to_bytes(2) + b"\0\0\0\1" + b"\0\6orders" + partitions + b"\xff\xff\xff\xff"
 
 
 def told(api_key: int, version: int, **group: Any) -> Any:
-    """One described group as it is read from a response."""
+    """Returns one described group, as it is read from a response."""
     response_type: Any = load_response_schema(api_key, version)
     response = build(response_type, {"groups": [{"group_id": "g", "group_state": "Stable", **group}]})
     frame = encode_response(RequestHeader(api_key, api_version=version, correlation_id=1), response)
@@ -75,13 +75,13 @@ def test_bytes_that_are_no_assignment_are_not_known(content: bytes) -> None:
 
 
 def test_bytes_of_other_protocol_types_are_left_alone() -> None:
-    """Connect's look like an assignment of partitions to who does not ask."""
+    """Connect's bytes look like an assignment of partitions if the protocol type is ignored."""
     (worker,) = classic(protocol_type="connect", member_assignment=orders(1), member_metadata=orders(1)).members
     assert (worker.assignment, worker.subscription) == (None, None)
 
 
 def planned(**more: Any) -> dict[str, Any]:
-    """What KIP-848 and its kin tell of a group."""
+    """Returns the fields that describe a group whose coordinator plans."""
     return {"group_epoch": 5, "assignment_epoch": 4, "assignor_name": "uniform", **more}
 
 

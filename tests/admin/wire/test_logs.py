@@ -1,4 +1,4 @@
-"""Topics that change while they are watched, and answers that are not as a broker gives them."""
+"""Topics that change between requests, and answers that no real broker gives."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ def tp(partition: int, topic: str = "orders") -> TopicPartition:
     return TopicPartition(topic, partition)
 
 
-# Topics change
+# Topics that change
 
 
 def test_partitions_that_are_added_later_are_found(broker: ScriptedBroker, logs: Logs) -> None:
@@ -74,12 +74,12 @@ def test_a_leader_that_is_new_to_the_cluster_is_asked(broker: ScriptedBroker, lo
         assert logs.bounds([tp(1)]).found == {tp(1): Bounds(0, 20)}
 
 
-# One broker
+# A cluster of one broker
 
 
 @pytest.fixture
 def trips(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What is asked at once, each time."""
+    """The requests of each round trip."""
     trips: list[list[str]] = []
     original = _Link.ask_all
 
@@ -162,7 +162,7 @@ def test_a_topic_of_which_nothing_is_told_is_refused_for_a_reason(
         ]
 
 
-# Times
+# Record times
 
 
 def fetched(records: bytes, *names: str) -> Mapping[str, Any]:
@@ -196,13 +196,13 @@ def test_records_that_nobody_asked_for_are_passed_by(broker: ScriptedBroker, log
 def test_a_batch_that_does_not_fit_gets_more_room_and_is_asked_for_by_itself_at_last(
     broker: ScriptedBroker, logs: Logs, partitions: int, kibibytes: int, rooms: list[tuple[int, int]]
 ) -> None:
-    """Few have the room at once that many get the second time."""
+    """A few partitions have the space at once that many get at the second attempt."""
     broker.topics["orders"] = dict.fromkeys(range(partitions), 1)
     records = write_batch([Record(timestamp=1234, value=bytes(kibibytes * 1024))])
     asked: list[tuple[int, int]] = []
 
     def fetch(request: Any) -> Mapping[str, Any]:
-        """As a broker does it, but for the first partition, which would have its batch anyway."""
+        """Answers as a broker does, which would also always return a batch of the first partition."""
         wanted = [each for topic in request.topics for each in topic.partitions]
         room = wanted[0].partition_max_bytes
         asked.append((len(wanted), room))
@@ -231,7 +231,7 @@ def test_a_log_of_markers_alone_is_not_read_without_end(broker: ScriptedBroker, 
     ]
 
 
-# Times together with bounds
+# Record times together with bounds
 
 
 @pytest.fixture
@@ -253,7 +253,7 @@ def test_records_that_came_with_the_bounds_are_not_fetched_again(broker: Scripte
 def test_a_position_that_the_log_has_left_behind_is_read_on_from_its_start(
     broker: ScriptedBroker, cluster: WireCluster
 ) -> None:
-    """A broker refuses to read there; or did not yet, when the log was cut between its answers."""
+    """A broker refuses to read there; or did not yet, if the log was cut between its answers."""
     records = write_batch([Record(timestamp=1234 + number, value=b"v") for number in range(10)])
     places: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The times of records in what a fetch brought."""
+"""The times of records, read from a fetched batch."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def batch(*times: int, base_offset: int = 0, codec: Codec = Codec.NONE) -> bytes
 
 
 def marker(offset: int) -> bytes:
-    """The end of a transaction."""
+    """Encodes the marker at the end of a transaction."""
     records = [Record(timestamp=5, key=b"\0\0\0\1", value=bytes(6))]
     return write_batch(records, base_offset=offset, producer=TRANSACTION, is_control=True)
 
@@ -65,7 +65,7 @@ def test_nothing_and_what_is_no_batch_of_our_format_has_no_time(fetched: bytes |
 
 def test_a_batch_whose_records_are_not_what_it_claims_has_no_time() -> None:
     fetched = bytearray(batch(1, 2))
-    fetched[60] = 9  # its count of records
+    fetched[60] = 9  # the record count
     assert sweep(bytes(fetched), [1]).found.get(1) == 2, "read before the mistake shows"
     assert sweep(bytes(fetched), [5]).found.get(5) is None
 
@@ -97,7 +97,7 @@ def test_records_of_every_size_are_stepped_over() -> None:
 
 def test_in_a_batch_that_compaction_has_been_at_offsets_are_those_of_the_records() -> None:
     whole = bytearray(batch(100, 101, 102, 103, base_offset=10))
-    whole[60] = 2  # the batch goes on to cover four offsets, as Kafka leaves it
+    whole[60] = 2  # the batch still covers four offsets, as after Kafka's compaction
     second = 61 + whole[61] // 2 + 1
     third = second + whole[second] // 2 + 1
     compacted = bytearray(whole[:61]) + whole[second:third] + whole[-(whole[61] // 2 + 1) :]

@@ -43,10 +43,10 @@ class AiokafkaMember:
         self._wait(self._commit(offsets))
 
     def generation_without_callback(self) -> None:
-        """It calls back in every generation."""
+        """Returns nothing: aiokafka calls back in every generation."""
 
     def identity(self) -> tuple[int, str]:
-        """There is no public name for it."""
+        """Reads private attributes, since there is no public name for them."""
         coordinator = self.consumer._coordinator
         return coordinator.generation, coordinator.member_id
 
@@ -73,7 +73,7 @@ class AiokafkaMember:
         await self.consumer.start()
 
     async def _read(self) -> None:
-        """Told on the loop, so that no callback comes between the records and their telling."""
+        """Reports records on the loop, so that no callback comes between the records and their report."""
         for partition, records in (await self.consumer.getmany(timeout_ms=int(1000 * POLL_SECONDS))).items():
             offsets, values = [each.offset for each in records], [each.value for each in records]
             self._membership.read(_name(partition), offsets, values)
@@ -89,7 +89,7 @@ class AiokafkaMember:
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's types are not shipped
-    """aiokafka tells nothing apart from lost partitions: they are revoked, too."""
+    """Forwards the callbacks. aiokafka has no callback for lost partitions: it reports them as revoked, too."""
 
     def __init__(self, member: AiokafkaMember, membership: Membership) -> None:
         self._member, self._membership = member, membership

@@ -1,7 +1,7 @@
 """confluent-kafka as a member of a consumer group, KIP-848.
 
-The broker plans there, so that the assignor and the times of the session, which a classic member asks for, are its own.
-The generation that is told is the member's epoch.
+The broker plans there, so it also decides the assignor and the session times, which a classic member requests.
+The reported generation is the member's epoch.
 """
 
 from confluent_kafka import Consumer

@@ -51,13 +51,13 @@ class ConfluentMember:
                 raise KafkaException(line.error)
 
     def generation_without_callback(self) -> None:
-        """It calls back in every generation."""
+        """Returns nothing: librdkafka calls back in every generation."""
 
     def close(self) -> None:
         self._consumer.close()
 
     def _identity(self) -> tuple[int, str]:
-        """librdkafka writes it down for transactions: a tag, the generation, then texts that end in a zero byte."""
+        """Parses librdkafka's metadata for transactions: a tag, the generation, then zero-terminated texts."""
         (generation,) = struct.unpack_from("=i", self._consumer.consumer_group_metadata(), len("CGMDv2:"))
         return generation, self._consumer.memberid() or ""
 

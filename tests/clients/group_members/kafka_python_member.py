@@ -12,7 +12,7 @@ from kafka.structs import MemberState, OffsetAndMetadata
 
 from tests.clients.group_members.member import Join, Membership, run_member
 
-# Longer than the other clients poll. New metadata makes the leader join anew without a note that it has to: if the poll
+# Longer than the other clients poll. New metadata makes the leader rejoin without recording that it has to: if the poll
 # ends before the join does, 3.0.12 forgets it, and waits for an assignment that has come already.
 PATIENCE_MS = 3000
 
@@ -44,7 +44,7 @@ class KafkaPythonMember:
             fetch_max_wait_ms=100,
         )
         self.consumer.subscribe(wish.topics, listener=Listener(self, self._membership))
-        # Otherwise it may join before it knows of any partition, share out nothing, and join once more.
+        # Otherwise it may join before it knows any partition, assign nothing, and join once more.
         for topic in wish.topics:
             self.consumer.partitions_for_topic(topic)
 
@@ -57,7 +57,8 @@ class KafkaPythonMember:
         self.consumer.commit(to_commit(offsets))
 
     def generation_without_callback(self) -> tuple[int, str] | None:
-        """Where the group is cooperative, it calls back only if something changed."""
+        """Returns the identity of a stable member: in a cooperative group there is a callback only if something
+        changed."""
         is_stable = self.consumer.group_metadata().state == MemberState.STABLE
         return self.identity() if is_stable else None
 
@@ -70,7 +71,7 @@ class KafkaPythonMember:
 
 
 class Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """Asynchronous, as only such a one may commit."""
+    """Forwards the callbacks. It is asynchronous, since only an asynchronous listener may commit."""
 
     def __init__(self, member: KafkaPythonMember, membership: Membership) -> None:
         self._member, self._membership = member, membership

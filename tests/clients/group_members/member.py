@@ -12,7 +12,7 @@ GroupMember.java and franz_go/main.go speak the same lines, so that a scenario i
 
 | event on stdout | besides event, at (seconds since 1970), generation, member (its id)                              |
 |-----------------|--------------------------------------------------------------------------------------------------|
-| ready           | the program runs; it does nothing before it is told to join                                      |
+| ready           | the program runs; it does nothing before the command to join                                     |
 | assigned        | partitions that it got, owned: all that it has now                                               |
 | revoked         | partitions that it gave back, owned                                                              |
 | lost            | partitions that others may have already, owned                                                   |
@@ -22,7 +22,7 @@ GroupMember.java and franz_go/main.go speak the same lines, so that a scenario i
 | refused         | offsets by partition, and the error: they are not committed                                      |
 | paused, resumed | it has stopped polling, it polls again                                                           |
 | left            | the client is closed; the program ends                                                           |
-| error           | what the client told its user beside the records                                                 |
+| error           | an error that the client reported instead of records                                             |
 
 A partition is written "topic-0". The generation of an event is the last one in which the member learned what it owns;
 kafka-python has no callback for a generation that changes nothing, so it is asked after each poll. A record's value is
@@ -44,42 +44,42 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """How the member takes part."""
+    """The options of a member."""
 
     bootstrap: str
     group: str
     topics: list[str]
     client_id: str
     assignor: str
-    """Kafka's name of it: range, roundrobin, sticky, cooperative-sticky."""
+    """Kafka's name of the assignor: range, roundrobin, sticky, cooperative-sticky."""
     instance_id: str | None
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
-    """Also the time that a rebalance waits for this member."""
+    """The maximum between two polls; a rebalance also waits so long for this member."""
     metadata_max_age_ms: int
     commits: Literal["each-poll", "when-revoked", "when-told"]
 
 
 class GroupClient(Protocol):
-    """What each client library has to do for the loop below."""
+    """What each client library has to implement for the loop below."""
 
     def join(self, wish: Join) -> None: ...
 
     def poll(self) -> None:
-        """Wait a moment for records, usually POLL_SECONDS, and tell the membership what came."""
+        """Waits a moment for records, typically POLL_SECONDS, and passes them to the membership."""
 
     def commit(self, offsets: dict[str, int]) -> None:
-        """Until the coordinator has answered; raises what it refused."""
+        """Commits, and waits until the coordinator has answered; raises its refusal."""
 
     def generation_without_callback(self) -> tuple[int, str] | None:
-        """The generation and member id now, where the client tells of some generations in this way only."""
+        """Returns the current generation and member id, if the client has no callback for some generations."""
 
     def close(self) -> None: ...
 
 
 class Membership:
-    """What the member owns and has read, told to whoever reads stdout. Callbacks may come on the client's thread."""
+    """What the member owns and has read, emitted as events on stdout. Callbacks may come on the client's thread."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -105,7 +105,7 @@ class Membership:
             self._generation, self._member = identity
             fresh = set(partitions)
             self._owned |= fresh
-            # It starts there where the group has committed, not where this member once was.
+            # Reading starts at the group's committed offset, not where this member once was.
             for partition in fresh:
                 self._uncommitted.pop(partition, None)
             self._tell_owned("assigned", fresh)
@@ -117,7 +117,7 @@ class Membership:
         self._gone("lost", set(partitions), identity)
 
     def unchanged(self, identity: tuple[int, str]) -> None:
-        """In this generation, which may be known already, it owns what it owned before."""
+        """Reports the same partitions in this generation, unless the generation is known already."""
         with self._lock:
             if identity != (self._generation, self._member):
                 self._generation, self._member = identity
@@ -128,7 +128,7 @@ class Membership:
             self._uncommitted = {tp: offset for tp, offset in self._uncommitted.items() if tp in self._owned}
 
     def read(self, partition: str, offsets: list[int], values: list[bytes]) -> None:
-        """Records of one partition in the order in which they came."""
+        """Reports records of one partition in the order in which they came."""
         assert [int(value) for value in values] == offsets, f"{partition} does not hold what was written: {offsets}"
         with self._lock:
             for first, last in _runs(offsets):
@@ -140,7 +140,7 @@ class Membership:
             return dict(self._uncommitted)
 
     def to_commit_before(self, partitions: Iterable[str]) -> dict[str, int]:
-        """What a callback has to commit before these partitions go."""
+        """Returns what a callback has to commit before these partitions are revoked."""
         if not self.commits_when_revoked:
             return {}
         going = set(partitions)
@@ -148,7 +148,7 @@ class Membership:
 
     @contextmanager
     def committing(self, offsets: dict[str, int]) -> Iterator[None]:
-        """Tells how the commit inside went."""
+        """Reports the result of the commit in the block."""
         try:
             yield
         except Exception as error:
@@ -161,10 +161,10 @@ class Membership:
                     del self._uncommitted[partition]
 
     def _gone(self, event: str, partitions: set[str], identity: tuple[int, str]) -> None:
-        if not partitions:  # some clients say so before they join for the first time
+        if not partitions:  # some clients call back so before they join for the first time
             return
         with self._lock:
-            # Whoever was thrown out has no generation: what it loses, it owned in its last one.
+            # A member that was fenced has no generation: what it loses, it owned in its last one.
             if identity[0] > 0:
                 self._generation, self._member = identity
             self._owned -= partitions
@@ -175,7 +175,7 @@ class Membership:
 
 
 def run_member(client: GroupClient, membership: Membership) -> None:
-    """Does what stdin says until it says leave, or ends."""
+    """Executes the commands on stdin until one is to leave, or stdin ends."""
     commands = _commands()
     membership.tell("ready")
     wish = commands.get()
@@ -219,7 +219,7 @@ def _commit(client: GroupClient, membership: Membership) -> None:
 
 
 def _commands() -> "queue.SimpleQueue[dict[str, Any]]":
-    """The lines of stdin as they come, and at its end the command to end."""
+    """Returns the queue of the commands on stdin, with a command to end after the last."""
     commands: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def read() -> None:
@@ -232,7 +232,7 @@ def _commands() -> "queue.SimpleQueue[dict[str, Any]]":
 
 
 def _runs(offsets: list[int]) -> Iterator[tuple[int, int]]:
-    """The first and last of each piece without a gap."""
+    """Yields the first and last offset of each run without a gap."""
     first = last = offsets[0]
     for offset in offsets[1:]:
         if offset != last + 1:

@@ -27,14 +27,15 @@ COOPERATIVE_CLIENTS = tuple(client for client in CLIENTS if client != "aiokafka"
 
 @dataclass(frozen=True)
 class Programs:
-    """`programs.launcher("franz-go")` builds that client's member, once, and says how it is started."""
+    """Builds the member program of a client, once, and returns how to start it: `programs.launcher("franz-go")`."""
 
     build_folder: Path
     require_java: Callable[[], object]
-    """Skips or fails where there is no Java."""
+    """Skips or fails if there is no Java."""
 
     def launcher(self, client: str) -> Callable[[Path], list[str]]:
-        """Gives the command line, for a folder in which the program may unpack things; what it needs is built now."""
+        """Returns the command line as a function of a folder in which the program may unpack files; builds the program
+        now."""
         match client:
             case "java":
                 jvm = self._jvm
@@ -51,7 +52,8 @@ class Programs:
 
     @cached_property
     def _jvm(self) -> Jvm:
-        """With the member's class behind Kafka's jars, so that their class archive still fits."""
+        """Returns a JVM with the member's class after Kafka's jars on the class path, so that their class archive
+        still fits."""
         self.require_java()
         jvm = kafka_jvm()
         classes = self.build_folder / "classes"

@@ -1,4 +1,4 @@
-"""A page as a browser would read it: elements, their attributes, and text."""
+"""Parses a page as a browser would: elements, their attributes, and text."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -8,10 +8,12 @@ _NEVER_CLOSED = {"meta"}
 
 @dataclass(slots=True)
 class Element:
+    """An element of the page."""
+
     name: str
     attributes: dict[str, str | None]
     text: str = ""
-    """All that is in it, also in the elements in it."""
+    """All text in the element and in the elements inside it."""
     inside: list["Element"] = field(default_factory=list)
 
     def find_all(self, name: str, class_: str | None = None) -> list["Element"]:
@@ -28,7 +30,7 @@ class Element:
 
 
 def parse(page: str) -> Element:
-    """Fails if an element is closed that is not open, or is not closed at all."""
+    """Parses a page. Fails if an element is closed that is not open, or is not closed at all."""
     reader = _Reader()
     reader.feed(page)
     reader.close()

@@ -104,7 +104,7 @@ def sample_facts() -> ReportFacts:
 
 
 def renamed(facts: ReportFacts, name: str) -> ReportFacts:
-    """The same with a name like this for all that is named; what was different stays so."""
+    """Returns the facts with other names, all of which begin with `name`; different names remain different."""
     names: dict[str, str] = {}
 
     def rename(value: Any) -> Any:

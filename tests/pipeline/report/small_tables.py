@@ -36,7 +36,7 @@ def at(seconds: float) -> datetime:
 
 
 def table(spark: SparkSession, name: str, *rows: dict[str, Any]) -> DataFrame:
-    """What a row does not say is null, or something that is allowed there. Rows are in the order of the log."""
+    """Builds a table; columns that a row lacks are null, or an allowed default. Rows are in the order of the log."""
     schema = TABLES[name].schema
     defaults = {each.name: None if each.nullable else _ALWAYS[each.name] for each in schema}
     full = []
@@ -48,6 +48,6 @@ def table(spark: SparkSession, name: str, *rows: dict[str, Any]) -> DataFrame:
 
 
 def frames(spark: SparkSession, **tables: list[dict[str, Any]]) -> Frames:
-    """All tables of a report; those that are not named are empty."""
+    """Returns all tables of a report; those that are not named are empty."""
     made = {name: table(spark, name, *tables.get(name, [])) for name in TABLES}
     return Frames(**made, memberships=memberships(made["generations"], made["group_events"]))

@@ -1,4 +1,4 @@
-"""Sentences that conclude from the facts of a page, and words that explain its tables."""
+"""The sentences that conclude from the facts of a page, and the explanations of its tables."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -43,7 +43,7 @@ def test_a_rate_per_hour_of_less_than_an_hour_is_flagged() -> None:
     short = replace(sample_facts(), hours=1.0)
     remark = "Per hour: less than an hour of records was read, which counts as one."
     assert remark in sections(short)[0].text
-    # The hours are those of all that was read, of which a group may have had but a part.
+    # The hours are those of everything that was read; the group's records may span only a part of them.
     part = replace(short, hours=6.0, last_at=START + timedelta(minutes=20))
     assert "less than an hour" not in sections(part)[0].text
 

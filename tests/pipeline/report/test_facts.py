@@ -1,4 +1,4 @@
-"""From tables to the facts of a report. Each group of the tables is about one thing."""
+"""From tables to the facts of a report. Each group in the tables is about one thing."""
 
 import os
 import time
@@ -53,7 +53,7 @@ def member(name: str) -> dict[str, Any]:
 
 
 def comes(number: int) -> dict[str, Any]:
-    """The same client under another id."""
+    """Returns the record of a client that joins under another member id."""
     return {**member("z"), "member_id": f"z{number}"}
 
 
@@ -63,7 +63,7 @@ def owned(partition: int, name: str, start: float, end: float | None) -> dict[st
 
 
 def lag(group: str, minutes: float, partition: int, records: int | None, ms: int | None = None) -> dict[str, Any]:
-    """Of a topic whose log was not read to its end."""
+    """Returns a row of `lag` for a topic whose log was not read to its end."""
     where = {"group": group, "topic": "unread", "partition": partition}
     return {**where, "at": at(minutes * MINUTE), "committed": 1, "lag": records, "lag_ms": ms}
 
@@ -71,7 +71,7 @@ def lag(group: str, minutes: float, partition: int, records: int | None, ms: int
 TOLD: Final = {"state": "Empty", "protocol_type": "consumer", "protocol": "range"}
 TABLES: Final[dict[str, Rows]] = {
     "commits": [
-        # An hour in all, so that a piece of the time is a minute.
+        # These span an hour, so that a piece of the time is a minute.
         {"group": "commits", "appended_at": at(0)},
         {"group": "commits", "appended_at": at(0), "tombstone": True},
         *({"group": "commits", "appended_at": at(MINUTE + number)} for number in range(3)),
@@ -157,7 +157,7 @@ ONLY_COMMITS: Final = [{"group": name} for name in ("marks", "owners", "sum", "g
 
 
 def values(points: tuple[Point, ...]) -> list[float | None]:
-    """Each that is not the one before."""
+    """Returns the values without consecutive duplicates."""
     return [value for value, _ in groupby(point.value for point in points)]
 
 
@@ -169,7 +169,7 @@ def _interpreted(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def facts(spark: SparkSession) -> ReportFacts:
-    """Gathered on a machine that is not in UTC, as most are not."""
+    """Collects the facts on a machine that is not in UTC, as most are not."""
     zone = os.environ.get("TZ")
     os.environ["TZ"] = "America/New_York"
     time.tzset()

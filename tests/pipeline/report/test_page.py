@@ -49,7 +49,7 @@ def sample_page() -> Element:
 
 
 def shape(element: Element) -> list[tuple[str, tuple[str, ...], tuple[str | None, ...]]]:
-    """What a browser would act on: the elements, which attributes they have, and where they lead."""
+    """Returns what a browser would act on: the elements, which attributes they have, and where they lead."""
     acted_on = tuple(element.attributes.get(name) for name in ("href", "id", "content", "http-equiv", "role"))
     own = (element.name, tuple(element.attributes), acted_on)
     return [own, *(each for inner in element.inside for each in shape(inner))]

@@ -1,4 +1,4 @@
-"""The file of a report is whole or not there."""
+"""The file of a report is written as a whole or not at all."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What pictures show, and that it is not told by color alone."""
+"""What charts show, and that nothing is shown by color alone."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Axes."""
+"""The ticks of axes, and where values are on them."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Colors that can be read and told apart."""
+"""Colors are readable, and can be distinguished."""
 
 from itertools import combinations
 
@@ -11,13 +11,13 @@ schemes = pytest.mark.parametrize("scheme", [LIGHT, DARK], ids=["light", "dark"]
 
 
 def channels(color: str) -> list[float]:
-    """Linear red, green and blue of #rrggbb."""
+    """Returns the linear red, green and blue of #rrggbb."""
     values = [int(color[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     return [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in values]
 
 
 def contrast(one: str, other: str) -> float:
-    """As WCAG 2 defines it."""
+    """Returns the contrast ratio that WCAG 2 defines."""
     lights = sorted(sum(map(float.__mul__, (0.2126, 0.7152, 0.0722), channels(each))) for each in (one, other))
     return (lights[1] + 0.05) / (lights[0] + 0.05)
 

@@ -1,6 +1,6 @@
-"""Histories of groups as rows of the decoded tables, told record by record.
+"""Builds histories of groups as rows of the decoded tables, record by record.
 
-A module of tests writes all its histories into one log, each of a group of its own, and has the table made once.
+A test module writes all its histories into one log, each with a separate group, and has the table computed once.
 """
 
 import json
@@ -27,7 +27,7 @@ SHARE_EPOCH, SHARER, SHARE_CURRENT = 11, 10, 14
 
 @contextmanager
 def interpreted(spark: SparkSession) -> Iterator[None]:
-    """For small frames: what Spark would compile takes longer than what it would save."""
+    """Makes Spark interpret plans: for small frames compiling them takes longer than it saves."""
     settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     for key, value in settings.items():
         spark.conf.set(key, value)
@@ -65,7 +65,7 @@ class Log:
         self.rows[table].append(row | source)
 
     def again(self, group: str) -> None:
-        """All of the group's records, read a second time from another copy of the segment."""
+        """Appends all of the group's records a second time, as if from another copy of the segment."""
         for rows in self.rows.values():
             rows += [row | {"source_segment": 5} for row in rows if row.get("group") == group]
 
@@ -75,7 +75,7 @@ class Log:
         self.rows[LOG_ENDS].append(row | {"date": None if time is None else time.date()})
 
     def frames(self, spark: SparkSession) -> dict[str, DataFrame]:
-        """Newest first, since nothing may depend on the order of rows."""
+        """Returns the tables with the newest rows first, since nothing may depend on the order of rows."""
         return {name: frame_of(spark, name, rows[::-1]) for name, rows in self.rows.items()}
 
 
@@ -100,7 +100,7 @@ class History:
         join_ended: float | None = None,
         protocol_type: str = "consumer",
     ) -> None:
-        """A plan, or the empty group if there are no members."""
+        """Appends a plan, or the empty group if there are no members."""
         row = {
             "group": self.name,
             "generation": generation,
@@ -146,7 +146,7 @@ class History:
         self.event(seconds, GROUP_EPOCH, None, {"epoch": epoch, "metadataHash": metadata_hash})
 
     def comes(self, seconds: float, member_id: str, *, topics: Sequence[str] = (TOPIC,), **others: Any) -> None:
-        """What is written of a member that joins, or that says something else than before."""
+        """Appends the record of a member that joins, or that changes its subscription."""
         who = {"instanceId": None, "clientId": f"{member_id}'s", "clientHost": "/10.0.0.1"}
         self.event(seconds, MEMBER, member_id, who | {"subscribedTopicNames": list(topics)} | others)
 
@@ -200,18 +200,18 @@ def member(
 
 
 def stranger(member_id: str) -> Row:
-    """Of a protocol that the decoder does not know."""
+    """Returns a member with a protocol that the decoder does not know."""
     return member(member_id) | {"subscription": None, "assignment": None, "assignment_bytes": b"?"}
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A table that was made of all histories, looked at by group."""
+    """A table that was computed from all histories; tests check it group by group."""
 
     frame: DataFrame
 
     def check(self, group: str, columns: str, *rows: Sequence[Any]) -> None:
-        """Whether these are the group's rows, in any order."""
+        """Checks that these are the group's rows, in any order."""
         names = columns.split()
         found = self.frame.where(self.frame["group"] == group).select(*names)
         expected = found.sparkSession.createDataFrame([tuple(row) for row in rows], found.schema)

@@ -1,4 +1,4 @@
-"""Rows of the table `lag`, and what is found in them."""
+"""Rows of the table `lag`, and checks of the findings in them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from tests.pipeline.transforms.histories import at
 
 
 def check(frame: DataFrame, columns: str, *rows: Sequence[Any]) -> None:
-    """In this order."""
+    """Checks that the frame has these rows, in this order."""
     found = frame.select(*columns.split())
     assertDataFrameEqual(found, frame.sparkSession.createDataFrame(list(rows), found.schema), checkRowOrder=True)
 
@@ -22,5 +22,5 @@ def behind(group: str, seconds: float, committed: int, lag: int | None, **others
 
 
 def deleted(group: str, seconds: float, **others: Any) -> dict[str, Any]:
-    """The committed offset is there no more."""
+    """Returns the row of a deleted offset."""
     return {"group": group, "topic": "orders", "partition": 0, "at": at(seconds)} | others

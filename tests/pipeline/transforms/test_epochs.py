@@ -1,4 +1,4 @@
-"""The same of the newer kinds of groups: consumer (KIP-848), share and streams."""
+"""How long epochs took and why they began, in the newer kinds of groups: consumer (KIP-848), share and streams."""
 
 from collections.abc import Iterator
 

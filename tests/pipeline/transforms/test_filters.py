@@ -1,4 +1,4 @@
-"""Which part of a table is wanted."""
+"""Which rows of a table the filters select."""
 
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,7 @@ SPANS = {OWNERSHIP: ("owned_from", "owned_until"), REBALANCES: ("started_at", "e
 def kept(
     spark: SparkSession, table: str, rows: list[dict[str, Any]], since: datetime | None, until: datetime | None
 ) -> set[int]:
-    """The partitions, or generations, of what is left."""
+    """Returns the partitions, or generations, of the selected rows."""
     name = "partition" if "partition" in TABLES[table].schema.names else "generation"
     always = {each.name: _anything(str(each.type)) for each in TABLES[table].schema if not each.nullable}
     numbered = [always | {"group": "g"} | row | {name: number} for number, row in enumerate(rows)]
@@ -33,7 +33,7 @@ def _anything(kind: str) -> Any:
 def test_moments_are_from_since_to_before_until(spark: SparkSession, table: str) -> None:
     times = [at(99), at(100), at(199), at(200), at(90_000), None]
     if table == LAG:
-        times.pop()  # is never null there
+        times.pop()  # `at` is never null in this table
     rows = [{MOMENTS[table]: time, "date": None if time is None else time.date()} for time in times]
     assert kept(spark, table, rows, SINCE, UNTIL) == {1, 2}
     assert kept(spark, table, rows, SINCE, None) == {1, 2, 3, 4}

@@ -1,4 +1,4 @@
-"""What is found in the tables: restless groups, members that flap, lag that stays. Over time: test_timeline."""
+"""Findings in the tables: unstable groups, members that flap, lag that stays. test_timeline has lag over time."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -129,12 +129,12 @@ def test_a_partition_stands_from_when_there_is_something_to_read(spark: SparkSes
         # Idle for a thousand seconds, then a record comes, and is read ten seconds later.
         behind("idle", 0, 100, 0, next_at=at(1000)),
         behind("idle", 1010, 101, 0, log_end=101),
-        # Commits the same again and again, with a shorter stand before.
+        # Commits the same offset again and again, after a shorter time without progress.
         behind("stuck", 0, 50, 10, next_at=at(-5)),
         behind("stuck", 100, 60, 40, next_at=at(90), log_end=100),
         behind("stuck", 200, 60, 40, next_at=at(90), log_end=100),
         behind("stuck", 700, 100, 0, log_end=100),
-        # Commits no more.
+        # Stops committing.
         behind("gone", 0, 40, 0, next_at=at(10)),
         behind("at the end", 0, 120, 0),
     ]

@@ -1,4 +1,4 @@
-"""Commits against the log at that time."""
+"""Commits compared with the end of the log at that time."""
 
 from collections.abc import Iterator
 
@@ -95,7 +95,7 @@ def test_a_record_that_is_not_there_any_more_is_not_waited_for(behind: Made) -> 
 
 
 LOG.batch("backfilled", 0, 10, 100)
-LOG.batch("backfilled", 10, 20, 1)  # records of long ago
+LOG.batch("backfilled", 10, 20, 1)  # records with old timestamps
 LOG.batch("backfilled", 20, 30, None)
 LOG.batch("backfilled", 30, 40, 200)
 backfilled = LOG.group("backfilled")

@@ -1,4 +1,4 @@
-"""How long the time is that was read, or asked for."""
+"""The length of the time that was read, or requested."""
 
 from kcoord.pipeline.transforms.period import Period
 from tests.pipeline.transforms.histories import at

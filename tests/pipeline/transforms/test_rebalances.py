@@ -1,4 +1,4 @@
-"""How long rebalances took, why they were, and what they did: classic groups."""
+"""How long rebalances took, why they happened, and what they changed, in classic groups."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How lag goes over time, also of who commits no more."""
+"""How lag went over time, also for groups that stopped committing."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Local coordination whose journal is written by hand: the test says what the upstream has kept, and when."""
+"""Local coordination with a manual journal: the test decides what the upstream commits, and when."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ PARTITIONS = 4
 
 
 class HandWriter:
-    """The topic, and what is written to it: by the test, round by round."""
+    """A journal writer with an in-memory topic, to which the test commits round by round."""
 
     def __init__(self, tell: Callable[[Report], None]) -> None:
         self.rounds: list[Round] = []
@@ -46,7 +46,7 @@ class HandWriter:
             self.load()
 
     def keep(self) -> None:
-        """All that was handed over so far."""
+        """Commits and reports all submitted rounds."""
         rounds = self._written()
         if rounds:
             self._tell(Kept(rounds[-1].number))
@@ -56,12 +56,12 @@ class HandWriter:
         self._tell(Lost("the upstream does not answer"))
 
     def keep_and_not_know(self) -> None:
-        """A transaction that was committed, but the answer to that never came."""
+        """Commits all submitted rounds, but reports Lost: the answer to the commit never came."""
         self._written()
         self._tell(Lost("the upstream does not answer"))
 
     def _written(self) -> list[Round]:
-        """What is written of what was handed over: a writer drops what rests on an earlier reading."""
+        """Writes the submitted rounds to the topic, except those of an earlier epoch, which a writer drops."""
         rounds, self.rounds = [each for each in self.rounds if each.epoch == self._epoch], []
         for partition, key, value in (entry for each in rounds for entry in each.entries):
             self.partitions[partition].pop(key, None)
@@ -74,7 +74,7 @@ class HandWriter:
 
 
 class Desk:
-    """In the place of a LocalCoordination: what a Guest needs of it. `orders` is a topic of 3 partitions."""
+    """A substitute for LocalCoordination, as far as a Guest needs it. `orders` is a topic of 3 partitions."""
 
     def __init__(self) -> None:
         self.topics = MirroredTopics()
@@ -101,12 +101,12 @@ class Desk:
             await self.turn()
 
     async def turn(self) -> None:
-        """Let the loop do all that is due by now."""
+        """Lets the event loop run all callbacks that are due."""
         for _ in range(5):
             await asyncio.sleep(0)
 
     def break_next_append(self) -> None:
-        """What is decided next cannot be written, as after a bug: the groups of its partition are let go of alone."""
+        """Makes the next append fail, as after a bug: the groups of its partition alone are then unloaded."""
         log = self.journaling.log
 
         def fail(records: object, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""A cluster as librdkafka shows it to the journal's writer: one topic, transactions, and what the test has go wrong."""
+"""A fake of librdkafka for the journal's writer: one topic, transactions, and failures that the test injects."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -42,11 +42,11 @@ class FakeMessage:
 
 
 class FakeKafka:
-    """`failures` are raised by the next transactions that begin, `heard` come before what consumers read."""
+    """A cluster. The next transactions raise `failures`; consumers get `first_messages` before what they read."""
 
     def __init__(self, partitions: int) -> None:
         self.logs: list[list[FakeMessage]] = [[] for _ in range(partitions)]
-        self.hidden = [0] * partitions  # at the end of a log: what its leader does not know to be kept yet
+        self.hidden = [0] * partitions  # per partition, records at the end that its new leader does not serve yet
         self.producers: list[FakeProducer] = []
         self.failures: deque[Exception] = deque()
         self.heard: deque[FakeMessage] = deque()
@@ -102,7 +102,7 @@ class FakeProducer:
 
 
 class FakeConsumer:
-    """Tells of each end that it comes to once, as librdkafka does."""
+    """A consumer that reports each end of a partition once, as librdkafka does."""
 
     def __init__(self, kafka: FakeKafka) -> None:
         self._kafka = kafka

@@ -1,4 +1,4 @@
-"""A client's connection as the proxy has it, for tests of local coordination without a proxy around it."""
+"""A client's connection as interceptors see it, for tests of local coordination without a proxy."""
 
 import asyncio
 from datetime import timedelta
@@ -17,11 +17,11 @@ _PATIENCE = 60.0
 
 
 class HungUp(ConnectionError):
-    """What the proxy would do to this client."""
+    """The coordination has hung up on this client."""
 
 
 class Coordination(Protocol):
-    """The part of an Interceptor that a guest meets."""
+    """The part of an Interceptor that a guest calls."""
 
     def request(self, client: ClientInfo, request: Request) -> Decision: ...
 
@@ -41,11 +41,11 @@ class Guest:
         self._answer: asyncio.Future[bytes] | None = None
 
     async def ask(self, api_key: int, version: int, **fields: Any) -> Any:
-        """The response. Raises HungUp."""
+        """Sends a request and returns the response. Raises HungUp."""
         return await self.reply_to(self.begin(api_key, version, **fields))
 
     def begin(self, api_key: int, version: int, *, truncated: int = 0, **fields: Any) -> "Asked":
-        """Ask, without waiting: the answer is `answered`. So many bytes may be missing at the end."""
+        """Sends a request without waiting: its future is `answered`. `truncated` bytes are cut off at its end."""
         number = next(self._numbers)
         asking = by_kio(api_key, version)
         frame = asking.request(RequestHeader(api_key, version, number, "guest"), fields)[_LENGTH:]
@@ -69,7 +69,7 @@ class Guest:
     def leave(self) -> None:
         self._coordination.gone(self)
 
-    # What the coordination does with its client.
+    # interceptors.ClientInfo
 
     def answer(self, pieces: list[bytes]) -> None:
         assert self._answer is not None
@@ -105,7 +105,7 @@ def join_fields(group: str, member_id: str = "") -> dict[str, Any]:
 
 
 def sync_fields(group: str, member_id: str, generation: int) -> dict[str, Any]:
-    """Of the leader, who gives itself all."""
+    """Returns the fields of a leader's SyncGroup, which assigns everything to itself."""
     plan = [{"member_id": member_id, "assignment": b"mine"}]
     return {**member_fields(group, member_id, generation), "assignments": plan}
 
@@ -115,7 +115,7 @@ def member_fields(group: str, member_id: str, generation: int) -> dict[str, Any]
 
 
 async def join_alone(guest: Guest, group: str) -> tuple[str, int]:
-    """As the only member of a group, which is Stable then: the member's id and the generation."""
+    """Joins and syncs as the only member of a group, then Stable; returns the member id and the generation."""
     given = await guest.ask(JOIN, 4, **join_fields(group))
     joined = await guest.ask(JOIN, 4, **join_fields(group, given.member_id))
     synced = await guest.ask(SYNC, 3, **sync_fields(group, joined.member_id, joined.generation_id))
@@ -124,7 +124,7 @@ async def join_alone(guest: Guest, group: str) -> tuple[str, int]:
 
 
 def commit_fields(group: str, topic: str, offsets: dict[int, int], **more: Any) -> dict[str, Any]:
-    """Of an OffsetCommit by topic names, as no member unless more is said."""
+    """Returns the fields of an OffsetCommit with topic names, from no member unless `more` states one."""
     partitions = [
         {
             "partition_index": partition,
@@ -148,7 +148,7 @@ def commit_errors(response: Any) -> set[Any]:
 
 
 async def offsets_of(guest: Guest, group: str) -> dict[tuple[str, int], tuple[int, int, str]]:
-    """Offset, leader epoch and text of each partition. Raises AssertionError if it is refused."""
+    """Returns offset, leader epoch and metadata of each partition. Raises AssertionError if it is refused."""
     asked = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}]
     response = await guest.ask(OFFSET_FETCH, 9, groups=asked, require_stable=False)
     (told,) = response.groups

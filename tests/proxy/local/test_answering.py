@@ -1,4 +1,4 @@
-"""What is answered without the coordinator, in every version."""
+"""Group requests that are answered without the coordinator, in every version."""
 
 from typing import Any
 

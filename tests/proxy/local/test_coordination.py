@@ -1,4 +1,4 @@
-"""Groups coordinated by the proxy, in front of a cluster of `kcoord serve`: what it takes, knows and takes over."""
+"""Local coordination in front of a `kcoord serve` cluster: handled requests, known topics, and offsets taken over."""
 
 import asyncio
 import logging
@@ -49,7 +49,7 @@ def upstream() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 def broker(upstream: EmbeddedCluster) -> Iterator[Client]:
-    """Of the upstream, asked directly."""
+    """Connects to the upstream directly."""
     host, _, port = upstream.bootstrap.rpartition(":")
     with Client(host, int(port)) as client:
         yield client
@@ -80,7 +80,7 @@ async def commit(guest: Guest, group: str, offsets: dict[int, int], topic: str =
 
 
 def commit_upstream(broker: Client, group: str, topic: str, lines: list[tuple[int, int, int, str]]) -> None:
-    """Partition, offset, leader epoch and text of each."""
+    """Commits upstream; each offset is partition, offset, leader epoch and metadata."""
     partitions = [
         {
             "partition_index": partition,
@@ -246,7 +246,7 @@ def test_who_asks_when_the_coordination_ends_is_hung_up_on_and_nothing_is_decide
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The upstream's topics are listed all the time."""
+    """Lists the upstream's topics without a pause."""
     monkeypatch.setattr(topic_refresher, "_LEAST_PAUSE", 0.01)
     monkeypatch.setattr(topic_refresher, "_SHORT_PAUSE", 0.02)
     monkeypatch.setattr(topic_refresher, "_USUAL_PAUSE", 0.05)

@@ -1,4 +1,4 @@
-"""Writers of one journal that fence each other in any order: one of them is left, and it is the one that began last."""
+"""Writers of one journal that fence each other in any order: the one that began last remains."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ NOW = 1_000_000
 
 
 class Journal:
-    """The proofs of partition 0."""
+    """A ClaimReader over the proofs of partition 0."""
 
     def __init__(self) -> None:
         self.claims: list[Claim] = []
@@ -58,10 +58,10 @@ def test_of_two_that_begin_at_the_same_moment_one_gives_way() -> None:
     first.begin(NOW)
     second.begin(NOW)
     journal.prove(second)
-    journal.prove(first)  # it has fenced the other, and was there last
+    journal.prove(first)  # it has fenced the other, and proved itself last
     assert not second.is_succeeded()
 
-    journal.prove(second)  # so that one takes the journal back
+    journal.prove(second)  # the other one takes the journal back
 
     assert first.is_succeeded()
     assert not second.is_succeeded()
@@ -82,7 +82,7 @@ def test_a_proof_of_before_without_a_term_is_no_successors() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5)).map(lambda pair: Step(*pair)), max_size=40))
 def test_whoever_fences_whom_in_the_end_one_is_left_that_nobody_succeeds(steps: list[Step]) -> None:
-    """Each step, a writer begins, or notices that it was fenced: it gives way or takes the journal back."""
+    """In each step a writer begins, or notices that it was fenced and then gives way or takes the journal back."""
     journal = Journal()
     writers: dict[int, Claiming] = {}
     gone: set[int] = set()
@@ -100,7 +100,7 @@ def test_whoever_fences_whom_in_the_end_one_is_left_that_nobody_succeeds(steps: 
 
     for step in steps:
         turn(step.writer, step.clock)
-    for _ in range(3):  # whoever is not the last to have proven itself is fenced, and notices it
+    for _ in range(3):  # all writers but the last to prove itself are fenced, and notice it
         for number in sorted(writers):
             if journal.claims[-1].writer != bytes([number]):
                 turn(number, 0)

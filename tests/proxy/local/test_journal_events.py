@@ -1,4 +1,4 @@
-"""No answer before what it rests on is kept (D4), and what could not be kept was never decided (D5)."""
+"""Answers wait until their records are committed (D4), and decisions whose records are lost are undone (D5)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ def commit(guest: Guest, offset: int) -> Asked:
 
 
 async def kept(desk: Desk, guest: Guest, asked: Asked) -> Any:
-    """The answer, the journal keeping all that it is given."""
+    """Returns the answer, while the journal commits everything."""
     while not asked.answered.done():
         await desk.turn()
         desk.writer.keep()
@@ -48,7 +48,7 @@ async def kept(desk: Desk, guest: Guest, asked: Asked) -> Any:
 
 
 async def joined(desk: Desk, guest: Guest) -> str:
-    """As the only member, which has its assignment; its id."""
+    """Joins as the only member, which has its assignment then; returns its id."""
     first = await kept(desk, guest, guest.begin(JOIN, 4, **join_fields("payments")))
     member_id: str = first.member_id
     second = await kept(desk, guest, guest.begin(JOIN, 4, **join_fields("payments", member_id)))
@@ -207,7 +207,7 @@ def test_a_heartbeat_waits_for_a_proof_that_nobody_else_coordinates(monkeypatch:
     async def scenario(desk: Desk) -> None:
         guest = Guest(desk)
         member_id = await joined(desk, guest)
-        for _ in range(40):  # however often it was answered before
+        for _ in range(40):  # however many were answered before
             assert (await guest.reply_to(heartbeat(guest, member_id))).error_code is ErrorCode.none
         monkeypatch.setattr(kafka_log, "_TRUSTED", -1.0)
         asked = heartbeat(guest, member_id)
@@ -225,14 +225,14 @@ def test_a_heartbeat_waits_for_a_proof_that_nobody_else_coordinates(monkeypatch:
 def test_what_was_decided_between_a_loss_and_its_news_is_not_acknowledged() -> None:
     async def scenario(desk: Desk) -> None:
         guest = Guest(desk)
-        desk.writer.lose()  # nobody has heard of it yet
+        desk.writer.lose()  # the loop has not processed the report yet
         text = "x" * 4000
         lines = [
             {"partition_index": index, "committed_offset": 9, "committed_leader_epoch": 5, "committed_metadata": text}
             for index in range(3)
         ]
         large = {**commit_fields("payments", "orders", {}), "topics": [{"name": "orders", "partitions": lines}]}
-        asked = guest.begin(OFFSET_COMMIT, 8, **large)  # one that is decided at once, being large
+        asked = guest.begin(OFFSET_COMMIT, 8, **large)  # a large request is decided at once
 
         with pytest.raises(HungUp):
             await guest.reply_to(asked)
@@ -290,7 +290,7 @@ def test_an_idle_connection_to_the_coordinator_ends_without_the_client_noticing(
 
 @pytest.fixture
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What could not be kept is read again without a pause."""
+    """Loads a lost journal again without a pause."""
     monkeypatch.setattr(cluster_runtime, "REST", 0.0)
     monkeypatch.setattr(maintenance, "REST", 0.0)
 

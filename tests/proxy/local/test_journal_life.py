@@ -1,7 +1,7 @@
-"""Random lives of a journal that is kept, lost, kept without knowing and read again, under clients that commit, and of
-a coordinator that has bugs.
+"""Random lives of a journal that commits, loses rounds, commits without an answer, and is loaded again.
 
-What was acknowledged is there, what was refused may be there, and every request is answered once.
+Clients commit meanwhile, and the coordinator has bugs. Acknowledged commits must be there, refused ones may be there,
+and every request is answered once.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from tests.proxy.local.guest import OFFSET_COMMIT, Asked, Guest, HungUp, commit_
 
 CLIENTS = 5
 STEPS = 400
-LARGE = "x" * 4000  # three of them make a request that is decided as soon as it comes
+LARGE = "x" * 4000  # a request with three of them is decided as soon as it arrives
 
 
 class Committer:
-    """Commits one offset after the other for a group of its own, and keeps book."""
+    """Commits one offset after the other for one group, and records the outcomes."""
 
     def __init__(self, desk: Desk, name: str) -> None:
         self.group = name
@@ -55,7 +55,7 @@ class Committer:
         self._asked = self._guest.begin(OFFSET_COMMIT, 8, **fields)
 
     async def hear(self) -> None:
-        """Note the answer, if there is one."""
+        """Records the answer, if there is one."""
         if self._asked is None or not self._asked.answered.done():
             return
         asked, self._asked = self._asked, None
@@ -102,7 +102,7 @@ class Life:
         await self._hear()
 
     async def end(self) -> None:
-        """The upstream is well again, and everybody has an answer."""
+        """Lets the upstream recover, until every client has an answer."""
         if self._is_lost:
             self._desk.writer.load()
         await self._desk.until_read()

@@ -1,4 +1,4 @@
-"""The journal on the upstream, as the coordinator sees it: rounds, what they hold, and what is read again."""
+"""The journal on the upstream, as the coordinator sees it: its rounds, their records, and reading them back."""
 
 import struct
 import time
@@ -44,7 +44,7 @@ def ready_log() -> tuple[KafkaLog, list[Round]]:
 
 
 def kept_by(rounds: list[Round]) -> list[Contents]:
-    """What a compacted topic holds after these rounds."""
+    """Returns the contents of a compacted topic after these rounds."""
     partitions: list[Contents] = [{} for _ in range(PARTITIONS)]
     for partition, key, value in (entry for each in rounds for entry in each.entries):
         partitions[partition].pop(key, None)

@@ -1,4 +1,4 @@
-"""The journal's topic as it is found, and what a reader of it need not be permitted, in front of `kcoord serve`."""
+"""The journal's topic on `kcoord serve`: its checks, and the permissions that its reader does not need."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ def upstream() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 def journal_of(upstream: EmbeddedCluster, request: pytest.FixtureRequest) -> Callable[[dict[str, str]], KafkaJournal]:
-    """A topic of 2 partitions with these settings, made by somebody else."""
+    """Returns a function that creates a topic of 2 partitions with given settings, as another client might."""
 
     def make(settings: dict[str, str]) -> KafkaJournal:
         journal = KafkaJournal(upstream=connection_to(upstream), topic=request.node.name)

@@ -1,4 +1,4 @@
-"""The journal's writer, with a cluster whose every word is the test's: what it reports, and whom it gives way to."""
+"""The journal's writer on a fake cluster: its reports, and when it gives way to another proxy."""
 
 import queue
 from collections.abc import Callable, Iterator
@@ -17,11 +17,11 @@ from tests.proxy.local.fake_kafka import FakeKafka, FakeMessage, failure
 PARTITIONS = 3
 WAIT = 30.0
 FAR_FUTURE = 1 << 50
-BROKEN = KafkaError.INVALID_PRODUCER_ID_MAPPING  # of a producer that cannot go on, though nobody has fenced it
+BROKEN = KafkaError.INVALID_PRODUCER_ID_MAPPING  # the producer is unusable, although it was not fenced
 
 
 class Stage:
-    """A writer, and what it reports."""
+    """A writer with a record of its reports."""
 
     def __init__(self, kafka: FakeKafka, *, max_message_bytes: int = 1 << 20) -> None:
         journal = KafkaJournal(upstream=Connection(bootstrap=("nowhere:1",)), topic="journal")
@@ -67,7 +67,7 @@ def make_stage(kafka: FakeKafka) -> Iterator[Callable[..., Stage]]:
 
 
 def writers(kafka: FakeKafka, partition: int) -> list[bytes]:
-    """Who has proven itself there, in their order."""
+    """Returns the names of the writers whose proofs are in a partition, in order."""
     return [dict(each.headers())[WRITER] for each in kafka.logs[partition] if each.key() == PROOF_KEY]
 
 
@@ -110,7 +110,7 @@ def test_what_a_new_leader_does_not_know_to_be_kept_yet_is_waited_for(
             kafka.hidden[1] = 0
 
     kafka.write(1, b"key", b"acknowledged")
-    kafka.hidden[1] = 2  # this one, and the proof
+    kafka.hidden[1] = 2  # the record and the proof
     kafka.on_read = on_read
 
     assert make_stage().loaded().partitions[1] == {b"key": b"acknowledged"}
@@ -119,7 +119,7 @@ def test_what_a_new_leader_does_not_know_to_be_kept_yet_is_waited_for(
 def test_a_proof_that_was_compacted_away_is_passed_with_what_is_behind_it(
     kafka: FakeKafka, make_stage: Callable[..., Stage]
 ) -> None:
-    def on_read() -> None:  # another has proven itself, and of one key the last record stays
+    def on_read() -> None:  # another writer proves itself, and compaction leaves one record per key
         kafka.logs[2] = [kafka.logs[2][0], FakeMessage(2, 2, PROOF_KEY)]
 
     kafka.write(2, b"key", b"value")
@@ -230,7 +230,7 @@ def test_a_proxy_that_proves_itself_a_little_later_is_given_way_to(
 def test_a_proxy_that_began_before_is_not_given_way_to(kafka: FakeKafka, make_stage: Callable[..., Stage]) -> None:
     stage = make_stage()
     stage.loaded()
-    kafka.write(0, PROOF_KEY, None, claim(1))  # it took the journal back, before it saw that there is a successor
+    kafka.write(0, PROOF_KEY, None, claim(1))  # it takes the journal back before it sees the successor's claim
     kafka.failures.append(failure(KafkaError._FENCED, fatal=True))
 
     stage.submit(b"value")
@@ -297,7 +297,7 @@ def test_a_topic_that_cannot_be_used_for_a_while_needs_no_new_producer(
             raise BadJournalTopic(trouble)
 
     monkeypatch.setattr(kafka_writer, "ensure_is_unchanged", ensure_is_unchanged)
-    kafka.failures.append(failure(KafkaError._TIMED_OUT))  # of the first proof
+    kafka.failures.append(failure(KafkaError._TIMED_OUT))  # for the first proof
 
     make_stage().loaded()
 

@@ -1,6 +1,6 @@
-"""Groups that are taken over while the journal is lost and read again: none is decided on without what it has upstream.
+"""Groups that are taken over while the journal is lost and loaded again: none is served without its upstream offsets.
 
-What they have there is told by the test. That they are taken over from a real cluster is in test_coordination.
+The test provides the upstream offsets; test_coordination takes groups over from a real cluster.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ def played(scenario: Callable[[Desk, LocalCoordination], Awaitable[None]]) -> No
 
 
 def at(desk: Desk) -> LocalCoordination:
-    """That of the desk, with groups that are taken over."""
+    """Returns the desk's coordination with offset seeding."""
     upstream = Connection(bootstrap=("nowhere:1",))
     coordination = LocalCoordination(LocalSetup(upstream=upstream, seed=EVERY_GROUP))
     coordination.runtime, coordination._journaling = desk.runtime, desk.journaling
@@ -55,7 +55,7 @@ def fetch(guest: Guest, group_ids: Iterable[str]) -> Asked:
 
 
 async def answers(desk: Desk, guest: Guest, asked: Asked) -> Answers:
-    """Of each group the error and its offsets, the journal keeping all that it is given."""
+    """Returns the error and offsets of each group, while the journal commits everything."""
     while not asked.answered.done():
         await desk.turn()
         desk.writer.keep()
@@ -77,7 +77,7 @@ def test_a_group_that_is_asked_for_just_before_it_is_read_is_not_decided_on_with
         await desk.turn()
         desk.writer.load()
         asked = []
-        for number in range(12):  # in every round of the loop, until after the groups are read
+        for number in range(12):  # in every iteration of the loop, until after the groups are loaded
             guest, name = Guest(coordination), f"group-{number}"
             asked.append((name, guest, fetch(guest, [name])))
             await asyncio.sleep(0)
@@ -176,7 +176,7 @@ def test_a_group_that_has_nothing_upstream_is_asked_for_once_per_request(monkeyp
 
 
 class Hasty(Guest):
-    """Its next request begins while the one before is answered, as one that the proxy has read already."""
+    """A guest whose next request begins within the previous answer, as one that the proxy has already received."""
 
     def __init__(self, coordination: LocalCoordination) -> None:
         super().__init__(coordination)

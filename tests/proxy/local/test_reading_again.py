@@ -1,4 +1,4 @@
-"""A journal that is lost while groups are read from it: nothing half read is served."""
+"""A journal that is lost while groups are loaded from it: partially loaded groups are not served."""
 
 from itertools import count
 from typing import cast
@@ -29,7 +29,7 @@ def instant() -> Instant:
 
 
 def contents(offset: int) -> list[Contents]:
-    """So many that they are read in several steps."""
+    """Returns so many records that loading them takes several steps."""
     fact = OffsetsStored("payments", "orders", range(MANY), [offset] * MANY, [-1] * MANY, [""] * MANY, 1)
     return [{key: value for key, value in key_values(fact) if value is not None}]
 

@@ -1,4 +1,4 @@
-"""Topics that are deleted or made anew upstream: which offsets go, whatever happens to the journal meanwhile."""
+"""Topics that are deleted or recreated upstream: which offsets are deleted, even if the journal is lost meanwhile."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -20,7 +20,7 @@ Offsets = dict[tuple[str, int], tuple[int, int, str]]
 
 
 class Upstream:
-    """Whose topics are the test's."""
+    """An upstream whose topics the test sets."""
 
     def __init__(self, desk: Desk) -> None:
         self.topics = {"orders": KnownTopic(FIRST, 3)}
@@ -67,7 +67,7 @@ def test_what_was_committed_for_a_topic_that_was_made_anew_stays(monkeypatch: py
     async def scenario(desk: Desk, upstream: Upstream) -> None:
         an_hour_ago = OffsetsStored("before", "orders", [0], [17], [5], [""], now_ms() - 3_600_000, None, FIRST)
         desk.runtime.coordinator.take_over([an_hour_ago], instant())
-        upstream.topics = {"orders": KnownTopic(SECOND, 3)}  # nobody has told us yet
+        upstream.topics = {"orders": KnownTopic(SECOND, 3)}  # not listed yet
         await commit(desk, "after", 500)
 
         await upstream.is_listed(times=3)

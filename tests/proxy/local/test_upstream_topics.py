@@ -1,4 +1,4 @@
-"""What is known of the upstream's topics, and when offsets may go because a topic is no more."""
+"""Which upstream topics are known, and when a topic counts as deleted, so that its offsets may be deleted."""
 
 from types import SimpleNamespace
 from uuid import UUID

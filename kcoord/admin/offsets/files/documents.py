@@ -1,4 +1,4 @@
-"""Files that people keep: read with every field checked, written whole or not at all."""
+"""Files for users: read with every field checked, and written atomically."""
 
 import json
 import os
@@ -12,11 +12,11 @@ INT64 = range(-(2**63), 2**63)
 
 
 class BadDocument(ValueError):
-    """A file that is not what it should be: where, and what is wrong there."""
+    """A file is not valid: the message says where, and what is wrong."""
 
 
 class Fields:
-    """An object of a JSON document, whose fields are read by name; `where` leads an error's line to it."""
+    """An object of a JSON document, whose fields are read by name; `where` locates it in error messages."""
 
     def __init__(self, found: object, where: str) -> None:
         if not isinstance(found, dict):
@@ -43,7 +43,7 @@ class Fields:
         return None if self._found.get(name) is None else self.number(name)
 
     def optional_texts(self, name: str) -> list[str]:
-        """The texts of a list; none if there is no such field."""
+        """Returns the texts of a list; none if there is no such field."""
         listed = self._found.get(name, [])
         if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
             raise BadDocument(f"{self.where}: {name!r} is not a list of texts")
@@ -85,12 +85,12 @@ class Fields:
 
 
 def read_document(path: Path, what: str) -> Fields:
-    """The JSON document of a file that says of itself that it is `what`, such as "reset-plan/v1"."""
+    """Reads the JSON document of a file that declares itself as `what`, such as "reset-plan/v1"."""
     try:
         found = json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise BadDocument(f"{path}:{error.lineno}: this is not JSON") from None
-    except (RecursionError, ValueError) as error:  # nested without end; a number of thousands of digits
+    except (RecursionError, ValueError) as error:  # nested too deeply; a number of thousands of digits
         if isinstance(error, BadDocument):
             raise
         raise BadDocument(f"{path}: this is not JSON that can be read") from None
@@ -105,7 +105,7 @@ def read_document(path: Path, what: str) -> Fields:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, a byte order mark left out."""
+    """Reads the text of a file, without a byte order mark."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -114,19 +114,19 @@ def read_text(path: Path) -> str:
 
 
 def document_text(document: Mapping[str, Any]) -> str:
-    """Indented, as people look into such files; control characters are escaped."""
+    """Formats a document with indentation, as people read such files; control characters are escaped."""
     return json.dumps(document, indent=1).replace("\x7f", "\\u007f") + "\n"
 
 
 def write_whole(path: Path, text: str, *, overwrites: bool, advice: str = "take another name, or say --force") -> None:
-    """Write a file so that it is there whole, and on the disk, or not at all.
+    """Writes a file atomically: it is complete and on the disk, or not there at all.
 
-    Unless it overwrites, FileExistsError with this advice if there is one; where that is a device, a pipe or a folder,
-    FileExistsError in any case. Only its owner may read it (mode 0600), also where it replaces a file that others could
-    read: groups and their metadata may be nobody else's business.
+    Unless it overwrites, an existing file raises FileExistsError with this advice; a device, a pipe or a folder raises it
+    in any case. Only the owner may read the file (mode 0600), also if it replaces one that others could read: groups and
+    their metadata may be confidential.
 
-    What the disk refuses is raised in the name of the file. Every such file is written before anything is changed on a
-    cluster, and the error says so: who finds a full disk after --execute must not have to wonder.
+    Errors of the disk are raised with the name of the file. Every such file is written before anything is changed on a
+    cluster, and the error says so: whoever finds a full disk after --execute must not have to wonder.
     """
     if overwrites and not is_replaceable(path):
         raise FileExistsError(f"{path} is no regular file: it is left as it is, take another name")
@@ -135,7 +135,7 @@ def write_whole(path: Path, text: str, *, overwrites: bool, advice: str = "take 
         _sync_folder(path.parent)
     except OSError as error:
         if isinstance(error, FileExistsError) and error.strerror is None:
-            raise  # in words already
+            raise  # it has its message already
         raise OSError(error.errno, f"{error.strerror}: it is not written, and nothing was changed", str(path)) from None
 
 
@@ -166,7 +166,7 @@ def _write_beside(path: Path, text: str, *, overwrites: bool, advice: str) -> No
 
 
 def _put(beside: Path, path: Path) -> bool:
-    """Under its name if nothing has that name: a link fails where a rename would replace."""
+    """Gives the file its name if that is free: a link fails where a rename would replace."""
     try:
         path.hardlink_to(beside)
     except FileExistsError:

@@ -1,6 +1,6 @@
-"""What groups have committed, as lines of a file: JSON lines (kcoord.offsets/v1), or the CSV of kafka-consumer-groups.
+"""Exports committed offsets as lines of a file: JSON lines (kcoord.offsets/v1), or the CSV of kafka-consumer-groups.
 
-Groups may be running: each is read at one moment, and nothing is asked of its members. See docs/offsets-files.md.
+Groups may be running: each is read at one moment, and nothing is requested from its members. See docs/offsets-files.md.
 """
 
 import json
@@ -22,11 +22,11 @@ GROUPS_AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Lines in order of group, topic and partition, and in words what is not in them.
+    """The lines, sorted by group, topic and partition, and lines of text about what is not in them.
 
-    `refused` are groups that could not be read, `missing` those that do not exist. `notes` tell of groups that have no
-    offsets, and of logs and records that are not in the lines: every offset is. Of these, `gaps` are what the cluster
-    has and did not tell; a topic that was deleted has nothing that could be told.
+    `refused` are groups that could not be read, `missing` those that do not exist. `notes` name groups without offsets,
+    and logs and records that are not in the lines: every offset is. Of the notes, `gaps` are what the cluster has and
+    could not be read; a deleted topic is none.
     """
 
     lines: tuple[OffsetLine, ...]
@@ -38,11 +38,11 @@ class Exported:
 
 
 class CannotExport(RuntimeError):
-    """What the format has no place for."""
+    """The format cannot represent the data."""
 
 
 def export(cluster: LiveCluster, names: Collection[str], *, with_records: bool = True) -> Exported:
-    """All that these groups have committed, with the marks of the records there if they are wanted."""
+    """Exports all committed offsets of these groups, with the marks of the records there if they are requested."""
     commits: dict[str, GroupNow] = {}
     refused: list[str] = []
     missing: list[str] = []
@@ -95,7 +95,7 @@ def _line(now: GroupNow, tp: TopicPartition, logs: Logs, cluster_id: str | None)
 
 
 def json_lines(lines: Iterable[OffsetLine]) -> Iterator[str]:
-    """Each line says all of itself, so that files may be joined, sorted, cut and searched."""
+    """Formats each line completely, so that files may be joined, sorted, cut and searched."""
     for line in lines:
         yield json.dumps({"kcoord": WHAT, **line_document(line)}).replace("\x7f", "\\u007f") + "\n"
 
@@ -119,14 +119,14 @@ def line_document(line: OffsetLine) -> dict[str, Any]:
     }
 
 
-# CSV, byte for byte as kafka-consumer-groups writes it: by Jackson, which quotes what it has not looked through.
+# CSV, byte for byte as kafka-consumer-groups writes it: by Jackson, which quotes long texts without scanning them.
 
 _LONGEST_BARE: Final = 24
-_FIRST_BARE: Final = "-"  # whatever is before it may be a comma, a quote or a line break
+_FIRST_BARE: Final = "-"  # characters before it include comma, quote and line break
 
 
 def csv_lines(lines: Collection[OffsetLine], *, with_group: bool) -> Iterator[str]:
-    """topic,partition,offset, and the group before it if there may be several."""
+    """Formats topic,partition,offset, with the group as the first column if there may be several."""
     if not with_group and len({line.group for line in lines}) > 1:
         raise CannotExport("CSV of three columns has no place for several groups")
     for line in lines:

@@ -1,6 +1,6 @@
-"""Reading files of offsets: JSON lines (kcoord.offsets/v1) or the CSV of kafka-consumer-groups. Pure.
+"""Parses files of offsets: JSON lines (kcoord.offsets/v1) or the CSV of kafka-consumer-groups. Pure.
 
-Nothing is taken from a file that is wrong in any line; the line is named.
+A file with a wrong line is rejected as a whole; the error names the line.
 """
 
 import csv
@@ -23,11 +23,12 @@ Numbered = tuple[int, str]
 
 
 def read_offsets(text: str, name: str, *, group: str | None = None) -> tuple[OffsetLine, ...]:
-    """The lines of a file. `group` is for CSV of three columns, which names none; `name` is the file's, for errors."""
+    """Parses the lines of a file. `group` is for CSV of three columns, which has no groups; `name` is the file's, for
+    errors."""
     numbered = [(number, line) for number, line in enumerate(_lines(text), start=1) if line.strip()]
     if not numbered:
         raise BadDocument(f"{name}: there are no offsets in it")
-    is_json = re.match(r'\s*{\s*["}]', numbered[0][1])  # no CSV begins so: its quotes would begin before the brace
+    is_json = re.match(r'\s*{\s*["}]', numbered[0][1])  # CSV never begins so: its quote comes first
     read = _json_reader(name) if is_json else _csv_reader(name, numbered[0], group)
     found: dict[tuple[str, TopicPartition], int] = {}
     lines = []
@@ -41,7 +42,7 @@ def read_offsets(text: str, name: str, *, group: str | None = None) -> tuple[Off
 
 
 def _lines(text: str) -> list[str]:
-    """By line feeds only: names may hold other characters that Python takes for ends of lines."""
+    """Splits at line feeds only: names may contain other characters that Python treats as ends of lines."""
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
@@ -85,7 +86,7 @@ def _from_fields(fields: Fields) -> OffsetLine:
 
 
 def _only_time(fields: Fields) -> RecordMark | None:
-    """Older exports have the time of the next record and nothing else of it."""
+    """Returns the mark of an older export, which has only the time of the next record."""
     timestamp = fields.optional_number("timestamp")
     return None if timestamp is None else RecordMark(timestamp=timestamp)
 
@@ -135,11 +136,11 @@ def _number(where: str, what: str, text: str) -> int:
     return int(bare)
 
 
-# What is wanted of it
+# Selecting from the lines
 
 
 def rename(lines: Iterable[OffsetLine], names: Mapping[str, str]) -> Iterator[OffsetLine]:
-    """With other names for groups. BadDocument if a name has no group in the file."""
+    """Renames groups. Raises BadDocument if a name has no group in the file."""
     listed = tuple(lines)
     _refuse_absent(names, listed)
     for line in listed:
@@ -147,7 +148,7 @@ def rename(lines: Iterable[OffsetLine], names: Mapping[str, str]) -> Iterator[Of
 
 
 def of_groups(lines: Iterable[OffsetLine], groups: Collection[str]) -> Iterator[OffsetLine]:
-    """Only these groups; BadDocument if one is not in the file."""
+    """Selects the lines of these groups. Raises BadDocument if one is not in the file."""
     listed = tuple(lines)
     _refuse_absent(groups, listed)
     return (line for line in listed if line.group in groups)
@@ -160,7 +161,8 @@ def _refuse_absent(groups: Collection[str], lines: Collection[OffsetLine]) -> No
 
 
 def targets(lines: Iterable[OffsetLine]) -> dict[str, ToListed]:
-    """Where each group shall go. BadDocument if two groups have become one, or a topic has two ids."""
+    """Returns the target offsets of each group. Raises BadDocument if two groups were renamed to one, or a topic has
+    two ids."""
     ordered = sorted(lines, key=lambda line: (line.group, line.tp))
     return {group: _target(group, list(own)) for group, own in groupby(ordered, key=lambda line: line.group)}
 

@@ -1,4 +1,4 @@
-"""One committed offset as a line of a file, with what tells which log it was committed for."""
+"""One committed offset as a line of a file, with the ids of the log that it was committed for."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ from kcoord.admin.record_marks import RecordMark
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetLine:
-    """One committed offset. What a file does not tell is None.
+    """One committed offset. None stands for everything that the file does not contain.
 
-    `next_record` is the first record at the offset or after it; `last_record` is the one before, which is read only
-    where there is no next one, as of a group that has read everything.
+    `next_record` is the first record at the offset or after it; `last_record` is the one before, which is read only if
+    there is no next one, because the group has read everything.
     """
 
     group: str

@@ -1,4 +1,4 @@
-"""A plan as a file, kcoord.reset-plan/v1: see docs/offsets-files.md."""
+"""Plans as files, kcoord.reset-plan/v1: see docs/offsets-files.md."""
 
 import re
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def write_plan(path: Path, plan: Plan, *, overwrites: bool) -> None:
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
-    """All of a plan; -o json shows the same."""
+    """Formats a whole plan; -o json prints the same document."""
     return {
         "verb": plan.verb.value,
         "target": plan.target,
@@ -104,7 +104,7 @@ def committed_document(committed: Committed | None) -> dict[str, Any] | None:
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan of a file; BadDocument says what is wrong in it, and where."""
+    """Reads the plan of a file. Raises BadDocument with what is wrong in it, and where."""
     fields = read_document(path, WHAT)
     plan = Plan(
         verb=_one_of(fields, "verb", {verb.value: verb for verb in Verb}),
@@ -158,7 +158,7 @@ def _comparison(fields: Fields | None) -> Comparison | None:
 
 
 def _risks(fields: Fields, name: str) -> tuple[Risk, ...]:
-    """Plans of versions before there were risks have none."""
+    """Reads a list of risks. Plans of versions before there were risks have none."""
     known = {risk.value: risk for risk in Risk}
     listed = fields.optional_texts(name)
     unknown = [text for text in listed if text not in known]

@@ -1,4 +1,4 @@
-"""Undo files, kcoord.offsets-undo/v1: what was committed before a change and after it, and how to go back.
+"""Undo files, kcoord.offsets-undo/v1: the committed offsets before and after a change, and the plan that restores them.
 
 See docs/offsets-files.md.
 """
@@ -41,7 +41,7 @@ class UndoStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """`of` says what is undone: "reset to-earliest"."""
+    """The changes to undo. `operation` names what made them: "reset to-earliest"."""
 
     of: str
     cluster_id: str | None
@@ -51,14 +51,14 @@ class Undo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoPlace:
-    """Where an undo file goes: to this path, or to a name of its own in this folder."""
+    """Where an undo file is written: to this path, or to a generated name in this folder."""
 
     path: Path | None = None
     folder: Path = Path()
 
 
 def undo_of(plan: Plan, *, made_at: datetime) -> Undo:
-    """How to take back what this plan does."""
+    """Returns how to undo this plan."""
     return Undo(
         of=f"{plan.verb} {plan.target}".strip(),
         cluster_id=plan.cluster_id,
@@ -80,7 +80,7 @@ def undo_of(plan: Plan, *, made_at: datetime) -> Undo:
 
 
 def write_undo(undo: Undo, place: UndoPlace) -> Path:
-    """On the disk before anything is changed; never over another file."""
+    """Writes the file to the disk before anything is changed; it never replaces another file."""
     document = {
         "kcoord": WHAT,
         "of": undo.of,
@@ -117,7 +117,8 @@ def write_undo(undo: Undo, place: UndoPlace) -> Path:
 
 
 def undo_names(undo: Undo) -> Iterator[str]:
-    """kcoord-undo-<group>-<time>.json, and with a number if that is taken. Any group name makes a safe file name."""
+    """Yields kcoord-undo-<group>-<time>.json, then names with a number for when that exists. Any group name makes a
+    safe file name."""
     groups = [group for group, _ in undo.groups]
     who = re.sub(r"[^A-Za-z0-9._-]", "_", groups[0])[:80] if len(groups) == 1 else f"{len(groups)}-groups"
     stem = f"kcoord-undo-{who}-{undo.made_at.astimezone(UTC):%Y%m%dT%H%M%SZ}"
@@ -157,9 +158,10 @@ def _steps(group: Fields) -> tuple[UndoStep, ...]:
 
 
 def plan_undo(cluster: LiveCluster, undo: Undo, *, name: str, now: datetime, forced: bool = False) -> Planned:
-    """Back to what was before, exactly. Unless it is forced, only from what the change had left there.
+    """Plans to restore exactly what was committed before. Unless it is forced, it requires the offsets that the change
+    left.
 
-    Offsets of partitions that the cluster has no more, or that have no leader, are left out and named as refused.
+    Partitions that the cluster no longer has, or that have no leader, are left out and reported as refused.
     """
     if undo.cluster_id != cluster.cluster_id() and not forced:
         raise CannotReset(f"{name} is of the cluster {undo.cluster_id!r}, and this is {cluster.cluster_id()!r}")
@@ -191,7 +193,7 @@ def plan_undo(cluster: LiveCluster, undo: Undo, *, name: str, now: datetime, for
 
 
 def _why_lost(step: UndoStep, now: GroupNow, logs: Logs) -> str | None:
-    """Why an offset cannot be brought back, whatever else is so; None if it can. To delete one needs no log."""
+    """Returns why an offset cannot be restored, whatever else holds; None if it can. Deleting one needs no log."""
     if step.before is None or step.tp in logs.bounds or now.committed.get(step.tp) == step.before:
         return None
     topic = logs.topics.get(step.tp.topic)
@@ -203,7 +205,8 @@ def _why_lost(step: UndoStep, now: GroupNow, logs: Logs) -> str | None:
 
 
 def _changes(now: GroupNow, steps: tuple[UndoStep, ...], logs: Logs, *, forced: bool) -> tuple[Change, ...]:
-    """Partitions that are as they were before need no change: where only a part was done, that part is undone."""
+    """Returns the changes of one group. Partitions that are as before need none: after a partial change, that part is
+    undone."""
     if why_not := why_unchangeable(now):
         raise CannotReset(why_not)
     pending = [step for step in steps if now.committed.get(step.tp) != step.before]
@@ -228,7 +231,7 @@ def _is_of_another_topic(step: UndoStep, logs: Logs) -> bool:
 
 
 def _undoing(step: UndoStep, now: GroupNow, logs: Logs) -> Change:
-    """Leader epochs of one log mean nothing in another of the same name."""
+    """Restores one offset. A leader epoch of one log is not valid in another of the same name, and is dropped."""
     bounds = logs.bounds.get(step.tp)
     before = step.before
     if before is not None and _is_of_another_topic(step, logs):

@@ -1,7 +1,7 @@
-"""What all pictures share: rows with a label and a strip of time, and the axis below them.
+"""The layout that all charts share: rows with a label and a strip of time, and the axis below them.
 
-A strip is an SVG as wide as there is room: what lies along the time is placed in percent, so that figures and letters
-keep their size on a phone.
+A strip is an SVG as wide as there is room: positions along the time are percentages, so that figures and letters keep
+their size on a phone.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _AXIS_HEIGHT: Final = 30
 
 
 def figure(rows: Iterable[Markup], scale: TimeScale, *, legend: Markup | None = None, caption: Child) -> Markup:
-    """Rows above the axis of their time."""
+    """Renders rows above the axis of their time."""
     return el(
         "figure",
         el("div", *rows, time_axis(scale), class_="rows"),
@@ -25,18 +25,19 @@ def figure(rows: Iterable[Markup], scale: TimeScale, *, legend: Markup | None = 
 
 
 def row(label: Child, shapes: Iterable[Markup], scale: TimeScale, *, height: int, told: str) -> Markup:
-    """One strip beside its label. `told` is for those who do not see it."""
+    """Renders one strip next to its label. Screen readers read the `description`."""
     grid = (_upright(tick) for tick in scale.ticks())
     strip = el("svg", *grid, *shapes, height=height, role="img", aria_label=told)
     return together(el("div", label, class_="label"), strip)
 
 
 def head(text: Child) -> Markup:
-    """A line across, above the rows that belong together."""
+    """Renders a headline across the chart, above the rows that belong together."""
     return el("div", text, class_="head")
 
 
 def time_axis(scale: TimeScale) -> Markup:
+    """Renders the axis of time."""
     labels = [_time_label(number, tick) for number, tick in enumerate(scale.ticks())]
     return together(
         el("div", class_="label"), el("svg", *labels, height=_AXIS_HEIGHT, role="img", aria_label="the axis of time")
@@ -44,10 +45,12 @@ def time_axis(scale: TimeScale) -> Markup:
 
 
 def percent(value: float) -> str:
+    """Formats a percentage for an SVG attribute."""
     return f"{value:.2f}".rstrip("0").rstrip(".") + "%"
 
 
 def color_class(number: int) -> str:
+    """Returns the CSS class of the color for this number."""
     return f"c{number % COLORS}"
 
 

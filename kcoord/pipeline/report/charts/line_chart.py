@@ -1,4 +1,4 @@
-"""Values over time, as lines and as steps. A gap is where a value cannot be told."""
+"""Charts of values over time, as lines and as steps. A gap is where a value is unknown."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,14 @@ from kcoord.pipeline.report.elements import Child, Markup, el
 from kcoord.pipeline.report.model import Point
 
 _HEIGHT: Final = 150
-_BOX: Final = 1000  # the units of a path, which has no percent
+_BOX: Final = 1000  # the units of a path, which cannot use percentages
 _DASHES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
+    """The points of a line, and its label in the legend."""
+
     label: Markup
     points: Sequence[Point]
 
@@ -24,7 +26,7 @@ class Line:
 def lines_picture(
     lines: Sequence[Line], times: TimeScale, numbers: NumberScale, *, told: str, caption: Child
 ) -> Markup:
-    """Lines of different color and dash, the first one thicker; below it which is which."""
+    """Draws lines of different color and dash, the first one thicker; the legend is below them."""
     paths = [
         el("path", class_=f"line {_look(number)}", d=_line_path(line.points, times, numbers))
         for number, line in enumerate(lines)
@@ -37,7 +39,7 @@ def lines_picture(
 def steps_picture(
     points: Sequence[Point], piece: timedelta, times: TimeScale, numbers: NumberScale, *, told: str, caption: Child
 ) -> Markup:
-    """A column for each piece of the time. Where there is no point, there was nothing."""
+    """Draws a column for each piece of the time. A piece without a point counts as zero."""
     path = el("path", class_="area c0", d=_columns_path(points, piece, times, numbers))
     return figure([_row([path], times, numbers, told)], times, caption=caption)
 
@@ -73,7 +75,7 @@ def _legend(number: int, line: Line) -> Markup:
 
 
 def _line_path(points: Iterable[Point], times: TimeScale, numbers: NumberScale) -> str:
-    """The last point before a gap is a dot if the one before it is a gap too: a line of no length is drawn round."""
+    """Returns the path of a line. A point between two gaps becomes a dot: a line of no length is drawn round."""
     path: list[str] = []
     is_open = False
     for point in points:

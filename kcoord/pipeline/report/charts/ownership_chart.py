@@ -1,4 +1,4 @@
-"""Who owned which partition when: a lane for each partition, in the colors and numbers of the members."""
+"""The chart of who owned which partition when: a strip for each partition, in the colors and numbers of the members."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -20,7 +20,7 @@ Numbers = Mapping[str, int]
 
 
 def numbers_of(members: Sequence[Member]) -> dict[str, int]:
-    """As they came; a static member that returns under another id keeps its number."""
+    """Numbers the members as they came; a static member that returns under another id keeps its number."""
     numbers: dict[str, int] = {}
     for member in members:
         numbers.setdefault(member.instance_id or member.member_id, len(numbers) + 1)
@@ -28,11 +28,12 @@ def numbers_of(members: Sequence[Member]) -> dict[str, int]:
 
 
 def ownership_picture(ownership: Some[OwnedPartition], numbers: Numbers, scale: TimeScale) -> Markup:
+    """Draws a strip for each partition."""
     return figure(_rows(ownership.rows, numbers, scale), scale, caption=_caption(ownership))
 
 
 def member_tag(number: int | None, told: str) -> Markup:
-    """A member's number on its color; None is one that is not in the table of members."""
+    """Renders a member's number on its color; None is a member that is not in the table of members."""
     color = color_class(number - 1) if number else "c7"
     return el("span", str(number or "?"), class_=f"tag {color}", title=short_name(told))
 
@@ -48,7 +49,7 @@ def _rows(partitions: Sequence[OwnedPartition], numbers: Numbers, scale: TimeSca
 
 
 def _brief(partition: OwnedPartition, scale: TimeScale) -> Iterator[Markup]:
-    """Hatches between the spans that are drawn, where those that are too short to be drawn were."""
+    """Hatches the time between the drawn spans, if the partition has spans that are too short to be drawn."""
     if not partition.spans.left_out:
         return
     reached = 0.0

@@ -1,4 +1,4 @@
-"""When a group rebalanced, and why: a lane for each cause. And the same for many groups, without the causes."""
+"""Charts of when a group rebalanced, with a strip for each cause; and of many groups, with a strip for each group."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -15,20 +15,21 @@ CAUSES: Final = (
     *("joined", "left", "replaced", "static returned", "subscription changed"),
     *("partitions changed", "handed over", "unknown"),
 )
-"""In the order of their lanes and colors."""
+"""The causes in the order of their strips and colors."""
 _OTHER: Final = len(CAUSES) - 1
 _HEIGHT: Final = 18
-_THINNEST: Final = 0.25  # percent: a rebalance of a second is to be seen in a picture of a month
+_THINNEST: Final = 0.25  # percent: a rebalance of a second must be visible in a chart of a month
 
 
 def causes_picture(marks: Sequence[RebalanceMark], scale: TimeScale) -> Markup:
+    """Draws a strip for each cause."""
     causes = sorted({mark.cause for mark in marks}, key=_lane)
     rows = (_lane_row(cause, [mark for mark in marks if mark.cause == cause], scale) for cause in causes)
     return figure(rows, scale, caption="Each lane is a cause; a rebalance with several is in several lanes.")
 
 
 def groups_picture(groups: Iterable[tuple[str, GroupFacts]], scale: TimeScale) -> Markup:
-    """A lane for each group, with the address of its page."""
+    """Draws a strip for each group, with a link to its page."""
     rows = (
         row(
             el("a", named(short_name(facts.group)), href=f"#{anchor}"),
@@ -43,6 +44,7 @@ def groups_picture(groups: Iterable[tuple[str, GroupFacts]], scale: TimeScale) -
 
 
 def cause_color(cause: str) -> int:
+    """Returns the number of the cause's color."""
     return CAUSES.index(cause) if cause in CAUSES else _OTHER
 
 

@@ -1,4 +1,4 @@
-"""Axes: where a time or a number is between the two ends, and which of them are written there."""
+"""Axes: where a time or a number lies between the two ends, and where the ticks are."""
 
 import math
 from dataclasses import dataclass
@@ -21,21 +21,23 @@ MONTHS: Final = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 2400, 6000, 12000,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
+    """A mark of an axis with its label."""
+
     percent: float
     label: str
     day: str = ""
-    """Below the label, where it changes: the day, or the year."""
+    """The day, or the year; shown below the label where it changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeScale:
-    """From the left end to the right one. `last` is after `first`."""
+    """Maps times to percent, from the left end to the right one. `last` is after `first`."""
 
     first: datetime
     last: datetime
 
     def percent(self, at: datetime) -> float:
-        """Times beyond the ends are at the ends."""
+        """Returns the position of a time. Times beyond the ends are at the ends."""
         return min(100.0, max(0.0, 100 * ((at - self.first) / (self.last - self.first))))
 
     def ticks(self, *, most: int = 6) -> list[Tick]:
@@ -63,7 +65,7 @@ class TimeScale:
 
 
 def time_scale(first: datetime | None, last: datetime | None) -> TimeScale:
-    """A scale for what happened between the two; if it was one moment, or none, with a little room around it."""
+    """Returns a scale from the first to the last time; if these are the same, or unknown, with a little room around."""
     start = first or last or _MONDAY
     end = max(last or start, start)
     if end - start >= timedelta(milliseconds=10):
@@ -73,14 +75,14 @@ def time_scale(first: datetime | None, last: datetime | None) -> TimeScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberScale:
-    """From 0 at the foot to `top`."""
+    """Maps numbers to percent, from 0 at the bottom to `top`."""
 
     top: float
     step: float
     is_seconds: bool = False
 
     def percent(self, value: float) -> float:
-        """From the top, as SVG counts."""
+        """Returns the position of a value, counted from the top as SVG does."""
         return min(100.0, max(0.0, 100 - 100 * value / self.top))
 
     def ticks(self) -> list[Tick]:
@@ -90,7 +92,7 @@ class NumberScale:
 
 
 def number_scale(largest: float, *, most: int = 4, is_whole: bool = True) -> NumberScale:
-    """Steps of 1, 2 or 5 and noughts; none below 1 if the numbers are whole."""
+    """Chooses steps of 1, 2 or 5 times a power of ten; none below 1 if the numbers are whole."""
     largest = max(largest, 1.0 if is_whole else 0.001)
     size = 10.0 ** math.floor(math.log10(largest / most))
     step = next(size * each for each in (1, 2, 5, 10) if largest / (size * each) <= most + 1e-9)
@@ -99,7 +101,7 @@ def number_scale(largest: float, *, most: int = 4, is_whole: bool = True) -> Num
 
 
 def seconds_scale(largest: float, *, most: int = 4) -> NumberScale:
-    """Steps that clocks have, and beyond two weeks days by 1, 2 or 5."""
+    """Chooses steps of common durations, and beyond two weeks of 1, 2 or 5 days and so on."""
     step = next((step for step in SECONDS if step >= 0.1 and largest / step <= most), None)
     if step is None:
         step = number_scale(largest / _DAY, most=most).step * _DAY
@@ -107,7 +109,7 @@ def seconds_scale(largest: float, *, most: int = 4) -> NumberScale:
 
 
 def bucket_seconds(first: datetime, last: datetime, *, most: int) -> float:
-    """How long the pieces are that the time is cut into, so that there are at most so many."""
+    """Returns the length of the pieces that the time is cut into, so that there are at most so many."""
     seconds = (last - first).total_seconds()
     # One more than the quotient: pieces begin at full steps, so both ends may be in pieces of their own.
     fitting = (step for step in SECONDS if step >= 1 and seconds / step + 1 <= most)
@@ -125,7 +127,7 @@ def _label(at: datetime, step: float | None) -> str:
 
 
 def _day(at: datetime, before: datetime | None, step: float | None) -> str:
-    """What the label leaves unsaid: the day of times, the year of days; said once."""
+    """Returns what the label leaves out: the day of times, the year of days; only where it changes."""
     if step is None:
         return ""
     if step >= _DAY:
