@@ -1,4 +1,4 @@
-"""`kcoord groups watch` on a terminal: the whole screen while it runs, and keys; afterwards all is as it was."""
+"""The full-screen mode of `kcoord groups watch`, with keys. The terminal is restored at the end."""
 
 import os
 import signal
@@ -18,11 +18,12 @@ from .keys import Controls, press
 from .screen import Drawn, Frame, draw
 from .snapshots import BackgroundLooks, Source
 
-_LAST_LOOK: Final = 1.0  # seconds that who quits waits for a look that is under way
+_LAST_LOOK: Final = 1.0  # seconds that quitting waits for a snapshot in progress
 
 
 def watch_on_screen(source: Source, output: Output, where: str, every: timedelta, limit: timedelta | None) -> None:
-    """Until the limit, a key that quits, Ctrl-C or SIGTERM; errors are raised once the terminal is as it was."""
+    """Runs the screen until the limit, a key that quits, Ctrl-C or SIGTERM. Errors are raised after the terminal is
+    restored."""
     memory, controls = Watch(), Controls()
     looking = BackgroundLooks(source, every, limit)
     with Keyboard() as keyboard, ScreenView(output, where, keyboard) as view, _signals(view, looking):
@@ -39,7 +40,7 @@ def watch_on_screen(source: Source, output: Output, where: str, every: timedelta
 
 
 class ScreenView:
-    """The terminal's other screen while it runs; the last screen that was drawn stays when it ends."""
+    """Draws on the terminal's alternate screen while it is entered, and prints the last screen at the end."""
 
     def __init__(self, output: Output, where: str, keyboard: Keyboard) -> None:
         from rich.console import Console
@@ -81,7 +82,8 @@ class ScreenView:
         self._live.update(Text.from_ansi(self.drawn.text, no_wrap=True, overflow="crop"), refresh=True)
 
     def pause(self) -> None:
-        """Stop this process, as Ctrl-Z does, with the terminal as it was; go on when it is continued."""
+        """Suspends the process, as Ctrl-Z does, with the terminal restored, and takes the screen again when it is
+        continued."""
         self._live.stop()
         self._keyboard.give_back()
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -91,7 +93,8 @@ class ScreenView:
 
 @contextmanager
 def _signals(view: ScreenView, looking: BackgroundLooks) -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does, so that the terminal gets its own screen back; a new size is drawn at once."""
+    """Installs signal handlers: SIGTERM ends the watch as Ctrl-C does, so that the terminal is restored; a resize
+    redraws at once."""
 
     def stop(*_: object) -> None:
         view.pause()
