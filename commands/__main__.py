@@ -1,4 +1,4 @@
-"""`python -m kcoord.commands` is `kcoord`."""
+"""Runs `kcoord` by `python -m kcoord.commands`."""
 
 from .main import main
 

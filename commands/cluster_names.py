@@ -1,4 +1,4 @@
-"""Clusters that are named as words of a command line, where there are two of them: which one is -b?"""
+"""Names of clusters as arguments, for commands that work with two clusters, where -b alone would be ambiguous."""
 
 import re
 from dataclasses import replace
@@ -21,17 +21,18 @@ def is_place(text: str) -> bool:
 
 
 def place_of(_: click.Context, __: click.Parameter, text: str) -> str:
-    """What an option says that can only mean a cluster: there an address alone will do."""
+    """Parses an option whose value can only name a cluster, so that HOST:PORT alone is accepted."""
     return f"broker:{text}" if not is_place(text) and _ADDRESS.fullmatch(text) else text
 
 
 def place_connection(ctx: click.Context, place: str) -> "Connection":
-    """cluster: is that of -b or --context, context:NAME one by its name, broker:HOST:PORT one by its address."""
+    """Resolves the connection of a cluster's name: `cluster:` is the cluster of -b or --context, `context:NAME` a
+    named context, and `broker:HOST:PORT` an address."""
     return offsets_connection(ctx, place_given(ctx, place))
 
 
 def place_given(ctx: click.Context, place: str) -> "Given":
-    """The options that mean this cluster: those of the command line, with another cluster if the place names one."""
+    """Returns the options of the command line, with another cluster if the name is not that of the command's own."""
     kind, _, name = place.partition(":")
     if kind == "cluster" and not name:
         return given(ctx)

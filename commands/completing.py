@@ -1,6 +1,7 @@
-"""Names of groups and topics that a shell completes, from the cluster that the line names so far.
+"""Shell completion of group and topic names, from the cluster that the command line names so far.
 
-Whoever presses Tab waits. So all of it has a second, and what fails completes nothing and says nothing.
+A user who presses Tab waits for the answer. So the lookup is limited to a second, and a failure completes nothing and
+prints nothing.
 """
 
 import os
@@ -13,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from kcoord.admin.cluster_client import LiveCluster
 
-PATIENCE: Final = 1.0  # seconds, unless KCOORD_COMPLETION_TIMEOUT says otherwise
+PATIENCE: Final = 1.0  # seconds, unless KCOORD_COMPLETION_TIMEOUT is set
 
 
 def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -34,19 +35,24 @@ def _of_cluster(ctx: click.Context, names: "Callable[[LiveCluster], Iterable[str
 
 
 def _matching(incomplete: str, find: Callable[[], Iterable[str]]) -> list[str]:
-    """The names that start so. Those that a shell would act on are left out: completed, they stand in its line."""
+    """Returns the names that start with the incomplete word, without those that contain characters which a shell
+    would interpret."""
     return sorted(name for name in _soon(find) if name.startswith(incomplete) and _is_plain(name))
 
 
 def _is_plain(name: str) -> bool:
-    """Letters of any script are; what begins with a dash would be an option."""
+    """Returns whether a shell takes the name literally. Letters of any script are allowed; a leading dash would be
+    an option."""
     plain = "".join(char if char.isascii() else "x" for char in name)
     return name.isprintable() and not name.startswith("-") and shlex.quote(plain) == plain
 
 
 def _soon(find: Callable[[], Iterable[str]]) -> Iterable[str]:
-    """What is found within a second; nothing if it takes longer or fails. The thread that looks ends with us."""
-    from queue import Empty, SimpleQueue  # here: who is not completing anything needs none
+    """Returns the names that are found within the timeout, or nothing if the search takes longer or fails.
+
+    The search runs in a daemon thread, which ends with the process.
+    """
+    from queue import Empty, SimpleQueue  # imported here, since only a completion needs them
     from threading import Thread
 
     found: SimpleQueue[Iterable[str]] = SimpleQueue()

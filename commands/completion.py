@@ -15,7 +15,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
-COMPLETE: Final = "_KCOORD_COMPLETE"  # what the scripts set when they ask
+COMPLETE: Final = "_KCOORD_COMPLETE"  # the environment variable by which a script asks for completions
 
 # click's own script passes the words as bash has cut them, and bash cuts at colons: `-b broker:9092` would arrive as
 # `-b broker : 9092`, and no broker would be asked for names. This one passes the line.
@@ -37,7 +37,8 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class WholeLineBash(BashComplete):
-    """bash, asked for what follows the line; it replaces only what stands after a colon or an equals sign."""
+    """Completion for bash that passes the whole line; bash then replaces only what follows a colon or an equals
+    sign."""
 
     source_template = _BASH
     _kept = ""
@@ -58,7 +59,8 @@ add_completion_class(WholeLineBash)
 
 
 def answer_the_shell(cli: click.Command) -> NoReturn:
-    """Print what can follow. Nothing is said on stderr, not by librdkafka either: a prompt is on that screen."""
+    """Prints the possible completions and exits. Stderr leads to /dev/null, also for librdkafka, since a prompt is
+    on that screen."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     sys.exit(shell_complete(cli, {}, "kcoord", COMPLETE, os.environ[COMPLETE]))
 
@@ -86,4 +88,4 @@ def _script(shell: str) -> str:
     kind = get_completion_class(shell)
     assert kind is not None
     maker: ShellComplete = kind(cli, {}, "kcoord", COMPLETE)
-    return maker.source_template % maker.source_vars()  # not source(): that starts bash, to learn its version
+    return maker.source_template % maker.source_vars()  # source() would start bash to learn its version

@@ -133,7 +133,7 @@ def _document(name: str, found: "Context", contexts: "Contexts") -> dict[str, An
     from kcoord.admin.connecting.contexts import holds_plain_secret
     from kcoord.client.secret import HIDDEN
 
-    # Somebody may have written a secret into the file by hand.
+    # A user may have written a secret into the file by hand.
     settings = {key: HIDDEN if holds_plain_secret(key, value) else value for key, value in found.settings.items()}
     return {
         "name": name,

@@ -1,4 +1,4 @@
-"""`kcoord demo`: the tour."""
+"""`kcoord demo`: a guided tour on embedded clusters."""
 
 import signal
 import sys
@@ -57,5 +57,5 @@ def _show(event: Event, number: int) -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Let whatever was started be stopped before the process ends by the signal."""
+    """Ends the process by SystemExit, so that everything that was started is stopped first."""
     sys.exit(128 + number)

@@ -1,4 +1,4 @@
-"""How commands end that do not end well: one line on stderr, and the exit code that other tools have."""
+"""Failures of commands: one line on stderr, and the exit codes that other tools use."""
 
 import re
 import sys
@@ -9,7 +9,7 @@ import click
 from .output.printable import printable
 
 # Nobody puts secrets into errors on purpose; but click repeats arguments that it does not expect. Where a secret ends
-# cannot be told, as any character may be in it: nothing that follows it in its line is shown.
+# cannot be known, as it may contain any character, so nothing after it in its line is shown.
 _SECRET: Final = re.compile(
     r"((?:password|passphrase|secret|credential|user\.info|jaas\.config|key\.pem|keystore\.key|private\.key)[^\s=]*=).+",
     re.I,
@@ -18,7 +18,7 @@ _PRIVATE_KEY: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----
 
 
 def line_of(error: BaseException) -> str:
-    """What happened, in one line that a terminal can be shown."""
+    """Formats an error as one line that is safe for a terminal, with secrets masked."""
     hint = ""
     match error:
         case click.UsageError():
@@ -38,7 +38,7 @@ def line_of(error: BaseException) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Where it happened, without the values of variables: a password may be among them."""
+    """Formats a traceback without the values of variables, since a password may be among them."""
     import traceback
 
     text = _masked("".join(traceback.format_exception(error)))
@@ -46,13 +46,14 @@ def traceback_of(error: BaseException) -> str:
 
 
 def _masked(text: str) -> str:
-    from kcoord.client.secret import HIDDEN  # here: most commands end well
+    from kcoord.client.secret import HIDDEN  # imported here, since most commands succeed
 
     return _SECRET.sub(rf"\1{HIDDEN}", _PRIVATE_KEY.sub(HIDDEN, text))
 
 
 def is_unread(*streams: TextIO) -> bool:
-    """Whether one of the streams is a pipe whose reader is gone. A broken pipe may also be a connection to a broker."""
+    """Returns whether one of the streams is a pipe whose reader is gone. A BrokenPipeError may also come from a
+    connection to a broker."""
     import select
 
     poll = select.poll()
@@ -62,9 +63,10 @@ def is_unread(*streams: TextIO) -> bool:
 
 
 def end_by_broken_pipe() -> int:
-    """End as cat, git and the like do when no one reads on (`… | head -1`): quietly, by SIGPIPE; shells call it 141.
+    """Ends the process by SIGPIPE, quietly, as cat and git do when their reader is gone (`… | head -1`). Shells report
+    exit code 141.
 
-    Python ignores that signal, so that a broken connection is an exception and not the end. This is the end.
+    Python ignores SIGPIPE so that a broken connection raises an exception; the default handler is restored first.
     """
     import os
     import signal
@@ -75,9 +77,9 @@ def end_by_broken_pipe() -> int:
 
 
 def end_by_interrupt(interrupt: KeyboardInterrupt) -> int:
-    """130, as shells say of what was ended by Ctrl-C; the line that the terminal put ^C on is ended too.
+    """Returns the exit code of an interrupted command: 130, which shells report for Ctrl-C.
 
-    An interrupt that has an exit code of its own has been told of already.
+    On a terminal the line with ^C is ended. An interrupt that has its own exit code was reported already.
     """
     told = getattr(interrupt, "exit_code", None)
     if isinstance(told, int):

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a command changes a cluster: it ends soon, and says what was changed and what was not."""
+"""Handling of Ctrl-C and SIGTERM while a command changes a cluster: it stops soon and reports what was changed."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ _STOPPING: Final = "Interrupted: waiting for the answer to what is on its way. I
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal that ends the command, with the exit code that shells give to what such a signal has ended."""
+    """A signal that ends the command, with the exit code that shells report for this signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -26,10 +26,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interrupts:
-    """Takes the signals while it is entered, and is the `Stop` of what changes the cluster.
+    """A context manager that handles the signals, and the `Stop` that changes of the cluster consult.
 
-    Until a change begins, a signal ends the command at once. Then the first is only noted, so that the answer to what
-    is on its way is still heard; every further one is raised.
+    Before a change begins, a signal ends the command at once. After that the first signal is only recorded, so that the
+    response to the request in flight is still received; each further signal is raised.
     """
 
     def __init__(self) -> None:
@@ -45,15 +45,15 @@ class Interrupts:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of a command that has told what it did before it was stopped; None if it was not."""
+        """The exit code of a command that was stopped and has reported what it did; None if it was not stopped."""
         return None if self._number is None else 128 + self._number
 
     def __enter__(self) -> Self:
         for number in SIGNALS:
             before = signal.getsignal(number)
-            if before is signal.SIG_IGN:  # as a shell has it for what runs in the background
+            if before is signal.SIG_IGN:  # a shell starts background jobs like that
                 continue
-            with suppress(ValueError):  # signals are for the main thread alone
+            with suppress(ValueError):  # only the main thread can set signal handlers
                 signal.signal(number, self._hear)
                 self._before[number] = before
         return self
@@ -75,7 +75,8 @@ class Interrupts:
 
 
 class Tally(NamedTuple):
-    """How many steps of a change were done, done in part, refused and never begun, and which are uncertain by name."""
+    """How many steps of a change were done, done in part, refused and never begun, and the names of the uncertain
+    ones."""
 
     done: int
     refused: int
@@ -89,7 +90,7 @@ class Tally(NamedTuple):
 
 
 def format_interruption(tally: Tally, *, noun: str, verb: str) -> list[str]:
-    """Lines such as "Interrupted: 17 of 2,000 groups were changed, 1,983 were not touched."."""
+    """Formats lines such as "Interrupted: 17 of 2,000 groups were changed, 1,983 were not touched."."""
     parts = [f"{tally.done:,} of {say_count(tally.total, noun)} {_was(tally.done)} {verb}"]
     if tally.in_part:
         parts.append(f"{tally.in_part:,} {_was(tally.in_part)} {verb} in part")
@@ -110,12 +111,12 @@ def _was(count: int) -> str:
 
 
 def _write_now(text: str) -> None:
-    """By the system's own call: a signal may come while Python is in the middle of writing to the same stream."""
+    """Writes to stderr by a system call, since the signal may come while Python writes to the same stream."""
     with suppress(OSError):
         os.write(2, f"{os.linesep if os.isatty(2) else ''}{text}{os.linesep}".encode())
 
 
 def _end_line_of_terminal() -> None:
-    """A terminal has put ^C on the line."""
+    """Ends the line of the terminal on which ^C was printed."""
     if sys.stderr.isatty():
         talk("")

@@ -1,4 +1,4 @@
-"""Groups of commands whose verbs are imported when they are called, so that each starts as quickly as it can."""
+"""Click groups that import a verb's module only when the verb is called, so that each command starts quickly."""
 
 import importlib
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Verb(NamedTuple):
-    """Where a command is (a module of this package and a name in it), and its short help, told without importing it."""
+    """Where a command is defined (a module of this package and a name in it), and its short help."""
 
     module: str
     name: str
@@ -19,7 +19,7 @@ class Verb(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are needed; their short help is known without."""
+    """A click group that imports its commands when they are needed, and lists their short help without an import."""
 
     def __init__(self, *args: Any, verbs: Mapping[str, Verb], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -38,7 +38,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, with names that are nearly so: click looks for them among those that are loaded."""
+        """Resolves a command, and suggests similar names. Click itself would search only among the loaded commands."""
         name = args[0]
         if name not in self._verbs and not name.startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches

@@ -1,4 +1,4 @@
-"""`kcoord log`: what is in the files of a log."""
+"""`kcoord log`: prints batches and records of log segments."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -86,7 +86,7 @@ def _complain(segment: Path, problem: Problem) -> None:
     )
 
 
-# JSON. Both forms are written while the segment is read.
+# JSON output. Both forms are written while the segment is read.
 
 
 def _show_lines(dumps: Dumps) -> int:
@@ -126,7 +126,7 @@ def _each_json(each: Dumped) -> dict[str, Any]:
     return batch_json(each)
 
 
-# The table: a line for each batch and each record, so that it too is written while the segment is read.
+# Table output has a line for each batch and each record, so it is written while the segment is read, too.
 
 
 def _show_table(dumps: Dumps) -> int:

@@ -1,4 +1,4 @@
-"""Opening the cluster of a command: where it does not answer for a while, a line says what is being waited for."""
+"""Opening the cluster of a command, with a line on stderr for each long wait."""
 
 import sys
 import threading
@@ -14,14 +14,14 @@ from kcoord.admin.waiting import Waits
 
 from .output.output import talk
 
-TOLD_AFTER: Final = 2.0  # seconds that something has been waited for, to who sits at a terminal
-LOGGED_AFTER: Final = 10.0  # the same where stderr is a file or a pipe, which nobody waits before
+TOLD_AFTER: Final = 2.0  # seconds of waiting, if stderr is a terminal
+LOGGED_AFTER: Final = 10.0  # seconds of waiting, if stderr is a file or a pipe
 _LOOKS_EVERY: Final = 0.5
 
 
 @contextmanager
 def open_cluster(connection: Connection, *, about: Sequence[str] = ()) -> Iterator[LiveCluster]:
-    """Open a live cluster (see `kcoord.admin.opening`), and print a line on stderr for each long wait."""
+    """Opens a live cluster (see `kcoord.admin.opening`), and prints a line on stderr for each long wait."""
     waits = Waits()
     with WaitLines(waits, after=waits_told_after()), open_silently(connection, about=about, waits=waits) as cluster:
         yield cluster
@@ -33,7 +33,7 @@ def waits_told_after() -> float:
 
 
 class WaitLines:
-    """Says once of each thing that has been waited for longer than a moment that it is, in a thread of its own."""
+    """Reports each long wait once. It polls the waits in a thread of its own."""
 
     def __init__(self, waits: Waits, *, after: float) -> None:
         self._waits = waits

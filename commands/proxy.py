@@ -1,4 +1,4 @@
-"""`kcoord proxy`: in front of a real cluster, until it is stopped."""
+"""`kcoord proxy`: runs a proxy in front of a real cluster until it is stopped."""
 
 import gc
 import os
@@ -105,8 +105,8 @@ def proxy(
 
     Ctrl-C stops it.
     """
-    gc.disable()  # until it serves (server/process.py): importing makes much and frees little
-    from kcoord.proxy.forwarding.endpoints import Place  # here, so that --help and usage errors need none of it
+    gc.disable()  # until it serves (server/process.py), since imports allocate much and free little
+    from kcoord.proxy.forwarding.endpoints import Place  # imported here, since --help and usage errors need no proxy
     from kcoord.proxy.setup import ProxySetup
 
     host, port = host_and_port(listen)
@@ -157,7 +157,7 @@ def _forward(
         guards = guards._replace(journal=hiding)
     between = guards.between()
     if metrics is not None:
-        from kcoord.proxy.metrics_source import ProxyMetrics  # with --metrics alone: aiohttp takes its time
+        from kcoord.proxy.metrics_source import ProxyMetrics  # only with --metrics, since aiohttp is slow to import
 
         counted = ProxyMetrics(metrics, guards)
         between.append(counted.coordination(coordinate) if coordinate else counted.counted_commits())
@@ -175,7 +175,7 @@ def _upstream(upstream: str | None, config: Path | None) -> "Connection":
     from kcoord.admin.connecting.connection import Given, NoCluster, resolve
 
     try:
-        # Nothing of the environment but what the file refers to: whose cluster it is, the command line says.
+        # The command line alone names the upstream, so KCOORD_* variables are ignored. The file may refer to others.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KCOORD_")}
         given = Given(
             bootstrap=upstream,

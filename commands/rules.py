@@ -1,4 +1,4 @@
-"""`kcoord rules`: who may do what, as a file of rules says it."""
+"""`kcoord rules`: checks a file of authorization rules, and shows what it allows."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final

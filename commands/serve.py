@@ -1,4 +1,4 @@
-"""`kcoord serve`: the embedded cluster, until it is stopped."""
+"""`kcoord serve`: runs the embedded cluster until it is stopped."""
 
 import gc
 import os
@@ -84,8 +84,8 @@ def serve(
         return
     if fsync and data_dir is None:
         raise click.UsageError("--fsync is about the files of --data-dir DIR")
-    gc.disable()  # until it serves (server/main.py): importing makes much and frees little
-    from kcoord.server.main import run  # here, so that --help and usage errors need no server
+    gc.disable()  # until it serves (server/main.py), since imports allocate much and free little
+    from kcoord.server.main import run  # imported here, since --help and usage errors need no server
     from kcoord.server.setup import Setup
 
     host, port = host_and_port(listen)
@@ -156,7 +156,8 @@ def _settings(pairs: tuple[str, ...], config: Path | None, data_dir: Path | None
 
 
 def _known_of(config: Path) -> dict[str, str]:
-    """A broker's own file has much that means nothing here; say so rather than refuse it."""
+    """Reads a properties file. A broker's file has many settings that kcoord does not know; these are reported, not
+    refused."""
     try:
         properties = read_properties(config.read_text())
     except UnicodeDecodeError:

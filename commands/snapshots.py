@@ -1,4 +1,4 @@
-"""What every command does that looks at groups: choose, read with a progress bar, tell what was refused."""
+"""Common steps of commands that read groups: select groups, read a snapshot with a progress bar, report refusals."""
 
 import sys
 import time
@@ -16,7 +16,8 @@ from .output.output import progress, talk
 
 
 def see(cluster: LiveCluster, choice: Choice, *, with_times: bool | None) -> Look:
-    """A look at the groups that are meant. `with_times` None: unless there are many."""
+    """Reads a snapshot of the selected groups. If `with_times` is None, record times are read unless there are too
+    many groups."""
     names, unlisted = choose(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
     if with_times is None:
         with_times = len(names) <= MOST_GROUPS_WITH_TIMES
@@ -37,7 +38,7 @@ def sum_named(cluster: LiveCluster, names: Collection[str]) -> Sums:
 
 
 def end_with(refused: Iterable[Refusal]) -> None:
-    """Name what was refused; the exit code is 1 if anything was."""
+    """Prints what was refused, and exits with code 1 if anything was."""
     told = list(refused)
     for refusal in told:
         talk(f"kcoord: {refusal}")

@@ -1,4 +1,4 @@
-"""`kcoord users`: who may log in to `serve` and `proxy`."""
+"""`kcoord users`: edits the users who may log in to `serve` and `proxy`."""
 
 import sys
 from pathlib import Path
@@ -73,7 +73,7 @@ def remove(names: tuple[str, ...], path: Path) -> None:
     """
     from kcoord.security.users import changing_users, read_users
 
-    read_users(path)  # which must be there
+    read_users(path)  # raises if the file does not exist
     with changing_users(path) as current:
         for name in names:
             current[0] = current[0].without(name)

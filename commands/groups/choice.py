@@ -1,4 +1,4 @@
-"""Which groups a command is about: names, --regex or --all-groups."""
+"""Options that select groups: names, --regex or --all-groups."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from ..completing import complete_groups
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """As `admin.choosing.choose` takes it."""
+    """The arguments of `kcoord.admin.groups.selection.select_groups`."""
 
     names: tuple[str, ...]
     pattern: str | None
@@ -21,7 +21,7 @@ class Choice:
 
 
 def group_choice(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds GROUP…, --regex and --all-groups, and gives the command a `choice`."""
+    """A decorator that adds GROUP…, --regex and --all-groups, and passes the command a GroupSelection as `choice`."""
 
     @wraps(command)
     def chosen(*args: Any, names: tuple[str, ...], pattern: str | None, everything: bool, **others: Any) -> Any:

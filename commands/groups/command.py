@@ -1,4 +1,4 @@
-"""`kcoord groups`: the groups of a live cluster."""
+"""The noun `kcoord groups`: the groups of a live cluster."""
 
 from typing import Final
 

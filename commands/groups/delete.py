@@ -1,4 +1,4 @@
-"""`kcoord groups delete`."""
+"""`kcoord groups delete`: deletes groups that have no members."""
 
 import sys
 from collections import defaultdict
@@ -96,7 +96,7 @@ def _show_outcome(ctx: click.Context, plan: DeletionPlan, deleted: Deleted) -> N
             },
             lambda: [_table([(each, outcome(each)) for each in plan.deletions])],
         )
-    finally:  # also if stdout is a full disk or nobody reads it: they are deleted all the same
+    finally:  # the groups are deleted, even if stdout cannot be written
         _tell_outcome(deleted, as_given(ctx))
 
 

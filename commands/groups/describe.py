@@ -1,4 +1,4 @@
-"""`kcoord groups describe`."""
+"""`kcoord groups describe`: shows state, members, offsets and lag of groups."""
 
 import click
 

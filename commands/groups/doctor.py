@@ -1,4 +1,4 @@
-"""`kcoord groups doctor`."""
+"""`kcoord groups doctor`: examines groups and reports findings with advice."""
 
 import sys
 import time
@@ -123,11 +123,11 @@ def doctor(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """What was seen, and found."""
+    """The snapshots of an examination, and its findings."""
 
     looks: Sequence[Look]
     findings: Sequence[Finding]
-    shown: Severity  # and what is worse
+    shown: Severity  # the lowest severity that is shown
 
     @property
     def shown_findings(self) -> list[Finding]:
@@ -164,7 +164,7 @@ class Visit:
 
 
 def _looks(cluster: LiveCluster, choice: Choice, seconds: float, every: float) -> list[Look]:
-    """The first now, the last when the time is over; only that one reads the times of records."""
+    """Takes snapshots of the selected groups until the time is over. Only the last one reads record times."""
     names, unlisted = choose(cluster, names=choice.names, pattern=choice.pattern, everything=choice.everything)
     looks: list[Look] = []
     end: float | None = None
@@ -198,7 +198,8 @@ def _fails(findings: Sequence[Finding], fail_on: str) -> bool:
 
 
 def _is_unexamined(finding: Finding) -> bool:
-    """A notice of that code tells of what was examined before it was deleted, or after it was refused for a time."""
+    """Returns whether a group could not be examined. Notices with this code are about groups that were deleted
+    meanwhile, or were refused only for a time."""
     return finding.code is Code.NOT_TOLD and finding.severity.is_at_least(Severity.WARNING)
 
 

@@ -1,6 +1,6 @@
-"""Findings for people: by group, the worst first, evidence below, advice last.
+"""Text output of findings: by group, the worst first, evidence below, advice last.
 
-A finding that many groups have is folded: told once, with how many have it and the first of their names.
+A finding that many groups have is folded into one, with the number of groups and the names of the first ones.
 """
 
 import shutil
@@ -21,12 +21,12 @@ SEVERITY_STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow"
 _NO_GROUP: Final = "(of no single group)"
 _EVIDENCE: Final = "      · "
 _ADVICE: Final = "      → "
-_NAMED: Final = 5  # groups of a folded finding
+_NAMED: Final = 5  # names of groups in a folded finding
 FOLDED_ABOVE: Final = 5  # groups that may have the same finding before it is folded
 
 
 def findings_text(findings: Sequence[Finding], *, is_colored: bool, folded_above: int | None) -> str:
-    """Lines for this terminal, or for the pipe that stdout is."""
+    """Formats findings for the width of the terminal, or unwrapped for a pipe."""
     columns = shutil.get_terminal_size((0, 0)).columns or None
     lines = findings_lines(findings, columns=columns, is_colored=is_colored, folded_above=folded_above)
     return "".join(f"{line}\n" for line in lines)
@@ -35,7 +35,8 @@ def findings_text(findings: Sequence[Finding], *, is_colored: bool, folded_above
 def findings_lines(
     findings: Sequence[Finding], *, columns: int | None, is_colored: bool, folded_above: int | None = None
 ) -> Iterator[str]:
-    """Blocks by their worst finding; of equally bad ones, single groups come before what many have."""
+    """Formats findings as blocks, ordered by their worst severity; among equals, single groups come before folded
+    findings."""
     folded = _folded(findings, folded_above)
     single = [finding for finding in findings if _kind(finding) not in folded]
     by_group = [(group, list(own)) for group, own in groupby(single, key=lambda finding: finding.group)]
@@ -49,7 +50,8 @@ def findings_lines(
 
 
 def summary(findings: Sequence[Finding], *, groups: int, looks: int, seconds: float) -> str:
-    """One line: how many groups, how long, and what of each severity."""
+    """Formats one line with the number of groups, the time that was observed, and the number of findings by
+    severity."""
     counts = [(each, sum(finding.severity is each for finding in findings)) for each in Severity]
     told = (
         ", ".join(say_count(count, severity.value) for severity, count in counts if count) or "nothing to complain of"
@@ -62,7 +64,8 @@ _Kind = tuple[Severity, Code, str]
 
 
 def _kind(finding: Finding) -> _Kind:
-    """Findings are equal if they advise the same about the same; their figures may differ."""
+    """The key of findings that can be folded: they have the same severity, code and advice. Their figures may
+    differ."""
     return finding.severity, finding.code, finding.advice
 
 
@@ -79,7 +82,7 @@ def _many(equal: Sequence[Finding]) -> str:
 
 
 def _as_one(equal: Sequence[Finding]) -> Finding:
-    """One finding for all: the first groups are named, each with what its own title says beyond the common one."""
+    """Folds findings into one. The first groups are listed, each with what its title has beyond the common part."""
     title, own = _common_title([finding.title for finding in equal])
     named = [
         f"{each.group or _NO_GROUP}{f': {rest}' if rest else ''}"

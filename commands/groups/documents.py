@@ -1,4 +1,4 @@
-"""Groups as JSON and YAML have them. Names of fields are part of the format: see docs/commands.md."""
+"""JSON and YAML documents of groups. The names of fields are part of the format: see docs/commands.md."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

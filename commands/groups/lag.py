@@ -1,4 +1,4 @@
-"""`kcoord groups lag`."""
+"""`kcoord groups lag`: shows how far groups are behind, and fails above a limit."""
 
 import sys
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from .choice import Choice, group_choice
 from .documents import refusals
 from .tables import lag_time
 
-# UNKNOWN counts partitions without a committed offset, or whose log cannot be seen.
+# UNKNOWN counts partitions without a committed offset, and those whose log ends could not be read.
 _COUNTS: Final = (Column("PARTITIONS", align="right"), Column("UNKNOWN", align="right"))
 _FIGURES: Final = (Column("LAG", align="right"), Column("BEHIND", align="right"))
 
@@ -81,7 +81,7 @@ def lag(
 
 
 def _late(look: Look, fail_above: int | None, fail_behind: timedelta | None) -> list[str]:
-    """A line for each group that is too far behind, or may be: lag of an unknown age is not let pass."""
+    """Formats a line for each group that is too far behind, or may be: lag of an unknown age counts as too old."""
     ageless: dict[str, int] = {}
     if fail_behind is not None:
         for each in lag_lines(look, Grain.PARTITION):
@@ -95,7 +95,8 @@ def _late(look: Look, fail_above: int | None, fail_behind: timedelta | None) -> 
 
 
 def _beyond(look: Look) -> list[str]:
-    """A line for each group with an offset beyond the end of its log: its lag counts as 0, and nothing is consumed."""
+    """Formats a line for each group with an offset beyond the end of its log: its lag counts as 0, but nothing is
+    consumed."""
     found = []
     for name, seen in look.groups.items():
         beyond = [each for each, lag in zip(seen.partitions, seen.lags, strict=True) if lag is not None and lag < 0]
@@ -106,7 +107,8 @@ def _beyond(look: Look) -> list[str]:
 
 
 def _is_late(line: LagLine, fail_above: int | None, fail_behind: timedelta | None) -> bool:
-    """A group that reads partitions and has committed nothing cannot be said to be in time."""
+    """Returns whether a group exceeds a limit. A group that reads partitions and has committed nothing exceeds any
+    limit."""
     is_unknown = line.lag is None and line.partitions > 0 and (fail_above, fail_behind) != (None, None)
     is_above = is_unknown or (fail_above is not None and line.lag is not None and line.lag > fail_above)
     is_behind = fail_behind is not None and line.seconds is not None and line.seconds > fail_behind.total_seconds()
@@ -132,7 +134,7 @@ def _table(lines: Sequence[LagLine], grain: Grain) -> Table:
 
 
 def _with_total(table: Table, lines: Sequence[LagLine], grain: Grain) -> Table:
-    """For people, where there is something to add up."""
+    """Appends a row with the total if there are at least two rows."""
     if len(lines) < 2:
         return table
     row = _row(total(lines), grain)

@@ -1,4 +1,4 @@
-"""`kcoord groups list`."""
+"""`kcoord groups list`: lists groups with filters and sorting."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ SORTS: Final = ("name", "lag", "members", "state")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A group as it is listed, and as it was seen if it could be."""
+    """A listed group, with its summary if it could be described."""
 
     listed: ListedGroup
     seen: GroupSum | None
@@ -119,7 +119,7 @@ def list_groups(
 
 
 def _show_names(ctx: click.Context, names: Sequence[str], refused: Iterable[Refusal]) -> None:
-    """One on each line, for other programs to read."""
+    """Prints the names only, one on each line."""
     if output_of(ctx).is_for_people:
         write("".join([f"{printable(name)}\n" for name in names]))
     else:
@@ -129,7 +129,7 @@ def _show_names(ctx: click.Context, names: Sequence[str], refused: Iterable[Refu
 
 
 def _lacks_states(listed: Iterable[ListedGroup], states: Collection[str]) -> bool:
-    """Whether brokers before 2.6 are among them, which tell states of described groups only."""
+    """Returns whether states are needed and missing. Brokers before 2.6 list groups without their states."""
     return bool(states) and not all(group.state for group in listed)
 
 
@@ -180,7 +180,7 @@ def _table(lines: Iterable[Line]) -> Table:
 
 
 def _protocol(line: Line) -> str | None:
-    """The protocol type, and the protocol if one was chosen: consumer/range."""
+    """Formats the protocol type, and the selected protocol if there is one: consumer/range."""
     protocol = line.seen.group.protocol if line.seen else ""
     return "/".join(part for part in (line.listed.protocol_type, protocol) if part) or None
 

@@ -1,4 +1,4 @@
-"""`kcoord groups remove-member`."""
+"""`kcoord groups remove-member`: removes members from a group."""
 
 import sys
 from collections.abc import Collection, Mapping
@@ -101,7 +101,7 @@ def _remove(
             },
             lambda: [_outcome_table(going, removed)],
         )
-    except OSError:  # stdout is a full disk, or nobody reads it: they are removed all the same
+    except OSError:  # the members are removed, even if stdout cannot be written
         talk(f"{sum(_error(each, removed) is None for each in going):,} of {len(going):,} removed.")
         raise
     if removed.was_stopped:
@@ -138,7 +138,8 @@ def _outcome(error: str | None) -> Cell:
 
 
 def _error(member: LeavingMember, removed: Removed) -> str | None:
-    """Why a member is not removed, or not known to be; None if it is."""
+    """Returns the error by which a member was not removed, UNKNOWN or NOT_TRIED if it has no answer, None if it was
+    removed."""
     if member not in removed.errors:
         return "UNKNOWN" if member in removed.begun else "NOT_TRIED"
     error = removed.errors[member]

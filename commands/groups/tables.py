@@ -1,4 +1,4 @@
-"""Groups, their members and partitions as tables."""
+"""Tables of groups, members and partitions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -31,9 +31,9 @@ PARTITION_COLUMNS: Final = (
     Column("LAG", align="right"),
     Column("BEHIND", align="right"),
     Column("CLIENT-ID"),
-    Column("HOST", spare=True),  # the table of members has it too
+    Column("HOST", spare=True),  # the table of members shows it, too
 )
-STATIC_COLUMNS: Final = (*PARTITION_COLUMNS, Column("INSTANCE-ID"))  # where clients may share a name
+STATIC_COLUMNS: Final = (*PARTITION_COLUMNS, Column("INSTANCE-ID"))  # where client ids may be equal
 WIDE_COLUMNS: Final = (
     *PARTITION_COLUMNS,
     Column("INSTANCE-ID", wide=True),
@@ -71,7 +71,7 @@ STATE_COLUMNS: Final = (
 
 
 def describe_tables(look: Look, *, with_partitions: bool, with_members: bool, is_wide: bool) -> Iterator[Table]:
-    """A heading for each group, then its partitions and its members."""
+    """Yields the tables of each group: partitions and members, the first one titled with a heading of the group."""
     for seen in look.groups.values():
         tables = []
         if with_partitions and seen.partitions:
@@ -103,8 +103,11 @@ def group_heading(seen: SeenGroup, at: float) -> str:
 
 
 def partitions_table(seen: SeenGroup, at: float, *, is_wide: bool) -> Table:
-    """The wide columns are made only where they are shown: there may be many thousands of rows. The start of the log is
-    among the others where the group is behind it, so that records were deleted which it has not read."""
+    """Returns the table of a group's partitions. Wide columns are made only where they are shown, since there may be
+    many thousands of rows.
+
+    LOG-START is also among the narrow columns if the group is behind it: records that it has not read were deleted.
+    """
     table = _partitions_table(seen, at, is_wide=is_wide)
     starts = _starts_ahead(seen)
     if is_wide or not starts:
@@ -118,7 +121,7 @@ def partitions_table(seen: SeenGroup, at: float, *, is_wide: bool) -> Table:
 
 
 def _starts_ahead(seen: SeenGroup) -> list[int | None]:
-    """Where the logs of its partitions start, if that is behind what is committed for any of them; else nothing."""
+    """Returns the log start of each partition if any committed offset is below it, else an empty list."""
     unowned = seen.partitions
     if isinstance(unowned, Unowned):
         offsets: Iterable[int | None] = unowned.offsets
@@ -168,7 +171,7 @@ def _partition_rows(partitions: Iterable[SeenPartition], at: float) -> list[tupl
 
 
 def _unowned_rows(partitions: Unowned) -> ByColumn:
-    """The same where nobody owns any and no times are known, from whole columns to whole columns."""
+    """Returns the rows of partitions without owners and times, column by column."""
     return ByColumn(
         partitions.topics,
         partitions.partitions,
@@ -192,7 +195,7 @@ def _wide_cells(seen: SeenPartition) -> tuple[Value, ...]:
 
 
 def members_table(members: Iterable[Member]) -> Table:
-    """In order of their clients; a column that no member has anything in is left out."""
+    """Returns the table of members, ordered by client id. Columns without any value are left out."""
     ordered = sorted(members, key=lambda member: (member.client_id, member.instance_id or "", member.member_id))
     return _without_empty(Table(columns=MEMBER_COLUMNS, rows=[_member_row(member) for member in ordered]))
 
@@ -222,7 +225,7 @@ def _without_empty(table: Table) -> Table:
     )
 
 
-# All groups in one table, as CSV has them.
+# For CSV, all groups are in one table.
 
 
 def partitions_with_group(look: Look) -> Table:
@@ -257,7 +260,7 @@ _AT_THE_END: Final = Cell("0s", raw=0.0)
 
 
 def lag_time(seconds: float | None) -> Cell | None:
-    """As people read it; CSV has seconds."""
+    """Formats lag in time for people; the raw value, in seconds, is for CSV."""
     if not seconds:
         return None if seconds is None else _AT_THE_END
     return Cell(say_duration(seconds), raw=round(seconds, 3))

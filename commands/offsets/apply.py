@@ -1,4 +1,4 @@
-"""`kcoord offsets apply`."""
+"""`kcoord offsets apply`: applies a saved plan, or refuses it."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`kcoord offsets`: what groups have committed, and changing it safely."""
+"""The noun `kcoord offsets`: committed offsets of groups, and safe changes of them."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""`kcoord offsets copy`."""
+"""`kcoord offsets copy`: copies committed offsets from one cluster to another."""
 
 import re
 from collections.abc import Collection
@@ -34,7 +34,7 @@ def _pattern(_: click.Context, __: click.Parameter, text: str) -> re.Pattern[str
 
 
 class NotAllRead(RuntimeError):
-    """What could not be read would be missing in the copy."""
+    """Raised if some of the offsets could not be read, since they would be missing in the copy."""
 
 
 @click.command("copy", short_help="Set offsets of groups to those that they have in another cluster.")
@@ -95,7 +95,7 @@ def copy_offsets(
 
 
 def _exported(cluster: LiveCluster, pattern: re.Pattern[str]) -> Exported:
-    """All that is meant can be read, or nothing is copied."""
+    """Exports the offsets of the matching groups. Raises NotAllRead unless all of them can be read."""
     listed = cluster.list_groups()
     names = [name for name in listed.found if pattern.fullmatch(name)]
     if not names and not listed.refused:
@@ -109,7 +109,7 @@ def _exported(cluster: LiveCluster, pattern: re.Pattern[str]) -> Exported:
 def _marked(
     source: LiveCluster, lines: Collection[OffsetLine], target: LiveCluster
 ) -> tuple[list[OffsetLine], tuple[Refusal, ...]]:
-    """Lines with their records, of logs that are not the very same in the target; and what could not be read."""
+    """Adds record marks to the offsets whose logs differ in the target. Also returns what could not be read."""
     topics = target.topics(sorted({line.tp.topic for line in lines})).found
     ids = {name: topic.id for name, topic in topics.items()}
     cluster_id = target.cluster_id()

@@ -1,4 +1,4 @@
-"""`kcoord offsets delete`."""
+"""`kcoord offsets delete`: deletes committed offsets of a group."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""`kcoord offsets diff`."""
+"""`kcoord offsets diff`: compares committed offsets of files and clusters."""
 
 import sys
 from collections.abc import Collection
@@ -24,7 +24,7 @@ from ..output.output import Cell, Column, Table, output_of, output_options, show
 
 
 class Side(NamedTuple):
-    """Offsets, and in words what is missing in them."""
+    """One side of the comparison: its offsets, and messages about those that could not be read."""
 
     lines: Collection[OffsetLine]
     refused: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ def diff_offsets(ctx: click.Context, a: str, b: str, groups: tuple[str, ...], ex
 
 
 def _of_file(side: str, groups: tuple[str, ...]) -> Side | None:
-    """None if it names a cluster."""
+    """Reads one side from a file; returns None if the argument names a cluster."""
     if is_place(side):
         return None
     try:
@@ -75,9 +75,9 @@ def _of_file(side: str, groups: tuple[str, ...]) -> Side | None:
 
 
 def _of_cluster(where: Connection, groups: Collection[str]) -> Side:
-    """What these groups have committed, or all of them. A group that has committed nothing is no error here.
+    """Reads one side from a cluster: the offsets of these groups, or of all. A group without offsets is no error.
 
-    A share group, which never does, is one only if it is meant.
+    A share group commits no offsets; it is reported only if it was named.
     """
     with open_cluster(where) as cluster:
         names, unlisted = choose(cluster, names=sorted(groups), everything=not groups)
@@ -87,7 +87,7 @@ def _of_cluster(where: Connection, groups: Collection[str]) -> Side:
 
 
 def _tables(ctx: click.Context, found: Diff) -> list[Table]:
-    """People need no header over nothing."""
+    """Returns the table of differences; for people none if it is empty."""
     return [_table(found)] if found.differences or not output_of(ctx).is_for_people else []
 
 

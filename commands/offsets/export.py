@@ -1,4 +1,4 @@
-"""`kcoord offsets export`."""
+"""`kcoord offsets export`: writes committed offsets to a file."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ _STDOUT: Final = ("-", "/dev/stdout")
 
 
 class PartialExport(RuntimeError):
-    """A file that may have been whole is not replaced by one that is not."""
+    """Raised instead of replacing a file, which may be complete, by an incomplete export."""
 
 
 @click.command("export", short_help="Write offsets of groups to a file.")

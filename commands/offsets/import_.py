@@ -1,4 +1,4 @@
-"""`kcoord offsets import`."""
+"""`kcoord offsets import`: commits the offsets of a file."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Options that several verbs of `kcoord offsets` have."""
+"""Options shared by several verbs of `kcoord offsets`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ Command = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doing:
-    """Whether a plan is done, where it is saved, where the undo file goes, and who may stop it on the way."""
+    """The options of a change: whether to apply it, where to save plan and undo file, and how it is interrupted."""
 
     executes: bool
     undo: UndoPlace
@@ -39,7 +39,7 @@ _A_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 def doing_options(command: Command) -> Command:
-    """Adds --execute, --undo and --undo-dir, and gives the command `doing`."""
+    """A decorator that adds --execute, --undo and --undo-dir, and passes the command its ApplyOptions."""
 
     @wraps(command)
     def done(*args: Any, executes: bool, undo_path: Path | None, undo_folder: Path | None, **others: Any) -> Any:
@@ -61,7 +61,7 @@ def doing_options(command: Command) -> Command:
 
 
 def planning_options(command: Command) -> Command:
-    """As `doing_options`, and --plan with --force."""
+    """A decorator that adds --plan and --force to the options of `execute_options`."""
 
     @wraps(command)
     def planned(*args: Any, doing: Doing, plan_path: Path | None, overwrites: bool, **others: Any) -> Any:
@@ -84,7 +84,8 @@ _RISKS = {
 
 
 def risk_options(command: Command) -> Command:
-    """Adds an option for each risk, --accept-different-records and so on, and gives the command `accepted`."""
+    """A decorator that adds an option for each risk, such as --accept-different-records, and passes the command
+    `accepted`."""
 
     @wraps(command)
     def accepting(*args: Any, **others: Any) -> Any:
@@ -101,7 +102,7 @@ def _name_of(risk: Risk) -> str:
 
 
 def offsets_connection(ctx: click.Context, said: "Given | None" = None) -> "Connection":
-    """As `connection`; where offsets lose something on the way, it says so."""
+    """Resolves the connection, and warns if it loses the metadata of offsets."""
     where = connection(ctx, said)
     if where.needs_librdkafka:
         talk(
@@ -122,7 +123,7 @@ class _SelectionType(click.ParamType):  # type: ignore[type-arg]
 
 
 def scope_options(command: Command) -> Command:
-    """Adds --topic and --all-topics, and gives the command `selections` and `all_topics`."""
+    """A decorator that adds --topic and --all-topics, and passes the command `selections` and `all_topics`."""
     click.option("--all-topics", is_flag=True, help="All partitions for which the group has committed.")(command)
     click.option(
         "--topic",
@@ -137,7 +138,8 @@ def scope_options(command: Command) -> Command:
 
 
 def scope_of(selections: tuple[Selection, ...], all_topics: bool) -> tuple[Selection, ...] | None:
-    """The partitions that are meant; None are all of the group."""
+    """Returns the selected partitions, or None for all of the group. Raises UsageError unless exactly one option is
+    given."""
     if bool(selections) == all_topics:
         raise click.UsageError("say which partitions: --topic TOPIC[:PARTITIONS], or --all-topics")
     return selections or None

@@ -1,4 +1,4 @@
-"""What changing verbs of `kcoord offsets` do with a plan: show it, save it, do it if told to, tell what came of it."""
+"""Common steps of verbs that change offsets: preview, save or apply a plan, and report the outcome."""
 
 import sys
 from collections import defaultdict
@@ -42,9 +42,10 @@ def show_and_do(
     unlisted: Iterable[Refusal] = (),
     where: str | None = None,
 ) -> None:
-    """Ends the command with exit code 1 if something was refused or failed. `unlisted` is what was refused before.
+    """Applies the plan, or previews it without --execute. Exits with code 1 if anything was refused or failed.
 
-    `where` are the options that name the cluster, if they are not those of this command.
+    `unlisted` are the refusals from selecting groups. `where` are the options that name the cluster, if they are not
+    those of this command.
     """
     planned = replace(planned, refused=(*map(str, unlisted), *planned.refused))
     plan = planned.plan
@@ -99,7 +100,7 @@ def do(
     where: str | None = None,
     withheld: Sequence[GroupPlan] = (),
 ) -> bool:
-    """Apply the plan and show the outcome; True if any of it failed. Groups that are withheld are shown as refused."""
+    """Applies the plan and shows the outcome; True if any of it failed. Withheld groups are shown as refused."""
     try:
         applied = apply(
             cluster, plan, undo=doing.undo, now=datetime.now(UTC), wrote=tell_undo_file, stop=doing.interrupts
@@ -111,7 +112,7 @@ def do(
     applied = replace(applied, outcomes=(*applied.outcomes, *_left_alone(withheld, plan)))
     try:
         show(ctx, "offsets-applied", lambda: _applied_document(plan, applied), lambda: [applied_table(applied)])
-    finally:  # also if stdout is a full disk or nobody reads it: it is done all the same
+    finally:  # the changes are made, even if stdout cannot be written
         _tell_outcome(applied, tried, as_given(ctx) if where is None else where)
     if doing.interrupts.exit_code is not None:
         sys.exit(doing.interrupts.exit_code)
@@ -119,7 +120,7 @@ def do(
 
 
 def _tell_outcome(applied: Applied, failed: Iterable[Outcome], options: str) -> None:
-    """Say on stderr what failed where it was tried, how much was changed, and how to take it back."""
+    """Reports on stderr which attempts failed, how much was changed, and how to undo it."""
     for outcome in _first_of_each_reason(failed):
         talk(f"kcoord: group {outcome.group!r}, {outcome.change.tp}: {outcome.reason}")
     for line in _outcome_lines(applied):
@@ -131,7 +132,7 @@ def _tell_outcome(applied: Applied, failed: Iterable[Outcome], options: str) -> 
 
 
 def _left_alone(withheld: Iterable[GroupPlan], plan: Plan) -> Iterable[Outcome]:
-    """Outcomes of groups at which nothing was tried: what was read for the plan is there still."""
+    """Yields outcomes of withheld groups, which were not attempted: their offsets are those that the plan read."""
     for group in withheld:
         for change in group.changes:
             reason = why_withheld(change, plan.accepted)
@@ -150,7 +151,8 @@ def _outcome_lines(applied: Applied) -> list[str]:
 
 
 def _tally(applied: Applied) -> Tally:
-    """A group counts by the worst of its partitions, and as changed in part if others of them were changed."""
+    """Counts groups by the worst outcome of their partitions. A group is changed in part if some of its partitions
+    were changed."""
     fates: dict[str, set[Fate]] = defaultdict(set)
     for outcome in applied.outcomes:
         fates[outcome.group].add(outcome.fate)
@@ -164,7 +166,7 @@ def _tally(applied: Applied) -> Tally:
 
 
 def tell_differences(changed: WorldChanged) -> None:
-    """A line for each; a single one is in the error itself."""
+    """Reports each difference on a line, unless there is only one, which the error itself names."""
     if len(changed.differences) > 1:
         for line in changed.differences:
             talk(f"kcoord: {line}")
@@ -174,12 +176,14 @@ UNDO_FILE_REMOVED: Final = "The undo file was removed: nothing was changed."
 
 
 def tell_undo_file(path: Path) -> None:
-    """Before anything is changed: whatever ends the command then, it is known where the file is."""
+    """Reports the undo file. This happens before the first change, so that the file is known however the command
+    ends."""
     talk(f"The undo file is {quote(str(path))}.")
 
 
 def _first_of_each_reason(failed: Iterable[Outcome]) -> Iterable[Outcome]:
-    """A thousand partitions of one group that are refused for one reason are one line; the table has them all."""
+    """Returns one outcome for each group and reason: a thousand partitions may fail for one reason. The table has
+    all."""
     tried = [outcome for outcome in failed if outcome.fate is not Fate.NOT_TRIED]
     return {(outcome.group, outcome.reason): outcome for outcome in reversed(tried)}.values()
 

@@ -1,4 +1,4 @@
-"""Plans of changed offsets, and what came of them, as tables."""
+"""Tables of offset plans and of their outcomes."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -25,14 +25,14 @@ _RECORD_TIMES: Final = ("SOURCE-TIME", "TARGET-TIME")
 
 
 def plan_table(plan: Plan, withheld: Sequence[GroupPlan] = ()) -> Table:
-    """Groups that are withheld stand behind those of the plan; EFFECT says that they are refused, and why."""
+    """Returns the table of a plan, followed by the withheld groups, whose EFFECT is the reason of the refusal."""
     groups = [*plan.groups, *withheld]
     refused = {group.group for group in withheld}
     are_compared = any(any(_record_times(change)) for group in groups for change in group.changes)
     has_records = are_compared or plan.verb in (Verb.COPY, Verb.IMPORT)
     columns = [
         *_FIRST_COLUMNS,
-        Column("DIFFERENCE", align="right", spare=True),  # OLD and NEW say it
+        Column("DIFFERENCE", align="right", spare=True),  # follows from OLD and NEW
         *([Column(name, wide=not are_compared) for name in _RECORD_TIMES] if has_records else ()),
         Column("EFFECT"),
         Column("FLAGS"),
@@ -58,7 +58,7 @@ def plan_table(plan: Plan, withheld: Sequence[GroupPlan] = ()) -> Table:
 
 
 def _record_times(change: Change) -> tuple[Cell | None, Cell | None]:
-    """When the compared records were written, on both sides."""
+    """Returns the times of the compared records in source and target."""
     if change.comparison is None:
         return None, None
     style = "bold red" if change.comparison.verdict is Verdict.DIFFERENT else ""
@@ -66,7 +66,7 @@ def _record_times(change: Change) -> tuple[Cell | None, Cell | None]:
 
 
 def _time(mark: RecordMark | None, style: str) -> Cell | None:
-    """Format the time of a record with a blank, at which narrow screens fold it; CSV has ISO 8601."""
+    """Formats the time of a record with a blank, where narrow screens fold it; CSV has ISO 8601."""
     if mark is None or mark.timestamp is None:
         return None
     text = utc_text(mark.timestamp)
@@ -88,7 +88,10 @@ def _difference(change: Change) -> Cell | None:
 
 
 def format_effect(change: Change, *, exists: bool = True) -> str:
-    """`replays 1,200 records spanning 3h 12m`: from the time of the first of them to that of the last."""
+    """Formats the effect of a change, such as `replays 1,200 records spanning 3h 12m`.
+
+    The span is from the time of the first of these records to that of the last.
+    """
     if change.new is None:
         return "forgets the offset"
     if change.old is None:
@@ -103,7 +106,7 @@ def format_effect(change: Change, *, exists: bool = True) -> str:
 
 
 def stays(change: Change) -> bool:
-    """Whether a group reads on where it would have anyway, whatever else is committed with the offset."""
+    """Returns whether a change leaves the offset where it is. Other parts of the commit may change."""
     return change.old is not None and change.new is not None and change.old.offset == change.new.offset
 
 

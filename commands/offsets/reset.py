@@ -1,4 +1,4 @@
-"""`kcoord offsets reset`."""
+"""`kcoord offsets reset`: moves groups to other offsets."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,7 +81,8 @@ def reset(
 
 
 def _listed(path: Path, choice: Choice, names: list[str], selections: tuple[Selection, ...]) -> dict[str, ToListed]:
-    """What the file has of these groups. A group that was named must be in it; of a pattern, those count that are."""
+    """Reads the offsets of the selected groups from a file. A named group must be in it; of a pattern, only those in
+    it count."""
     lines = read_offsets(read_text(path), str(path), group=names[0] if len(names) == 1 else None)
     named = of_groups(lines, choice.names)
     others = [line for line in lines if line.group in names and line.group not in choice.names]

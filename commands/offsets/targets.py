@@ -1,4 +1,4 @@
-"""Where a reset shall lead, from the options of the command line: those of kafka-consumer-groups, and --to."""
+"""Options for the target of a reset: those of kafka-consumer-groups, and --to."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -30,7 +30,8 @@ _OPTIONS: Final = (
 
 
 def target_options(command: Command) -> Command:
-    """Adds all of them, and gives the command those that were said as `where`, for `target_of`."""
+    """A decorator that adds all target options, and passes the command those that were given as `where`, for
+    `target_of`."""
 
     @wraps(command)
     def aimed(*args: Any, **values: Any) -> Any:
@@ -44,7 +45,7 @@ def target_options(command: Command) -> Command:
 
 
 def target_of(where: Mapping[str, Any], *, now: datetime) -> OneTarget | Path:
-    """The one that was given; a path if the offsets are in a file. Raises UsageError, BadParameter."""
+    """Parses the one target that was given; a path if the offsets are in a file. Raises UsageError, BadParameter."""
     if len(where) != 1:
         said = " and ".join(f"--{name.replace('_', '-')}" for name in where)
         raise click.UsageError(f"{said}: give only one" if where else "say where to: --to WHERE, or see --help")

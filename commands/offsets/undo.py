@@ -1,4 +1,4 @@
-"""`kcoord offsets undo`."""
+"""`kcoord offsets undo`: restores offsets from an undo file."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Options that say which cluster is meant. They may stand anywhere: before the noun, before the verb and after it."""
+"""Options that name the cluster. They are allowed before the noun, before the verb and after it."""
 
 import os
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ _SAFER: Final = (
     "or a file (--command-config, KCOORD_COMMAND_CONFIG)"
 )
 DEBUG: Final = "kcoord.debug"
-"""In ctx.meta: whether --debug was said, which main() takes out of the arguments."""
+"""The key in ctx.meta for whether --debug was given; main() removes it from the arguments."""
 
 
 def complete_contexts(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The names of contexts, for the shell."""
+    """Completes names of contexts for the shell."""
     from click.shell_completion import CompletionItem
 
     from kcoord.admin.connecting.contexts import BadContexts, contexts_path, load
@@ -34,7 +34,7 @@ def complete_contexts(ctx: click.Context, parameter: click.Parameter, incomplete
     try:
         contexts = load(contexts_path(os.environ))
     except BadContexts:
-        return []  # a shell has no place for errors; the command itself will tell
+        return []  # completion cannot show errors; the command itself reports them
     return [
         CompletionItem(name, help=context.bootstrap or str(context.command_config))
         for name, context in sorted(contexts.by_name.items())
@@ -47,15 +47,15 @@ def _pair(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...
     for text in values:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            # Only the key is repeated: the rest may be a secret with a mistyped equals sign.
+            # The message has the key only: the rest may be a secret with a mistyped equals sign.
             raise click.BadParameter(f"{key.split(':')[0]!r} must be followed by =VALUE", ctx, parameter)
         pairs.append((key.strip(), value))
     return keep(ctx, parameter, tuple(pairs))
 
 
 def _warn_of_secrets(ctx: click.Context, pairs: Sequence[tuple[str, str]]) -> None:
-    """One line, however many secrets stand on the command line, and at how many places of it."""
-    if not pairs or _WARNED in ctx.meta or ctx.resilient_parsing:  # as where a shell completes the line
+    """Warns once about secrets on the command line, which other users of the machine can see."""
+    if not pairs or _WARNED in ctx.meta or ctx.resilient_parsing:  # resilient_parsing: a shell completes the line
         return
     from kcoord.admin.connecting.secrets import holds_secret
 
@@ -94,11 +94,12 @@ REQUEST_TIMEOUT: Final = shared_option(
 )
 
 connection_options = shared_options(BOOTSTRAP, COMMAND_CONFIG, PAIRS, CONTEXT, REQUEST_TIMEOUT)
-"""For every command that talks to a cluster, and for the groups above it; `connection(ctx)` puts them together."""
+"""Options for every command that connects to a cluster, and for the groups above it; `connection(ctx)` evaluates
+them."""
 
 
 def given(ctx: click.Context) -> "Given":
-    """What stands on the command line, nothing else read yet."""
+    """Returns the connection options of the command line alone."""
     from kcoord.admin.connecting.connection import Given
 
     known = Given.__dataclass_fields__
@@ -106,9 +107,9 @@ def given(ctx: click.Context) -> "Given":
 
 
 def connection(ctx: click.Context, said: "Given | None" = None) -> "Connection":
-    """Which cluster is meant, by the command line or by what is said instead of it.
+    """Resolves the connection from the command line, or from `options` instead, and the environment.
 
-    Nothing said is a usage error; what the user should know goes to stderr.
+    Raises UsageError if no cluster is named. Warnings go to stderr.
     """
     from kcoord.admin.connecting.connection import NoCluster, resolve
 
@@ -125,8 +126,8 @@ def connection(ctx: click.Context, said: "Given | None" = None) -> "Connection":
 
 
 def as_given(ctx: click.Context, said: "Given | None" = None) -> str:
-    """The options that named the cluster, for a command that is proposed to the user: it works when it is copied, but
-    for secrets of -X, of which the value is left to the user."""
+    """Formats the options that name the cluster, for a proposed command that works when it is copied. The values of
+    secret -X options are left to the user."""
     from kcoord.admin.connecting.secrets import holds_secret
 
     said = said or given(ctx)

@@ -1,4 +1,4 @@
-"""Options of `kcoord proxy` that say what clients may not do."""
+"""Options of `kcoord proxy` that restrict what clients may do."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -10,7 +10,7 @@ Command = Callable[..., Any]
 
 
 def guard_options(command: Command) -> Command:
-    """The command gets `guards`: GuardRules."""
+    """A decorator that adds the options, and passes the command GuardRules as `guards`."""
 
     @wraps(command)
     def guarded(

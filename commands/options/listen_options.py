@@ -1,4 +1,4 @@
-"""--listen and --advertise, of commands that serve clients."""
+"""The options --listen and --advertise of commands that serve clients."""
 
 import click
 
@@ -13,7 +13,7 @@ def host_and_port(listen: str) -> tuple[str, int]:
 
 
 def advertised_host(host: str, advertise: str | None) -> str | None:
-    """What clients are told, where that is not what is listened on."""
+    """Returns the host for clients to connect to, or None if it is the host that is listened on."""
     told = (advertise or host).strip("[]")
     if told in ("0.0.0.0", "::"):  # noqa: S104 - it is refused
         raise click.UsageError(f"clients cannot connect to {told!r}: say what they are to be told by --advertise HOST")

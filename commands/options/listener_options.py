@@ -1,4 +1,4 @@
-"""What a listener asks of who comes, of commands that serve clients: `--tls-…`, `--sasl`, `--users`."""
+"""Options for TLS and authentication of a listener: `--tls-…`, `--sasl`, `--users`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from kcoord.security.listener import Listener, ListenerTls, Sasl
 
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_OF_THE_COMMAND: Final = ("advertise", "sni")  # its own options, where it has them
+_OF_THE_COMMAND: Final = ("advertise", "sni")  # options of the command itself that also matter to the certificate
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerOptions:
-    """As they were given, and what else was given that a certificate has to be good for."""
+    """The listener options as given, and the command's options that name hosts which the certificate must cover."""
 
     tls_cert: Path | None
     tls_key: Path | None
@@ -38,7 +38,7 @@ class ListenerOptions:
 
 
 def listener_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command gets `listener`, ListenerOptions; `listener_of` makes a listener of them."""
+    """A decorator that adds the options, and passes the command ListenerOptions as `listener`, for `listener_of`."""
 
     @wraps(command)
     def with_listener(**values: Any) -> Any:
@@ -52,7 +52,7 @@ def listener_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def listener_of(options: ListenerOptions, host: str) -> "Listener | None":
-    """What is asked of who comes to this host; None: nothing. Raises UsageError, BadKeystore, BadUsers."""
+    """Returns the security of the listener, or None for none. Raises UsageError, BadKeystore, BadUsers."""
     tls, sasl = _tls(options), _sasl(options)
     if tls is None and sasl is None:
         return None
@@ -82,7 +82,8 @@ def _is_loopback(host: str) -> bool:
 
 
 def _warn_of_certificate(tls: "ListenerTls", options: ListenerOptions, host: str) -> None:
-    """It is served nevertheless: clients may leave it unchecked, or come by other names than they are told."""
+    """Warns about a certificate that clients may refuse. It is used all the same, as clients may not verify it, or
+    may use other names."""
     from datetime import UTC, datetime
 
     from kcoord.security.certificates import BadCertificate, own_certificate
@@ -90,7 +91,7 @@ def _warn_of_certificate(tls: "ListenerTls", options: ListenerOptions, host: str
     try:
         certificate = own_certificate(tls.certificate_chain)
     except BadCertificate:
-        return  # OpenSSL will say so
+        return  # OpenSSL reports it
     doubts = [certificate.doubt_by_time(datetime.now(UTC))]
     if options.sni is not None:
         doubts.append(certificate.doubt_by_domain(options.sni.strip(".")))
@@ -131,7 +132,7 @@ def _key_entry(options: ListenerOptions) -> Any:
     if options.tls_keystore is not None:
         return key_entry(options.tls_keystore, password, password)
     assert options.tls_cert is not None
-    # A key may stand in the same file as the certificate.
+    # The key may be in the same file as the certificate.
     files = [options.tls_cert, *([options.tls_key] if options.tls_key else [])]
     text = "\n".join(path.read_text(errors="replace") for path in files)
     return pem_key_entry(text, password, name=" and ".join(map(str, files)))

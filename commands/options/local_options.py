@@ -1,4 +1,4 @@
-"""Options of `kcoord proxy` that say who coordinates groups, and where they are kept if it is the proxy."""
+"""Options of `kcoord proxy` for who coordinates groups, and where a local coordinator stores them."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ Command = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalChoice:
-    """What was said of groups that the proxy coordinates."""
+    """The options of groups that the proxy coordinates itself."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
     data_dir: Path | None = None
@@ -43,8 +43,8 @@ def _pattern(_: click.Context, __: click.Parameter, text: str | None) -> re.Patt
 
 
 def local_options(command: Command) -> Command:
-    """Gives the command `local`: a LocalChoice, or None if groups are the upstream's; and of --set, what is said of
-    listeners."""
+    """A decorator that passes the command `local`, a LocalChoice or None if the upstream coordinates groups, and
+    `of_listeners`, the listener settings of --set."""
 
     @wraps(command)
     def coordinated(*args: Any, coordinate: str, pairs: tuple[str, ...], **others: Any) -> Any:
@@ -112,7 +112,7 @@ _OPTIONS = (
 
 
 def local_setup(choice: LocalChoice, upstream: "Connection") -> "LocalSetup":
-    """Raises UsageError for settings that do not exist."""
+    """Returns the setup of local coordination. Raises UsageError for unknown settings."""
     from kcoord.proxy.local.coordination import LocalSetup
     from kcoord.proxy.local.runtime import KeptHere, RuntimeSetup
 

@@ -1,4 +1,4 @@
-"""`--metrics HOST:PORT`, of commands that serve clients."""
+"""The option `--metrics HOST:PORT` of commands that serve clients."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -16,7 +16,7 @@ _LAST_PORT: Final = 65535
 
 
 def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command gets `metrics`: where, or None."""
+    """A decorator that adds the option, and passes the command the endpoint as `metrics`, or None."""
     return click.option(
         "--metrics",
         metavar="[HOST:]PORT",
@@ -26,7 +26,7 @@ def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def metrics_socket(metrics: "Where | None") -> "AbstractContextManager[socket | None]":
-    """What listens there, before anything else is begun. Raises CannotListen."""
+    """Binds the socket of the metrics endpoint, before anything else starts. Raises CannotListen."""
     if metrics is None:
         return nullcontext()
     from kcoord.metrics.listening import bound
@@ -35,7 +35,7 @@ def metrics_socket(metrics: "Where | None") -> "AbstractContextManager[socket | 
 
 
 def metrics_url(listening: "socket | None") -> str | None:
-    """What to tell Prometheus."""
+    """Returns the URL that Prometheus scrapes."""
     if listening is None:
         return None
     from kcoord.metrics.listening import shown, where
@@ -46,7 +46,7 @@ def metrics_url(listening: "socket | None") -> str | None:
 def _where(ctx: click.Context, parameter: click.Parameter, text: str | None) -> "Where | None":
     if text is None:
         return None
-    from kcoord.metrics.listening import Where  # here: --help needs no sockets
+    from kcoord.metrics.listening import Where  # imported here, since --help needs no sockets
 
     host, colon, port = text.rpartition(":")
     if not port.isdecimal() or (colon and not host) or "//" in host:

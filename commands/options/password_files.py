@@ -1,4 +1,4 @@
-"""Passwords from files, as options such as --password-file name them."""
+"""Passwords from files that options such as --password-file name."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def password_in(content: bytes, *, option: str) -> "Secret":
-    """The first line of a file that an option named. What is wrong with it is told without telling any of it."""
+    """Returns the first line of a file as a password. Errors never show any of its content."""
     from kcoord.client.secret import Secret
 
     try:

@@ -1,4 +1,4 @@
-"""`--set NAME=VALUE` of `kcoord proxy`: settings of its listeners, or of the coordinator of groups that live here."""
+"""The option `--set NAME=VALUE` of `kcoord proxy`: settings of its listeners, and of the local coordinator."""
 
 from typing import Final, NamedTuple
 
@@ -26,7 +26,7 @@ class Said(NamedTuple):
 
 
 def said(pairs: tuple[str, ...]) -> Said:
-    """What was said, told apart. Raises UsageError, also for what cannot be set anywhere."""
+    """Parses the pairs of --set into settings of listeners and of groups. Raises UsageError for unknown settings."""
     properties: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -41,7 +41,7 @@ def said(pairs: tuple[str, ...]) -> Said:
 
 
 def listener_settings(properties: dict[str, str]) -> Settings:
-    """Raises UsageError for values that cannot be."""
+    """Parses the settings of the listeners. Raises UsageError for invalid values."""
     try:
         return Settings.from_properties(properties)
     except BadSetting as error:

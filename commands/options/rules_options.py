@@ -1,4 +1,4 @@
-"""`--rules FILE`, of commands that serve clients."""
+"""The option `--rules FILE` of commands that serve clients."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def rules_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command gets `rules`: the file, or None."""
+    """A decorator that adds the option, and passes the command the path as `rules`, or None."""
     return click.option(
         "--rules",
         metavar="FILE",
@@ -23,6 +23,6 @@ def rules_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def warn_if_nobody_logs_in(rules: Path | None, listener: "Listener | None") -> None:
-    """Rules by principal say little where nobody has a name."""
+    """Warns if rules are used without authentication, since then every client is User:ANONYMOUS."""
     if rules is not None and (listener is None or not listener.names_clients):
         talk("kcoord: without --sasl or --tls-client-ca, everybody is User:ANONYMOUS to the rules")

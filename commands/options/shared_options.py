@@ -1,4 +1,4 @@
-"""Options that many commands share, and that may stand anywhere: before the noun, before the verb and after it."""
+"""Options that many commands share, allowed before the noun, before the verb and after it."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -12,8 +12,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def shared_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """A decorator that gives commands and groups the same options, made by `shared_option`.
 
-    A value is kept for the whole run, not given to the function: `shared_values(ctx)` has it. Where an option stands
-    twice, the one nearest to the end counts, since contexts are made from the outside in; repeatable ones add up.
+    A value is stored for the whole run, not passed to the function: `shared_values(ctx)` returns it. An option given
+    twice has its last value, since click makes contexts from the outside in; repeatable options add up.
 
         limits = shared_options(shared_option("--limit", type=int), shared_option("--only", multiple=True))
 
@@ -36,12 +36,12 @@ def shared_options(*options: Callable[[Command], Command]) -> Callable[[Command]
 
 
 def shared_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
-    """As click.option, for `shared_options`."""
+    """A click.option for `shared_options`, whose value is stored instead of passed to the command."""
     return click.option(*names, expose_value=False, callback=keep, **settings)
 
 
 def shared_values(ctx: click.Context) -> dict[str, Any]:
-    """What was given of all shared options so far, by their names in Python."""
+    """Returns the shared options that were given so far, by their parameter names."""
     return {key.removeprefix(_META): value for key, value in ctx.meta.items() if key.startswith(_META)}
 
 

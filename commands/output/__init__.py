@@ -1,1 +1,1 @@
-"""How commands print: tables, JSON, YAML, CSV, progress, and text that is safe for a terminal."""
+"""Output of commands: tables, JSON, YAML, CSV, progress, and text that is safe for a terminal."""

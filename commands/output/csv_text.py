@@ -19,7 +19,7 @@ def csv_text(table: Table, *, headers: bool = True) -> str:
 
 
 def header(name: str) -> str:
-    """CURRENT-OFFSET is current_offset."""
+    """Converts a column's name to a CSV header: CURRENT-OFFSET becomes current_offset."""
     return re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")
 
 

@@ -1,4 +1,4 @@
-"""Documents as JSON, indented; names are readable, and nothing in them reaches a terminal that it would act on."""
+"""Documents as indented JSON. Names stay readable, and characters that a terminal would interpret are escaped."""
 
 import json
 import re
@@ -14,8 +14,8 @@ def json_text(document: Mapping[str, Any], *, ascii_only: bool = False) -> str:
 
 
 def json_line(content: object) -> str:
-    """One line, in ASCII."""
-    return json.dumps(content).replace("\x7f", "\\u007f")  # the one control character that json lets be
+    """Formats a value as one line of JSON in ASCII."""
+    return json.dumps(content).replace("\x7f", "\\u007f")  # the one control character that json.dumps does not escape
 
 
 def _plain(value: object) -> Any:

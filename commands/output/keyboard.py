@@ -1,4 +1,4 @@
-"""Keys of a terminal, one at a time: what a screen that is scrolled and sorted needs of one."""
+"""Reads single keys from a terminal, for screens that are scrolled and sorted."""
 
 import os
 import re
@@ -8,7 +8,7 @@ import termios
 import tty
 from typing import Any, Final, Self
 
-# What terminals send for keys that have no character: xterm's, the VT's, and those of the Linux console.
+# Escape sequences of keys without a character, as sent by xterm, the VT terminals and the Linux console.
 _SEQUENCES: Final = {
     "[A": "up",
     "OA": "up",
@@ -39,11 +39,11 @@ _CHARACTERS: Final = {
     "\x06": "page-down",
 }
 _KEY: Final = re.compile("\x1b(?P<sequence>\\[[0-?]*[ -/]*[@-~]|O[A-Z])|(?P<character>.)", re.DOTALL)
-_REST_OF_A_KEY: Final = 0.05  # seconds in which what follows an escape character comes, if it is not that key itself
+_REST_OF_A_KEY: Final = 0.05  # seconds in which the rest of a sequence follows an escape character
 
 
 def parse_keys(text: str) -> list[str]:
-    """The names of keys, or their characters; sequences that are not known are no keys."""
+    """Parses terminal input into names of keys, or their characters. Unknown sequences are ignored."""
     keys = []
     for found in _KEY.finditer(text):
         if sequence := found["sequence"]:
@@ -57,9 +57,10 @@ def parse_keys(text: str) -> list[str]:
 
 
 class Keyboard:
-    """The terminal that stdin is, in a mode in which each key comes at once and is not shown; as it was, afterwards.
+    """Puts the terminal of stdin into a mode in which each key is read at once and not echoed, and restores it at the
+    end.
 
-    If stdin is no terminal there is no keyboard, and it has no keys.
+    If stdin is no terminal, there are no keys.
     """
 
     def __init__(self) -> None:
@@ -88,7 +89,7 @@ class Keyboard:
             self._before = None
 
     def wait(self, other: int, timeout: float | None = None) -> list[str]:
-        """Until keys are pressed, which are returned, or the other descriptor can be read, or the time is over."""
+        """Waits until keys are pressed, which are returned, the other descriptor is readable, or the timeout ends."""
         watched = [other] if self._fd is None else [other, self._fd]
         ready, _, _ = select.select(watched, [], [], timeout)
         return self._read() if self._fd in ready else []
@@ -104,7 +105,7 @@ class Keyboard:
 
 
 def _terminal() -> int | None:
-    """stdin's descriptor; None if it is no terminal, or closed."""
+    """Returns the descriptor of stdin, or None if it is no terminal, or closed."""
     try:
         return sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
     except (ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Batches and records as lines of text; what a terminal would act on is escaped."""
+"""Batches and records as lines of text; characters that a terminal would interpret are escaped."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -68,14 +68,14 @@ def _pairs(facts: dict[str, Any]) -> str:
 
 
 def _fact(value: Any) -> str:
-    """As it is where it is one word, else as JSON."""
+    """Formats a value as it is if it is one word, else as JSON."""
     if isinstance(value, str) and value.isprintable() and value and not set(value) & set(' "\\=[]{}'):
         return value
     return printable(json.dumps(value, ensure_ascii=False))
 
 
 def _time(timestamp: int) -> str:
-    """UTC; what no calendar has stays a number."""
+    """Formats a timestamp in UTC. One that is beyond the calendar stays a number."""
     try:
         return f"{_EPOCH + timedelta(milliseconds=timestamp):%Y-%m-%d %H:%M:%S.%f}"[:-3]
     except OverflowError:

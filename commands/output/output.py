@@ -1,4 +1,4 @@
-"""How commands show what they found: `-o table|wide|json|yaml|csv`. Data goes to stdout, talk to stderr."""
+"""Output of commands in the formats `-o table|wide|json|yaml|csv`. Data goes to stdout, messages to stderr."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ FORMATS: Final = ("table", "wide", "json", "yaml", "csv")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What was asked for by the options, wherever they stood."""
+    """The output options, wherever they were given on the command line."""
 
     format: str = "table"
     headers: bool = True
@@ -42,7 +42,8 @@ output_options = shared_options(
     shared_option("--no-headers", is_flag=True, default=None, help="Rows only, in tables and CSV."),
     shared_option("--no-color", is_flag=True, default=None, help="No colors; NO_COLOR=1 says it too."),
 )
-"""For every command that shows something, and for the groups above it; `output_of(ctx)` has what was asked for."""
+"""Options for every command that shows something, and for the groups above it; `output_of(ctx)` returns their
+values."""
 
 
 def output_of(ctx: click.Context) -> Output:
@@ -60,7 +61,8 @@ def show(
     document: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
     tables: Sequence[Table] | Callable[[], Sequence[Table]],
 ) -> None:
-    """Write the document or the tables to stdout, as asked for. What takes long to make may be given as functions."""
+    """Writes the document or the tables to stdout, by the format. Both may be functions, if they are expensive to
+    make."""
     output = output_of(ctx)
     if output.format in ("json", "yaml"):
         named = {"kcoord": f"{what}/v1", **(document() if callable(document) else document)}
@@ -72,12 +74,13 @@ def show(
 
 
 def talk(text: str) -> None:
-    """One line for the person at the terminal: to stderr, so that it is in no pipe."""
+    """Prints one line to stderr, so that it is in no pipe."""
     click.echo(printable(text), err=True)
 
 
 def write(text: str) -> None:
-    """To stdout, as it is. What the system refuses is named as such: it may be a file on a disk that is full."""
+    """Writes text to stdout as it is. An OSError is raised with `stdout` as its file name, since stdout may be a
+    file on a full disk."""
     try:
         click.echo(text, nl=False, color=True)
     except BrokenPipeError:
@@ -87,12 +90,12 @@ def write(text: str) -> None:
 
 
 def tables_text(tables: Sequence[Table], output: Output) -> str:
-    """The tables as text for this terminal, or for the pipe that stdout is; a blank line between two."""
+    """Formats tables as text for the terminal or the pipe that stdout is, with a blank line between two."""
     is_wide = output.format == "wide"
     screen = Screen(
         width=_width(),
         wide=is_wide,
-        tight=not is_wide,  # who asks for all columns can wrap or scroll them
+        tight=not is_wide,  # users of -o wide can wrap or scroll lines
         headers=output.headers,
         colored=is_colored(output),
     )
@@ -104,7 +107,7 @@ def is_colored(output: Output) -> bool:
 
 
 def _width() -> int | None:
-    """COLUMNS counts more than the terminal; a pipe has no width."""
+    """Returns the width of the output: COLUMNS if it is set, else that of the terminal; None for a pipe."""
     told = os.environ.get("COLUMNS", "")
     if told.isdecimal() and int(told) > 0:
         return int(told)

@@ -1,15 +1,15 @@
-"""Text from a cluster on its way to a terminal: what the terminal would act on is escaped, and how wide the rest is."""
+"""Escaping and measuring of text for a terminal: names in a cluster may contain control characters and wide ones."""
 
 import unicodedata
 from typing import Final
 
 _TWO_CELLS: Final = ("W", "F")  # East Asian wide and full width
-_NO_CELL: Final = ("Mn", "Me")  # marks that stand on the character before them
+_NO_CELL: Final = ("Mn", "Me")  # marks that combine with the character before them
 _HANGUL_TAILS: Final = range(0x1160, 0x1200)  # vowels and finals that join the syllable before them
 
 
 def printable(text: str) -> str:
-    """The text with all that a terminal would act on escaped: controls, line breaks, marks of direction, no width."""
+    """Escapes all that a terminal would interpret: controls, line breaks, marks of direction, zero-width characters."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else escaped(char) for char in text)
@@ -20,7 +20,7 @@ def escaped(char: str) -> str:
 
 
 def width(text: str) -> int:
-    """How many cells of a terminal printable text takes."""
+    """Returns how many cells of a terminal the printable text takes."""
     return len(text) if text.isascii() else sum(map(char_width, text))
 
 

@@ -1,4 +1,4 @@
-"""A bar for what takes longer than a moment: on stderr, on a terminal only, gone when it is done."""
+"""A progress bar for slow steps: on stderr, only on a terminal, and removed at the end."""
 
 import sys
 from threading import Lock, Timer
@@ -12,12 +12,12 @@ PATIENCE: Final = 1.0  # seconds
 
 
 def progress(label: str, total: int | None = None) -> "Bar":
-    """`with progress("reading groups", 100) as bar: … bar.advance()`."""
+    """Makes a bar: `with progress("reading groups", 100) as bar: … bar.advance()`."""
     return Bar(label, total)
 
 
 class Bar:
-    """Counts what is done; shows it as soon as that takes longer than a second. Any thread may count."""
+    """Counts progress, and shows it as soon as the step takes longer than a second. Any thread may count."""
 
     def __init__(self, label: str, total: int | None = None) -> None:
         self._label = label
@@ -63,7 +63,7 @@ class Bar:
                 TimeElapsedColumn(),
                 console=Console(stderr=True),
                 transient=True,
-                redirect_stdout=False,  # what is written there meanwhile is data, and stays there
+                redirect_stdout=False,  # data that is written to stdout meanwhile stays there
             )
             self._bar.add_task(self._label, total=self._total, completed=self._done)
             self._bar.start()

@@ -1,8 +1,8 @@
-"""Tables as text: columns as narrow as what is in them, for terminals of any width and for pipes.
+"""Tables as text, with columns as narrow as their values, for terminals of any width and for pipes.
 
-Tens of thousands of rows are common, so a column is looked at as a whole: whether it is all ASCII, how wide it is,
-whether anything is to be escaped, whether it says the same in every row. Then each row is one `%` of what differs. Only
-rows that do not fit are folded, cell by cell.
+Tens of thousands of rows are common, so each column is examined as a whole: whether it is ASCII, how wide it is,
+whether anything must be escaped, whether all its values are equal. Then each row is formatted by one `%` of the columns
+that differ. Only rows that do not fit are folded, cell by cell.
 """
 
 import re
@@ -17,11 +17,11 @@ from .wrapping import fill, fill_facts, fold, longest_word
 
 GAP: Final = "  "
 COMFORTABLE: Final = 16
-"""Columns of text are not folded into less, so that states, types and addresses are never broken."""
+"""Text columns are not folded to less, so that states, types and addresses are never broken."""
 TIGHT: Final = (8, 4)
-"""Where that does not fit, they are folded into no less than the first; on small screens, than the second."""
+"""If that does not fit, text columns are folded to no less than the first width; on small screens, than the second."""
 LONG_WORD: Final = 24
-"""What no column breaks while others can be folded between words: ids of 22 characters, and most names."""
+"""The longest word that is kept whole while other columns can be folded: ids of 22 characters, and most names."""
 _HEADER_WORDS: Final = re.compile(r"[^ _-]*[ _-]?")
 
 _STYLES: Final = {
@@ -37,7 +37,7 @@ _STYLES: Final = {
 
 
 class Cell(NamedTuple):
-    """A text with a style, such as "bold red". `raw` is what CSV has instead of the text."""
+    """A text with a style, such as "bold red". CSV shows `raw` instead, if it is set."""
 
     text: str
     style: str = ""
@@ -48,9 +48,9 @@ Value = str | int | float | Cell | None
 
 
 class Column(NamedTuple):
-    """A column's header. Numbers stand on the right without being told to; `wide` ones are for -o wide and for CSV.
+    """The header of a column. Numbers are aligned right by default; `wide` columns are shown by -o wide and CSV only.
 
-    `spare` ones are left out, the last first, where others would be broken to pieces; -o wide has them on every screen.
+    `spare` columns are left out, the last first, if text would have to be broken otherwise; -o wide always shows them.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Column(NamedTuple):
 
 
 class ByColumn(Sequence[Sequence[Value]]):
-    """Rows that are kept as columns, all of them equally long: who lays out a table wants them so."""
+    """Rows that are stored as columns of equal length, the form in which a table is laid out."""
 
     def __init__(self, *columns: Sequence[Value]) -> None:
         self.columns = columns
@@ -88,10 +88,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """What tables are shown on, and how. Without a width nothing is folded.
+    """The screen that tables are formatted for. Without a width nothing is folded.
 
-    Where a table is too wide to be folded comfortably: if `tight`, it is folded into less, without spare columns;
-    otherwise its lines stay as they are, and the terminal wraps them.
+    A table that is too wide for comfortable columns is folded further if `tight`, without spare columns; otherwise its
+    lines stay as they are, and the terminal wraps them.
     """
 
     width: int | None = None
@@ -102,13 +102,14 @@ class Screen:
 
 
 def render(table: Table, screen: Screen) -> str:
-    """The table as lines, each with its line break; no line ends in blanks."""
+    """Formats a table as lines without trailing blanks, each with its line break."""
     (text,) = render_all([table], screen)
     return text
 
 
 def render_all(tables: Sequence[Table], screen: Screen) -> list[str]:
-    """Each table as `render` has it; those that have the very same columns stand in line, if that fits the screen."""
+    """Formats each table as `render` does. Tables with identical columns are aligned with each other, if that fits
+    the screen."""
     alike: dict[int, list[int]] = {}
     for place, table in enumerate(tables):
         alike.setdefault(id(table.columns), []).append(place)
@@ -140,7 +141,7 @@ def _render_alike(tables: Sequence[Table], screen: Screen) -> Iterable[str]:
 
 
 def _by_column(tables: Sequence[Sequence[Sequence[Value]]]) -> list[Sequence[Value]]:
-    """The columns of all their rows, one below the other; none if there are no rows."""
+    """Concatenates the rows of all tables by column; returns an empty list if there are no rows."""
     kept = [rows.columns for rows in tables if isinstance(rows, ByColumn)]
     if len(kept) == len(tables):
         return [list(chain.from_iterable(parts)) for parts in zip(*kept, strict=True)]
@@ -154,7 +155,7 @@ def paint(text: str, style: str, colored: bool) -> str:
 
 
 def text_of(value: Value) -> str:
-    """A value as a person reads it; not escaped yet."""
+    """Formats a value for people, not escaped yet."""
     match value:
         case None:
             return "-"
@@ -169,13 +170,13 @@ def text_of(value: Value) -> str:
 
 
 class _Laid:
-    """A column that is laid out: its texts and styles, how wide each text is, and how wide the column is to be."""
+    """A column's layout: its texts and styles, the width of each text, and the width of the column."""
 
     def __init__(self, column: Column, values: Sequence[Value], screen: Screen) -> None:
         kinds = set(map(type, values))
         self.is_spare = column.spare
         self.is_same = _are_same(values, kinds)
-        """Whether every row has the first one's value; then no other is kept."""
+        """Whether all rows have the same value; then only the first is stored."""
         self._values = values[:1] if self.is_same else values
         self._is_whole_numbers = kinds == {int}
         self.is_ascii = self._is_whole_numbers or "".join(self.texts).isascii()
@@ -195,23 +196,24 @@ class _Laid:
         return list(map(len if self.is_ascii else width, self.texts))
 
     def narrowest(self, least: int) -> int:
-        """Numbers are never folded: half a number is another number. Headers are, between their words."""
+        """Returns the smallest width of the column. Numbers are never folded, since half a number is another number;
+        headers are folded between words."""
         values = self.widest if self.is_right else min(self.widest, least)
         return max([values, *(width(word.rstrip()) for word in self.header)])
 
     def narrowest_with_whole_words(self, least: int) -> int:
-        """The same, but for words that are broken only in need."""
+        """Returns the smallest width at which words stay whole, up to MAX_WHOLE_WORD."""
         is_never_broken = self.is_right or self.widest <= least
         return self.narrowest(least if is_never_broken else max(least, longest_word(self.texts, LONG_WORD)))
 
     @property
     def tight(self) -> int:
-        """As wide as its values and the lines of its header are, once that is folded into the column's width."""
+        """The width of its values and of its header, after the header is folded to the column's width."""
         return max([self.widest, *map(width, fill(self.header, self.width))])
 
     @property
     def is_plain(self) -> bool:
-        """Whether `%` can do the padding: it counts characters, not cells."""
+        """Whether `%` can pad the texts: it counts characters, not cells."""
         return self.is_ascii and self.styles is None
 
     @property
@@ -220,24 +222,24 @@ class _Laid:
 
     @property
     def literal(self) -> str:
-        """What every row has here, as a part of a template."""
+        """The text that all rows have in this column, escaped for the template."""
         return (self.template % tuple(self.padded())).replace("%", "%%")
 
     def padded(self) -> Sequence[Value]:
-        """The texts as the template wants them; it makes texts of whole numbers itself."""
+        """Returns the values for the template, which formats whole numbers itself."""
         if self.is_plain:
             return self._values if self._is_whole_numbers else self.texts
         texts = list(map(self.pad, self.texts, self.widths))
         return texts if self.styles is None else list(map(_painted, texts, self.styles))
 
     def too_wide(self, rows: int) -> Iterable[int]:
-        """The rows whose text does not fit."""
+        """Returns the rows whose text is wider than the column."""
         if self.widest <= self.width:
             return ()
         return range(rows) if self.is_same else [row for row, wide in enumerate(self.widths) if wide > self.width]
 
     def folded(self, row: int) -> list[str]:
-        """The parts of one text, also as the template wants them."""
+        """Returns the folded parts of one text, for the template."""
         index = 0 if self.is_same else row
         text = self.texts[index]
         parts = [text] if self.widths[index] <= self.width else fold(text, self.width)
@@ -257,13 +259,13 @@ class _Laid:
 
 
 def _are_same(values: Sequence[Value], kinds: set[type]) -> bool:
-    """Of floats, what is equal may be written in two ways."""
+    """Returns whether all values are equal and look equal: equal floats may be written in two forms."""
     is_likely = len(kinds) == 1 and float not in kinds and values[0] == values[-1]
     return is_likely and values.count(values[0]) == len(values)
 
 
 def _texts(values: Sequence[Value]) -> list[str]:
-    """The values as printable texts."""
+    """Formats the values as printable texts."""
     texts = [value if type(value) is str else str(value) if type(value) is int else text_of(value) for value in values]
     return texts if "".join(texts).isprintable() else list(map(printable, texts))
 
@@ -281,8 +283,8 @@ def _fits(columns: Sequence[_Laid], room: int | None) -> bool:
 
 
 def _fitted(columns: list[_Laid], screen: Screen) -> list[_Laid]:
-    """The columns that are shown, the widest made narrower until the lines fit; where they cannot, all stay as they
-    are."""
+    """Chooses the columns that are shown, and narrows the widest until the lines fit. If they cannot fit, all are
+    returned as they are."""
     if _fits(columns, screen.width) or _fold_into(columns, screen.width, COMFORTABLE) or not screen.tight:
         return columns
     kept = list(columns)
@@ -291,12 +293,12 @@ def _fitted(columns: list[_Laid], screen: Screen) -> list[_Laid]:
         if _fits(kept, screen.width) or _fold_into(kept, screen.width, COMFORTABLE):
             return kept
     is_folded = any(_fold_into(kept, screen.width, least) for least in TIGHT)
-    return kept if is_folded else columns  # folded to shreds they would be too wide still
+    return kept if is_folded else columns  # even the smallest columns would be too wide
 
 
 def _fold_into(columns: Sequence[_Laid], room: int | None, least: int) -> bool:
-    """Give the columns widths that fit, if they can be had without folding text into less than that; where there is
-    room for it, words stay whole."""
+    """Narrows the columns so that they fit, if no text column needs to be narrower than `least`. Words stay whole if
+    there is room for them. Returns whether they fit."""
     assert room is not None, "what has all the room fits"
     room -= len(GAP) * (len(columns) - 1)
     narrowest = [column.narrowest_with_whole_words(least) for column in columns]
@@ -318,13 +320,13 @@ def _fold_into(columns: Sequence[_Laid], room: int | None, least: int) -> bool:
 
 
 def _leveled(bounds: Sequence[tuple[int, int]], room: int) -> Sequence[int]:
-    """A width for each pair of narrowest and widest: what is wider than the others gives way first."""
+    """Returns a width for each pair of narrowest and widest, where the widest columns are narrowed first."""
 
     def at_most(limit: int) -> list[int]:
         return [max(narrowest, min(widest, limit)) for narrowest, widest in bounds]
 
     low, high = 0, max(widest for _, widest in bounds)
-    while low < high:  # the widest that the widest may be
+    while low < high:  # binary search for the largest common limit
         middle = (low + high + 1) // 2
         low, high = (middle, high) if sum(at_most(middle)) <= room else (low, middle - 1)
     widths = at_most(low)
@@ -344,7 +346,7 @@ def _title(title: str, room: int | None) -> Iterable[str]:
 
 
 def _header(columns: Sequence[_Laid]) -> Iterable[str]:
-    """The lines of the header; shorter ones stand on the lowest."""
+    """Yields the lines of the header; shorter headers are at the bottom."""
     folded = [fill(column.header, column.width) for column in columns]
     height = max(map(len, folded), default=0)
     for level in range(-height, 0):
@@ -353,7 +355,7 @@ def _header(columns: Sequence[_Laid]) -> Iterable[str]:
 
 
 def _rows(columns: Sequence[_Laid], rows: int) -> Iterable[str]:
-    """Each row's line; of a row that is folded its lines, with the breaks between them."""
+    """Formats each row; a folded row has line breaks in it."""
     differing = [column.padded() for column in columns if not column.is_same]
     template = GAP.join(column.literal if column.is_same else column.template for column in columns)
     cells = zip(*differing, strict=True) if differing else repeat((), rows if columns else 0)
@@ -364,7 +366,7 @@ def _rows(columns: Sequence[_Laid], rows: int) -> Iterable[str]:
 
 
 def _folded(columns: Sequence[_Laid], row: int) -> Iterable[str]:
-    """The lines of one row: what does not fit goes on below, in its own column."""
+    """Returns the lines of one row: text that does not fit continues below, in its own column."""
     template = GAP.join(column.template for column in columns)
     cells = [column.folded(row) for column in columns]
     height = max(map(len, cells))

@@ -1,4 +1,4 @@
-"""Text in lines that are at most so wide: names are broken after their marks, sentences between their words."""
+"""Text folded into lines of a width: names are broken after punctuation, sentences between words."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,13 +9,14 @@ from typing import Final
 from .printable import char_width, printable, width
 
 _MARK: Final = r"(?:[;/|_-]|[,.:](?!\d))"
-"""What a part may end in. Not within 2,000 or 10.0.0.7: half a number is another number."""
+"""The punctuation at which a name may be broken. Not inside 2,000 or 10.0.0.7, since half a number is another
+number."""
 _NARROWEST: Final = 20
 
 
 def fold(text: str, room: int) -> list[str]:
-    """The text in parts that are at most so wide, each broken at a blank, or else after a dot or the like if that
-    leaves it half full."""
+    """Folds a text into parts of that width, each broken at a blank, or else after punctuation if that leaves it at
+    least half full."""
     if text.isascii():
         return [part.strip() or part[:room] for part in _parts(room).findall(text)] or [""]
     parts = []
@@ -27,13 +28,13 @@ def fold(text: str, room: int) -> list[str]:
 
 
 def longest_word(texts: Iterable[str], most: int) -> int:
-    """How wide the widest word of all of them is that is at most so wide."""
+    """Returns the width of the widest word of the texts, among those that are at most so wide."""
     words = {word for text in texts for word in text.split(" ")}
     return max((wide for wide in map(width, words) if wide <= most), default=0)
 
 
 def fill(words: Iterable[str], room: int) -> list[str]:
-    """Lines of as many words as there is room for; a word that is longer has a line of its own."""
+    """Fills lines with as many words as fit; a longer word has a line of its own."""
     lines: list[str] = []
     for word in words:
         if lines and width(lines[-1] + word.rstrip()) <= room:
@@ -44,7 +45,7 @@ def fill(words: Iterable[str], room: int) -> list[str]:
 
 
 def fill_facts(text: str, room: int) -> list[str]:
-    """Lines that end between facts, as in `orders · Stable · lag 3`; where one has no room, between words."""
+    """Fills lines that end between facts, as in `orders · Stable · lag 3`; if a fact does not fit, between words."""
     facts = re.findall(r".+?(?: · |$)", text)
     if all(width(fact.rstrip()) <= room for fact in facts):
         return fill(facts, room)
@@ -52,7 +53,7 @@ def fill_facts(text: str, room: int) -> list[str]:
 
 
 def wrapped(text: str, columns: int | None, *, first: str = "", then: str = "") -> list[str]:
-    """Broken between words; a word that is wider than the line is folded. Without columns nothing is broken."""
+    """Wraps a text between words, and folds a word that is wider than the line. Without columns nothing is broken."""
     words = printable(text).split(" ")
     if columns is None:
         return [first + " ".join(words)]
@@ -68,8 +69,9 @@ def wrapped(text: str, columns: int | None, *, first: str = "", then: str = "") 
 
 @lru_cache(maxsize=64)
 def _parts(room: int) -> re.Pattern[str]:
-    """All that is left, or as much as ends at a blank or in a mark, or as much as there is room for."""
-    half = max(0, room // 2 - 1)  # before the mark
+    """Returns the pattern of a part: the rest of the text, or up to a blank or punctuation, or as many characters as
+    fit."""
+    half = max(0, room // 2 - 1)  # characters before the punctuation
     return re.compile(rf".{{1,{room}}}$|.{{1,{room}}} |.{{{half},{room - 1}}}{_MARK}|.{{{room}}}")
 
 

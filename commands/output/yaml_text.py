@@ -1,4 +1,4 @@
-"""Documents as YAML, by an emitter of our own: mappings, lists and scalars need no library."""
+"""Documents as YAML, by an emitter of our own, since mappings, lists and scalars need no library."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-# What may stand without quotes: words that start with a letter and hold nothing that YAML gives a meaning, if they
+# Unquoted are words that start with a letter and hold nothing that YAML gives a meaning, if they
 # are no words of YAML 1.1 or 1.2 for something else. All the rest is quoted, which is never wrong.
 _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+-]*(?: [A-Za-z0-9_./@+-]+)*")
 _OTHER_WORDS: Final = frozenset(["null", "true", "false", "yes", "no", "on", "off", "y", "n"])
@@ -15,7 +15,7 @@ Quote = Callable[[str], str]
 
 
 def yaml_text(document: Mapping[str, Any], *, ascii_only: bool = False) -> str:
-    """The document as YAML in block style; keys stay in their order."""
+    """Formats the document as YAML in block style; keys stay in their order."""
     quote = _quote_ascii if ascii_only else _quote
     lines: list[str] = []
     _mapping(document, "", "", quote, lines)
@@ -23,7 +23,7 @@ def yaml_text(document: Mapping[str, Any], *, ascii_only: bool = False) -> str:
 
 
 def _mapping(mapping: Mapping[str, Any], first: str, indent: str, quote: Quote, lines: list[str]) -> None:
-    """Each key on a line of its own: the first after `first`, which is as long as the indent of the others."""
+    """Emits each key on a line of its own: the first after `first`, which is as long as the indent of the others."""
     for key, value in mapping.items():
         head = f"{first}{quote(key)}:"
         first = indent
@@ -67,7 +67,7 @@ def _leaf(value: Any, quote: Quote) -> str:
 
 
 def _float(value: float) -> str:
-    """YAML 1.1 wants a dot in a number with an exponent."""
+    """Formats a float; YAML 1.1 requires a dot in a number with an exponent."""
     text = json.dumps(value, allow_nan=False)
     return text.replace("e", ".0e") if "e" in text and "." not in text else text
 
@@ -83,7 +83,8 @@ def _quote_ascii(text: str) -> str:
 
 
 def _quoted(text: str, may_stand: Callable[[str], bool]) -> str:
-    """Quoted as JSON does it, but that YAML has no pairs of surrogates: beyond 16 bits it has an escape of its own."""
+    """Quotes a text as JSON does, but for characters beyond 16 bits: YAML has an escape for them instead of
+    surrogates."""
     if _PLAIN.fullmatch(text) and text.lower() not in _OTHER_WORDS:
         return text
     quoted = json.dumps(text, ensure_ascii=False)

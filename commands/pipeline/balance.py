@@ -1,4 +1,4 @@
-"""What became of the records that a job read, as a table that adds up."""
+"""Record counts of a job as tables: what was read, decoded, rejected and skipped adds up."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ _REASONS: Final = {
 
 
 def balance_table(summary: "Summary") -> Table:
-    """What came in is the sum of what is below it."""
+    """Returns the table of record counts; the records that were read are the sum of the rows below."""
     lines = [
         ("records read", summary.records),
         ("rows of groups", summary.decoded),
@@ -31,7 +31,7 @@ def balance_table(summary: "Summary") -> Table:
 
 
 def balance_tables(summary: "Summary") -> list[Table]:
-    """The same, and what could not be read at all if there is something."""
+    """Returns the table of record counts, and one of what could not be read if there is any."""
     lines = [
         ("batches", summary.not_read.batches),
         ("ends of segments", summary.not_read.segments),
@@ -56,7 +56,7 @@ def not_read_document(summary: "Summary") -> dict[str, int]:
 
 
 def not_read_line(not_read: "NotRead") -> str:
-    """How much was not read: 2 batches and 1 end of a segment, 1.2 MB."""
+    """Formats how much was not read: 2 batches and 1 end of a segment, 1.2 MB."""
     parts = [
         *([f"{not_read.batches:,} batch{'es' if not_read.batches != 1 else ''}"] if not_read.batches else []),
         *([_ends(not_read.segments)] if not_read.segments else []),
@@ -65,7 +65,7 @@ def not_read_line(not_read: "NotRead") -> str:
 
 
 def check_balance(summary: "Summary", out: str) -> None:
-    """Raises if not all that was to be read is in the tables, or told in them record by record."""
+    """Raises if the counts do not add up, or if some input could not be read."""
     if not summary.is_balanced:
         raise click.ClickException(f"{out}: records are missing: the tables and what was read do not add up")
     if summary.not_read.is_damage:

@@ -1,4 +1,4 @@
-"""`kcoord pipeline`: the history of groups as tables."""
+"""The noun `kcoord pipeline`: the history of groups as tables."""
 
 from typing import Final
 

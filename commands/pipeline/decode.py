@@ -1,4 +1,4 @@
-"""`kcoord pipeline decode`: a log to tables."""
+"""`kcoord pipeline decode`: decodes a log into tables."""
 
 from collections.abc import Callable
 from pathlib import Path

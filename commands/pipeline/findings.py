@@ -1,4 +1,4 @@
-"""How findings of the pipeline are shown: spans of time, moments, documents."""
+"""Formatting of pipeline findings: durations, times, documents."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from ..output.output import Cell, Table
 
 
 def span(milliseconds: int | None) -> Cell | None:
-    """As people read it; CSV has milliseconds."""
+    """Formats a duration for people; the raw value, in milliseconds, is for CSV."""
     return None if milliseconds is None else Cell(say_duration(milliseconds / 1000), raw=milliseconds)
 
 
@@ -19,10 +19,10 @@ def at_text(milliseconds: int | None) -> str | None:
 
 
 def or_none(table: Table) -> Table:
-    """For people: of a table without rows nothing but that there are none."""
+    """Returns the table, or for an empty one only its title with the word none."""
     return table if table.rows else Table(columns=(), rows=(), title=f"{table.title}: none")
 
 
 def documents(rows: Sequence[Mapping[str, Any]], times: Collection[str]) -> list[dict[str, Any]]:
-    """The rows with these of their columns as times."""
+    """Converts rows to documents, with these columns formatted as times."""
     return [{name: at_text(value) if name in times else value for name, value in row.items()} for row in rows]

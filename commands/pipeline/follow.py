@@ -1,4 +1,4 @@
-"""`kcoord pipeline decode --follow`: a live cluster into tables, as it goes on."""
+"""`kcoord pipeline decode --follow`: decodes a live cluster into tables continuously."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,8 @@ class Following:
 
 
 def follow_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --follow, --interval and --catch-up, and gives the command `following`, None if it does not."""
+    """A decorator that adds --follow, --interval and --catch-up, and passes the command `following`, or None without
+    --follow."""
 
     @wraps(command)
     def with_following(*args: Any, follow: bool, interval: timedelta, catch_up: bool, **others: Any) -> Any:
@@ -67,7 +68,7 @@ def follow_cluster(
     connector: str,
     options: SparkOptions,
 ) -> None:
-    """Until it is told to end; what came of it is shown then."""
+    """Decodes until a signal stops it, or with --catch-up until all is read; then shows the summary."""
     from kcoord.pipeline.follow_folder import alone, check_asked_before, check_path
     from kcoord.pipeline.following import Pace, check_cluster, follow_alone
     from kcoord.pipeline.sources.connectors import CONNECTORS
@@ -77,7 +78,7 @@ def follow_cluster(
         check_asked_before(folder, wanted, CONNECTORS[connector].asked_of(choice))
     cluster = live_cluster(ctx, connector)
     pace = Pace(interval=following.interval.total_seconds(), ends_at_the_end=following.ends_at_the_end)
-    # Before Spark starts, which takes as long as it takes to start another job by mistake.
+    # Lock the folder before Spark starts, since its start takes long enough to start a second job by mistake.
     with alone(folder):
         check_cluster(cluster)
         with spark_job(options) as (spark, stages):

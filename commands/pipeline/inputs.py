@@ -1,4 +1,4 @@
-"""What a job of the pipeline is about: tables that were made before, segments, or a live cluster."""
+"""Inputs of pipeline jobs: existing tables, log segments, or a live cluster."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from kcoord.pipeline.sources.live_plan import Choice
     from kcoord.pipeline.tables import TablesFolder
 
-place_argument = click.argument("place", required=False, metavar="[TABLES|SEGMENTS]")
+place_argument = click.argument("source", required=False, metavar="[TABLES|SEGMENTS]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnds:
-    """Which topics of a live cluster are read for the ends of their logs; as `live_plan.Choice` has it."""
+    """The topics of a live cluster whose log ends are read; `live_plan.Choice` is made of it."""
 
     topics: tuple[str, ...]
     are_read: bool
     is_said: bool = False
-    """Whether an option said so."""
+    """Whether it was set by an option."""
 
     def choice(self) -> "Choice":
         from kcoord.pipeline.sources.live_plan import Choice
@@ -44,7 +44,7 @@ class LogEnds:
 
 
 def log_ends_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --topic and --no-log-ends, and gives the command `log_ends`."""
+    """A decorator that adds --topic and --no-log-ends, and passes the command `log_ends`."""
 
     @wraps(command)
     def with_log_ends(*args: Any, topics: tuple[str, ...], no_log_ends: bool, **others: Any) -> Any:
@@ -74,7 +74,7 @@ def log_ends_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def connector_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --connector, and gives the command `connector`, its name."""
+    """A decorator that adds --connector, and passes the command its name as `connector`."""
     option = click.option(
         "--connector",
         type=click.Choice(["python", "spark-sql-kafka"]),
@@ -87,16 +87,16 @@ def connector_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A folder or a log."""
+    """The input of a job: a folder of tables, or a log to decode."""
 
     name: str
-    """For people: as it was given, or the cluster's addresses."""
+    """The name for people: the argument, or the cluster's addresses."""
     folder: "TablesFolder | None" = None
     log: "Input | None" = None
 
     @property
     def log_bytes(self) -> int | None:
-        """About how many bytes of log there are, or have become the tables."""
+        """About how many bytes of log the input has, or its tables were made of."""
         if self.folder is not None:
             return self.folder.log_bytes
         assert self.log is not None
@@ -105,15 +105,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablesTarget:
-    """Where the tables stay that are made of a log on the way to something else."""
+    """The folder of --tables, in which tables that are made of a log remain."""
 
     folder: "TablesFolder"
     replaces: bool
-    """Whether tables that are there may go."""
+    """Whether existing tables are replaced."""
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """What is wrong with the folder is raised before anything begins: BadFolder, OSError."""
+        """Checks the folder before the job begins, and removes it if the job fails, unless it existed before or has
+        content. Raises BadFolder, OSError."""
         from kcoord.pipeline.follow_folder import check_alone
 
         if self.replaces:
@@ -124,7 +125,7 @@ class TablesTarget:
 
 
 def tables_target(ctx: click.Context, place: Place, text: str | None, *, replaces: bool) -> TablesTarget | None:
-    """The folder that --tables names; nothing is made for a place that has tables."""
+    """Returns the folder of --tables. Raises UsageError if the input consists of tables already."""
     from kcoord.pipeline.tables import TablesFolder
 
     if text is None:
@@ -135,7 +136,7 @@ def tables_target(ctx: click.Context, place: Place, text: str | None, *, replace
 
 
 def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: LogEnds, connector: str) -> "Input":
-    """The segments at the path; without one, the cluster that the options name."""
+    """Returns the segments at the path; without a path, the cluster that the options name."""
     if path is None:
         return _live_log(live_cluster(ctx, connector), wanted, log_ends, connector)
     _check_folder_alone(ctx, log_ends)
@@ -148,7 +149,7 @@ def log_of(ctx: click.Context, path: Path | None, wanted: "Wanted", log_ends: Lo
 
 
 def place_of(ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: LogEnds, connector: str) -> Place:
-    """What is meant, as far as can be seen without Spark. Raises what is wrong with it."""
+    """Returns the input that is named, as far as that is known without Spark. Raises an error if there is none."""
     from kcoord.pipeline.decoding.segments import NoSegments
     from kcoord.pipeline.tables import TablesFolder
 
@@ -170,7 +171,7 @@ def place_of(ctx: click.Context, text: str | None, wanted: "Wanted", log_ends: L
 def tables_of(
     place: Place, spark: "SparkSession", stages: Stages, wanted: "Wanted", *, target: TablesTarget | None = None
 ) -> "Iterator[TablesFolder]":
-    """A folder of tables. Those of a log are made now: in the target, or in a folder that is gone at the end."""
+    """Yields a folder of tables. A log is decoded first, into the target or a temporary folder."""
     from kcoord.pipeline.decode_job import decode
 
     if place.folder is not None:
@@ -194,7 +195,7 @@ def _temporary_tables(spark: "SparkSession", stages: Stages) -> "TablesFolder":
         raise click.ClickException(
             "a cluster's workers do not see temporary tables: run decode first, and name its --out; report has --tables"
         )
-    # Until Spark has ended: a job that is interrupted goes on writing, and would make the folder anew.
+    # The folder is removed only after Spark has ended: an interrupted job goes on writing, and would create it again.
     temporary = stages.hold(tempfile.TemporaryDirectory(prefix="kcoord-tables-", ignore_cleanup_errors=True))
     folder = TablesFolder(f"{temporary}/tables")
     folder.prepare()
@@ -202,7 +203,7 @@ def _temporary_tables(spark: "SparkSession", stages: Stages) -> "TablesFolder":
 
 
 def check_groups(spark: "SparkSession", tables: "TablesFolder", wanted: "Wanted", stages: Stages) -> None:
-    """Groups that were named and are not there are said. Raises if none of them is."""
+    """Reports named groups that are not in the tables. Raises if none of them is."""
     from kcoord.pipeline.derive_job import groups_missing
 
     missing = groups_missing(spark, tables, wanted)
@@ -215,7 +216,7 @@ def check_groups(spark: "SparkSession", tables: "TablesFolder", wanted: "Wanted"
 
 
 def live_cluster(ctx: click.Context, connector: str) -> "Connection":
-    """The cluster that is read. Where -b does not name it, it is said which it is. Raises NotForConnector."""
+    """Returns the cluster to read, and reports it unless -b names it. Raises NotForConnector."""
     from kcoord.pipeline.sources.connectors import CONNECTORS
 
     cluster = connection(ctx)
@@ -231,7 +232,7 @@ def _name(cluster: "Connection") -> str:
 
 
 def _check_folder_alone(ctx: click.Context, log_ends: LogEnds) -> None:
-    """What is said of a cluster cannot be meant of a folder."""
+    """Raises UsageError for options of a cluster, since the input is a folder."""
     if given(ctx).bootstrap:
         raise click.UsageError("a folder, or a cluster (-b): not both", ctx)
     if log_ends.is_said:

@@ -1,4 +1,4 @@
-"""`kcoord pipeline lag`: how far groups were behind over time."""
+"""`kcoord pipeline lag`: shows how far groups were behind over time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -57,6 +57,7 @@ _TIMES: Final = ("at", "since", "until")
 )
 @click.option(
     "--standing",
+    "stuck_for",
     callback=duration,
     default="1m",
     show_default=True,
@@ -72,11 +73,11 @@ _TIMES: Final = ("at", "since", "until")
 @click.pass_context
 def lag(
     ctx: click.Context,
-    place: str | None,
+    source: str | None,
     top: int,
     pieces: int,
     bound: int,
-    standing: timedelta,
+    stuck_for: timedelta,
     wanted: Callable[[], "Wanted"],
     log_ends: LogEnds,
     connector: str,
@@ -103,15 +104,15 @@ def lag(
     from kcoord.pipeline.derive_job import find_lag
 
     chosen = wanted()
-    # Who commits no more is told by what it committed before: the log is read from its beginning.
+    # Earlier commits show which groups have stopped committing, so the log is read from its beginning.
     to_read = replace(chosen, since_ms=None, until_ms=None)
-    found_place = place_of(ctx, place, to_read, log_ends, connector)
+    found_place = place_of(ctx, source, to_read, log_ends, connector)
     with (
         spark_job(options, log_bytes=found_place.log_bytes) as (spark, stages),
         tables_of(found_place, spark, stages, to_read) as tables,
     ):
         check_groups(spark, tables, chosen, stages)
-        found = find_lag(spark, tables, chosen, stages.begin, most=top, pieces=pieces, bound=bound, stood=standing)
+        found = find_lag(spark, tables, chosen, stages.begin, most=top, pieces=pieces, bound=bound, stood=stuck_for)
     show(
         ctx,
         "pipeline-lag",
@@ -125,7 +126,7 @@ def lag(
 
 
 def _tables(found: "LagFindings") -> list[Table]:
-    """For people."""
+    """Returns the tables of all findings, for people."""
     made = [
         _timeline_table(found.timeline),
         Table(columns=_BEHIND, rows=[_behind_row(row) for row in found.behind], title="Never caught up"),
@@ -140,7 +141,8 @@ def _points_table(timeline: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _timeline_table(timeline: Sequence[Mapping[str, Any]]) -> Table:
-    """A line for each group, a column for each piece of the time, with the lag at its end; and that in time at last."""
+    """Returns a table with a row for each group and a column for each interval, with the lag at its end; the last
+    column is lag in time."""
     ends = {row["at"]: row["until"] for row in sorted(timeline, key=itemgetter("at"))}
     points: dict[str, dict[int, Mapping[str, Any]]] = {}
     for row in timeline:
@@ -155,7 +157,7 @@ def _timeline_table(timeline: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _short(moments: Sequence[str]) -> list[str]:
-    """Without the day if it is the same for all: 2026-11-16T12:00:00.000Z is 12:00:00."""
+    """Formats times without the day if all are on one day: 2026-11-16T12:00:00.000Z becomes 12:00:00."""
     days = {text[:10] for text in moments}
     return [text[11:19] if len(days) == 1 else text[5:16].replace("T", " ") for text in moments]
 

@@ -1,4 +1,4 @@
-"""What all jobs of the pipeline have in common: which Spark, which groups and times, and how it is told."""
+"""Options and setup that all pipeline jobs share: Spark, groups, times, progress."""
 
 import logging
 import signal
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
-    """As they stand on the command line."""
+    """The Spark options as given on the command line."""
 
     master: str | None
     settings: tuple[tuple[str, str], ...]
@@ -41,7 +41,7 @@ class SparkOptions:
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --master, --conf and --verbose, and gives the command `options`."""
+    """A decorator that adds --master, --conf and --verbose, and passes the command `options`."""
 
     @wraps(command)
     def with_options(
@@ -70,7 +70,8 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def wanted_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --since, --until and --group, and gives the command what is `wanted`: a function that makes it."""
+    """A decorator that adds --since, --until and --group, and passes the command `wanted`, a function that makes the
+    filter."""
 
     @wraps(command)
     def with_wanted(*args: Any, since: str | None, until: str | None, groups: tuple[str, ...], **others: Any) -> Any:
@@ -107,14 +108,14 @@ def wanted_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def needs_pipeline() -> None:
-    """Raises if what the pipeline is made of is not installed."""
+    """Raises ClickException if a library that the pipeline needs is not installed."""
     missing = [name for name in ("numpy", "pyarrow", "pyspark") if find_spec(name) is None]
     if missing:
         raise click.ClickException(f"kcoord pipeline needs {', '.join(missing)}: pip install 'kcoord[pipeline]'")
 
 
 def needs_spark(options: SparkOptions) -> None:
-    """Raises if there is no such Spark, as far as can be told before anything is read."""
+    """Raises UsageError if there is no such Spark, as far as that is known before anything is read."""
     needs_pipeline()
     from kcoord.pipeline.session import NoMaster, check_spark
 
@@ -126,8 +127,8 @@ def needs_spark(options: SparkOptions) -> None:
 
 @contextmanager
 def spark_job(options: SparkOptions, *, log_bytes: int | None = None) -> "Iterator[tuple[SparkSession, Stages]]":
-    """Spark, set up for about so many bytes of log, and where to tell what it does. Errors are raised in the user's
-    words."""
+    """Runs Spark, configured for about that many bytes of log, with a display of stages. Errors are translated for
+    the user."""
     begun = time.monotonic()
     from kcoord.pipeline.errors import in_our_words
     from kcoord.pipeline.executor_watch import workers_watched
@@ -144,8 +145,11 @@ def spark_job(options: SparkOptions, *, log_bytes: int | None = None) -> "Iterat
 
 
 def _silence_py4j() -> None:
-    """Of calls that a signal or the JVM's end broke off it tells the root logger, which writes to stderr if it has no
-    handler. Until the process ends: some are broken off by that."""
+    """Silences py4j, which reports calls broken off by a signal or the JVM's end to the root logger.
+
+    Without a handler, that logger writes to stderr. The handler stays until the process ends, which breaks off some
+    calls.
+    """
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(logging.NullHandler())
@@ -153,7 +157,7 @@ def _silence_py4j() -> None:
 
 @contextmanager
 def _termination_raised() -> Iterator[None]:
-    """SIGTERM as an exception, so that nothing is left in the folder for temporary files."""
+    """Raises SystemExit on SIGTERM, so that temporary files are removed."""
     is_ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is not None
     if not is_ours or signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
         yield

@@ -1,5 +1,5 @@
-"""How far a job is: on a terminal one line that changes, elsewhere one line for each stage that has ended, and for one
-that goes on and has nothing to say a line each minute."""
+"""Progress of a job. On a terminal, one line is updated; elsewhere a line is printed for each finished stage, and
+one each minute for a long stage that prints nothing."""
 
 import os
 import sys
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from kcoord.pipeline.progress import Watch
     from kcoord.pipeline.session import SparkSession
 
-_AGAIN: Final = 1.0  # seconds between two looks
-_MUTE: Final = 60.0  # seconds without a line, where nothing but lines is seen
+_AGAIN: Final = 1.0  # seconds between two samples
+_MUTE: Final = 60.0  # seconds without a line, if stderr is no terminal
 _CLEAR: Final = "\r\x1b[2K"
 _USUAL_WIDTH: Final = 80
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
@@ -27,7 +27,7 @@ _Resource = TypeVar("_Resource")
 
 
 class Stages:
-    """`with Stages() as stages: stages.begin("reading") …`"""
+    """Shows the stages of a job: `with Stages() as stages: stages.begin("reading") …`"""
 
     def __init__(self) -> None:
         self._watch: Watch | None = None
@@ -40,7 +40,7 @@ class Stages:
         self._looking = Thread(target=self._look, daemon=True)
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():  # another way to it: while Spark's JVM is started, stderr leads to its log
+        if sys.stderr.isatty():  # a copy, since stderr leads to Spark's log while its JVM starts
             self._screen = os.dup(sys.stderr.fileno())
             self._held.callback(os.close, self._screen)
         self._looking.start()
@@ -57,7 +57,7 @@ class Stages:
                 self._end()
 
     def hold(self, resource: AbstractContextManager[_Resource]) -> _Resource:
-        """To be left when all stages have ended, and Spark has."""
+        """Enters a context that is left after all stages, and Spark, have ended."""
         return self._held.enter_context(resource)
 
     def watch(self, spark: "SparkSession") -> None:
@@ -66,7 +66,7 @@ class Stages:
         self._watch = Watch(spark)
 
     def begin(self, name: str) -> None:
-        """The stage before has ended."""
+        """Ends the stage before, and begins a new one."""
         self._end()
         self._name, self._begun = name, time.monotonic()
         self._said_at = self._begun
@@ -74,7 +74,7 @@ class Stages:
             self._watch.begin()
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Prints a line that is not overwritten."""
         self._draw("")
         self._said_at = time.monotonic()
         talk(text)
@@ -90,17 +90,17 @@ class Stages:
             if self._screen is not None:
                 self._draw(self._line())
             elif time.monotonic() >= self._said_at + _MUTE:
-                with suppress(OSError):  # of a pipe that is gone; the job need not be
+                with suppress(OSError):  # the pipe may be closed, while the job goes on
                     self.say(f"{clock_time()} {self._line()}")
 
     def _draw(self, line: str) -> None:
-        """In place of the one that is there. One that is folded could not be cleared."""
+        """Replaces the line on the terminal. It is cut to the width, since a wrapped line could not be cleared."""
         if self._screen is None:
             return
         try:
             width = os.get_terminal_size(self._screen).columns or _USUAL_WIDTH
             os.write(self._screen, (_CLEAR + line[: width - 1]).encode())
-        except OSError:  # of a terminal that is gone; the job need not be
+        except OSError:  # the terminal may be closed, while the job goes on
             self._screen = None
 
     def _line(self) -> str:
@@ -118,12 +118,12 @@ class Stages:
 
 
 def clock_time() -> str:
-    """What stands before a line of a job that runs for days: 2026-11-16T12:00:00Z."""
+    """Formats the current time for lines of a job that runs for days: 2026-11-16T12:00:00Z."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def size_text(size: float) -> str:
-    """1,234,567 bytes are 1.2 MB."""
+    """Formats a size: 1,234,567 bytes become 1.2 MB."""
     for unit in _UNITS[:-1]:
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""`kcoord pipeline rebalances`: which groups are restless, and why."""
+"""`kcoord pipeline rebalances`: shows which groups rebalance most, and why."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ from .options import SparkOptions, needs_spark, spark_job, spark_options, wanted
 if TYPE_CHECKING:
     from kcoord.pipeline.decoding.row_filter import Wanted
 
-# TOOK is what the log shows of them at least, PAUSED what lay between commits.
+# TOOK is the least duration that the log shows, PAUSED the time between commits.
 _GROUPS: Final = (
     Column("GROUP"),
     Column("REBALANCES"),
@@ -51,7 +51,7 @@ _TIMES: Final = ("first_at", "last_at")
 @click.pass_context
 def rebalances(
     ctx: click.Context,
-    place: str | None,
+    source: str | None,
     top: int,
     wanted: Callable[[], "Wanted"],
     connector: str,
@@ -77,9 +77,9 @@ def rebalances(
     from kcoord.pipeline.derive_job import find_rebalances
 
     chosen = wanted()
-    # What was before a rebalance tells its cause: the log is read from its beginning.
+    # Earlier records show the cause of a rebalance, so the log is read from its beginning.
     to_read = replace(chosen, since_ms=None, until_ms=None)
-    found_place = place_of(ctx, place, to_read, LogEnds(topics=(), are_read=False), connector)
+    found_place = place_of(ctx, source, to_read, LogEnds(topics=(), are_read=False), connector)
     with (
         spark_job(options, log_bytes=found_place.log_bytes) as (spark, stages),
         tables_of(found_place, spark, stages, to_read) as folder,

@@ -1,4 +1,4 @@
-"""`kcoord pipeline report`: all of it as one HTML page."""
+"""`kcoord pipeline report`: writes all findings as one HTML page."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--tables",
-    "keep_in",
+    "tables_folder",
     metavar="FOLDER",
     help="Keep the tables that are made of SEGMENTS or a cluster: a new folder, or hdfs://…, s3a://….",
 )
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
 @click.pass_context
 def report(
     ctx: click.Context,
-    place: str | None,
+    source: str | None,
     out: Path,
-    keep_in: str | None,
+    tables_folder: str | None,
     overwrite: bool,
     top: int,
     wanted: Callable[[], "Wanted"],
@@ -96,10 +96,10 @@ def report(
     file = PageFile(out)
     file.prepare(replaces=overwrite)
     chosen = wanted()
-    # What was before a rebalance tells its cause: the log is read from its beginning.
+    # Earlier records show the cause of a rebalance, so the log is read from its beginning.
     to_read = replace(chosen, since_ms=None, until_ms=None)
-    found_place = place_of(ctx, place, to_read, log_ends, connector)
-    target = tables_target(ctx, found_place, keep_in, replaces=overwrite)
+    found_place = place_of(ctx, source, to_read, log_ends, connector)
+    target = tables_target(ctx, found_place, tables_folder, replaces=overwrite)
     with (
         target.checked() if target is not None else nullcontext(),
         spark_job(options, log_bytes=found_place.log_bytes) as (spark, stages),

@@ -1,4 +1,4 @@
-"""Running `kcoord` as its users do: in a terminal of some width, or in a pipe."""
+"""Runs `kcoord` in a terminal of some width, or in a pipe."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ PATIENCE: Final = 60.0
 
 
 def quiet_environment(**more: str) -> dict[str, str]:
-    """Ours, without what would choose a cluster, a width or colors."""
+    """Returns the environment of this process without variables that choose a cluster, a width or colors."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("KCOORD_")}
     return {name: value for name, value in kept.items() if name not in ("COLUMNS", "NO_COLOR")} | more
 
@@ -35,7 +35,7 @@ def piped(*arguments: str, environment: Mapping[str, str] | None = None) -> subp
 
 
 def in_terminal(*arguments: str, columns: int, environment: Mapping[str, str] | None = None) -> tuple[int, list[str]]:
-    """The exit code, and what a terminal of that width gets on stdout, as lines."""
+    """Runs a command in a terminal of that width. Returns its exit code, and its stdout as lines."""
     keyboard, screen = pty.openpty()
     fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     variables = {"TERM": "xterm-256color", **(environment or {})}
@@ -49,7 +49,7 @@ def in_terminal(*arguments: str, columns: int, environment: Mapping[str, str] | 
 
 
 class Terminal:
-    """A command that runs in a terminal, whose keys can be pressed and whose screen can be read meanwhile."""
+    """A command in a terminal: its keys can be pressed, and its screen can be read, while it runs."""
 
     def __init__(
         self, *arguments: str, columns: int = 80, rows: int = 24, has_keyboard: bool = True, piped: bool = False
@@ -80,7 +80,7 @@ class Terminal:
 
     @property
     def is_as_it_was(self) -> bool:
-        """Whether the terminal is in the mode that it had, and shows the screen that it had."""
+        """Whether the terminal is in its first mode, and shows its first screen again."""
         entered, left = self.shown.count("\x1b[?1049h"), self.shown.count("\x1b[?1049l")
         return termios.tcgetattr(self._screen) == self._mode and entered == left
 
@@ -88,7 +88,7 @@ class Terminal:
         os.write(self._keyboard, keys.encode())
 
     def wait_for(self, text: str) -> str:
-        """All that is shown until the text is; it is searched in what was not waited for yet."""
+        """Waits until the text is shown in new output, and returns that output."""
         begin = len(self.shown)
         deadline = time.monotonic() + PATIENCE
         while text not in self.shown[begin:]:
@@ -96,7 +96,7 @@ class Terminal:
         return self.shown[begin:]
 
     def wait_for_end(self) -> tuple[int, str]:
-        """The exit code, and what was said on stderr."""
+        """Waits until the command ends. Returns its exit code and its stderr."""
         deadline = time.monotonic() + PATIENCE
         while self.process.poll() is None:
             self._read(deadline, "it does not end", at_most=0.1)
@@ -113,7 +113,7 @@ class Terminal:
 
 
 def _read_all(keyboard: int) -> bytes:
-    """Until the other side is closed, which Linux tells as an error."""
+    """Reads until the other side is closed, which Linux reports as an error."""
     parts = []
     with os.fdopen(keyboard, "rb", buffering=0) as source:
         while True:

@@ -1,4 +1,4 @@
-"""The command line as its users meet it."""
+"""Tests of the command line as a whole."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Completion as shells ask for it: in a real bash, and by what click's scripts for zsh and fish send."""
+"""Tests of completion, in a real bash, and by what click's scripts for zsh and fish send."""
 
 import os
 import pty
@@ -39,7 +39,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def in_bash(*lines: str, **more: str) -> list[list[str]]:
-    """What bash would offer after each line, in the words that it would put in."""
+    """Returns the completions that bash offers after each line."""
     script = (
         'eval "$(kcoord completion bash)"; complete -p kcoord >/dev/null || exit 9\n'
         'for COMP_LINE in "$@"; do COMP_POINT=${#COMP_LINE}; _kcoord_completion kcoord\n'
@@ -69,7 +69,7 @@ def test_bash_is_offered_commands_options_and_choices() -> None:
 
 
 def test_bash_is_offered_groups_of_the_cluster_that_the_line_names(cluster: "EmbeddedCluster") -> None:
-    """A colon in it included, at which bash cuts words; and no name that a shell would act on."""
+    """A name with a colon, at which bash cuts words, is completed; a name that a shell would interpret is not."""
     offered = in_bash(
         f"kcoord groups describe -b {cluster.bootstrap} or", f"kcoord -b {cluster.bootstrap} groups describe pay"
     )
@@ -96,7 +96,7 @@ def test_tab_in_a_bash_that_someone_sits_at(cluster: "EmbeddedCluster") -> None:
         bash.see(f"{cluster.bootstrap} payments ")
 
 
-# The other shells, by what their scripts send
+# The other shells, by the environment that their scripts set
 
 
 def asked_by(shell: str, **words: str) -> list[str]:
@@ -158,7 +158,7 @@ class _Bash:
         os.write(self._keyboard, text.encode())
 
     def see(self, text: str) -> None:
-        """Wait until the text is on the screen."""
+        """Waits until the text is on the screen."""
         deadline = time.monotonic() + PATIENCE
         while text not in self._seen:
             assert time.monotonic() < deadline, self._seen

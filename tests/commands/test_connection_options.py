@@ -1,4 +1,4 @@
-"""Where the options of connections may stand, shown on a command of the test's own and on real ones."""
+"""Tests of connection options before and after nouns and verbs, with commands made for the test and with real ones."""
 
 import json
 import subprocess
@@ -19,13 +19,13 @@ connection_options: Callable[[Callable[..., None]], Callable[..., None]] = optio
 @click.group()
 @connection_options
 def root() -> None:
-    """As kcoord."""
+    """The outermost group, in place of `kcoord`."""
 
 
 @root.group()
 @connection_options
 def noun() -> None:
-    """As kcoord groups."""
+    """A noun, in place of `kcoord groups`."""
 
 
 @noun.command()
@@ -131,7 +131,7 @@ def test_help_is_shown_without_loading_what_connects() -> None:
     }
 
 
-# Secrets that others can see
+# Secrets on the command line
 
 
 def warning(*arguments: str) -> str:

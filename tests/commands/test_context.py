@@ -1,4 +1,4 @@
-"""`kcoord context` as its users meet it."""
+"""Tests of `kcoord context`."""
 
 import json
 from importlib import import_module
@@ -20,7 +20,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Talked:
-    """What a run said, and how it ended."""
+    """The exit code and the output of a run."""
 
     def __init__(self, result: Result) -> None:
         self.exit_code, self.out, self.err = result.exit_code, result.stdout, result.stderr
@@ -31,7 +31,7 @@ def run(*arguments: str) -> Talked:
 
 
 class _Main:
-    """main() in the place of a click command: with its errors in one line."""
+    """An adapter that lets CliRunner call main() instead of a click command, so that errors are one line."""
 
     name = "kcoord"
 

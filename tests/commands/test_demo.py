@@ -1,4 +1,4 @@
-"""`kcoord demo` as a user runs it: without a terminal, with one, twice, ended early, and failing."""
+"""Tests of `kcoord demo`: without a terminal, with one, twice, ended early, and failing."""
 
 import os
 import pty
@@ -96,7 +96,7 @@ def test_what_a_command_line_prints_is_what_the_installed_command_prints() -> No
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_the_tour_installs_kcoord_alone_and_the_tests_add_to_it(tmp_path: Path) -> None:
-    """pip and venv are stood in for by a program that writes down what it is asked."""
+    """A program that records its arguments replaces pip and venv."""
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(_ROOT / name, tmp_path / name)
     fake = tmp_path / "fake-python"
@@ -124,11 +124,11 @@ def test_the_tour_installs_kcoord_alone_and_the_tests_add_to_it(tmp_path: Path) 
 
 
 def _assert_that_kills_can_be_copied(lines: list[str]) -> None:
-    """A process id is another one in the reader's shell; the number of a job is the same, and means the same."""
+    """Asserts that kill uses job numbers, since process ids differ in the reader's shell."""
     jobs: dict[int, str] = {}
     killed: list[str] = []
     for line in lines:
-        if line.endswith(" &"):  # bash counts on from the highest number of a job that still runs
+        if line.endswith(" &"):  # bash numbers a new job after the highest that still runs
             jobs[max(jobs, default=0) + 1] = "serve" if " serve " in line else "member"
         elif line.startswith("kill"):
             words = [word for word in line.split()[1:] if word != "-9"]
@@ -146,7 +146,7 @@ def _read(descriptor: int) -> list[bytes]:
     while True:
         try:
             chunk = os.read(descriptor, 65536)
-        except OSError:  # Linux says so when the other side of a terminal is closed
+        except OSError:  # raised by Linux when the other side of a terminal is closed
             return chunks
         if not chunk:
             return chunks
@@ -154,7 +154,7 @@ def _read(descriptor: int) -> list[bytes]:
 
 
 def _processes_that_name(lines: list[str]) -> list[str]:
-    """Processes that are running with an address of the tour in their command line."""
+    """Returns the running processes whose command line has an address of the tour."""
     addresses = {word for line in lines for word in line.split() if word.startswith("127.0.0.1:")}
     assert addresses
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()

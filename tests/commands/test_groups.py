@@ -1,4 +1,4 @@
-"""`kcoord groups` as its users meet it, on an embedded cluster."""
+"""Tests of `kcoord groups` on an embedded cluster."""
 
 import csv
 import json
@@ -27,7 +27,8 @@ WIDE = "注文処理グループ"
 
 @pytest.fixture(scope="module")
 def world(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[LiveWorld]:
-    """`shop` has a member and lag, `asleep` lag and no members, `done` none of both; two have odd names."""
+    """The groups of the tests: `shop` has a member and lag, `asleep` has lag and no members, `done` has neither; two
+    names are odd."""
     with (
         kcoord_cluster_factory(topics={"orders": 3, "payments": 1, "timeless": 1, "trimmed": 2}) as cluster,
         LiveWorld(cluster.bootstrap) as world,
@@ -395,7 +396,7 @@ def test_what_a_terminal_would_act_on_is_escaped_in_every_output(world: LiveWorl
 
 
 def cells(text: str) -> int:
-    """How many cells of a terminal it takes: what is wide takes two."""
+    """Returns how many cells of a terminal the text takes; a wide character takes two."""
     return sum(2 if char in WIDE else 1 for char in text)
 
 

@@ -1,4 +1,4 @@
-"""`kcoord groups delete`, on an embedded cluster."""
+"""Tests of `kcoord groups delete` on an embedded cluster."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ def live(cluster: Cluster) -> Iterator[LiveCluster]:
 
 @pytest.fixture
 def kcoord(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Runs `kcoord …` in a folder of its own."""
+    """Runs `kcoord …` in a temporary folder."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> Result:

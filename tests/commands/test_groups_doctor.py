@@ -1,4 +1,4 @@
-"""`kcoord groups doctor` as its users meet it, on an embedded cluster."""
+"""Tests of `kcoord groups doctor` on an embedded cluster."""
 
 import csv
 import io
@@ -47,7 +47,7 @@ def bootstrap(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> str:
 
 @pytest.fixture
 def doctor(bootstrap: str) -> Callable[..., Result]:
-    """In this process, which is quicker; for what does not depend on stdout being what it is."""
+    """Runs the doctor in this process, which is faster, for tests that do not depend on the kind of stdout."""
     return lambda *arguments: CliRunner().invoke(cli, ["groups", "doctor", *arguments, "-b", bootstrap])
 
 
@@ -98,7 +98,7 @@ def test_the_exit_code_is_by_severity(doctor: Callable[..., Result], fail_on: st
 def test_only_what_could_not_be_examined_fails_whatever_fail_on_says(
     severity: Severity, fail_on: str, fails: bool
 ) -> None:
-    """A notice of that code is about what was deleted meanwhile, or was not told for a time."""
+    """A notice with this code is about a group that was deleted meanwhile, or was refused only for a time."""
     told = replace(FINDING, severity=severity, code=Code.NOT_TOLD)
     assert command._fails([told], fail_on) is fails
 

@@ -1,4 +1,4 @@
-"""`kcoord groups` and plans of `kcoord offsets` on screens of 80 and of 200 columns, where names are long."""
+"""Tests of `kcoord groups` and of plans of `kcoord offsets` on screens of 80 and 200 columns, with long names."""
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -23,7 +23,8 @@ RECORDS = 3000
 
 @pytest.fixture(scope="module")
 def world(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[LiveWorld]:
-    """`static` has a static member; the others have none. All have lag of a topic with a long name."""
+    """The groups of the tests: `static` has a static member, the others have none. All have lag in a topic with a
+    long name."""
     with kcoord_cluster_factory(topics={TOPIC: 3}) as cluster, LiveWorld(cluster.bootstrap) as world:
         partitions = [TopicPartition(TOPIC, number) for number in range(3)]
         for tp in partitions:

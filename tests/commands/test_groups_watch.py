@@ -1,4 +1,4 @@
-"""`kcoord groups watch`: the screen, the lines of a pipe, the JSON; on an embedded cluster."""
+"""Tests of `kcoord groups watch` on an embedded cluster: the screen, the lines of a pipe, the JSON."""
 
 import json
 import os
@@ -44,7 +44,8 @@ def bootstrap(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> str:
 
 
 def _watch(partitions: int = 4, groups: int = 1) -> Watch:
-    """Each partition is written ten times in a second; the owner of the first two keeps up, the other does not."""
+    """Returns a history in which each partition gets ten records a second; the owner of the first two keeps up, the
+    other does not."""
     watch = Watch()
     for after in (0, 10, 20):
         watch.see(look(*(_group(number, partitions, after) for number in range(groups)), after=after))
@@ -116,7 +117,7 @@ def test_what_a_member_did_is_never_cut_off(columns: int) -> None:
         watch.see(look(seen(group(*members, name="a-group-with-a-long-name-too")), after=after))
     lines = _frame(watch, columns, 40)
     told = " ".join(line.strip() for line in lines[lines.index("LAST CHANGES") + 1 :])
-    assert " joined" in told or columns == 40  # where the older one has no room
+    assert " joined" in told or columns == 40  # the older change has no room there
     assert told.endswith("got orders 1")
     assert max(map(len, lines[lines.index("LAST CHANGES") :])) <= columns
 
@@ -146,7 +147,7 @@ def test_a_cluster_that_is_away_is_told_on_the_screen() -> None:
 
 @contextmanager
 def _watching(bootstrap: str, *arguments: str) -> Iterator[Iterator[str]]:
-    """The lines of a watch that goes on, as they come; then it is ended by Ctrl-C."""
+    """Yields the lines of a running watch as they come, then ends it by Ctrl-C."""
     with subprocess.Popen(
         [*KCOORD, "groups", "watch", "-b", bootstrap, "--every", "200ms", *arguments],
         stdout=subprocess.PIPE,
@@ -206,7 +207,7 @@ def test_json_is_an_object_on_each_line(bootstrap: str) -> None:
 def test_the_last_screen_stays_when_the_watch_ends(bootstrap: str, columns: int) -> None:
     exit_code, lines = in_terminal("groups", "watch", "billing", "-b", bootstrap, "--for", "100ms", columns=columns)
     assert exit_code == 0
-    left = "\n".join(lines).rpartition("\x1b[?1049l")[2]  # the terminal's other screen is left
+    left = "\n".join(lines).rpartition("\x1b[?1049l")[2]  # after the alternate screen is left
     assert "billing" in left
     assert max(printable.width(line) for line in left.splitlines()) <= columns + len("\x1b[32m\x1b[0m") * 4
 
@@ -239,7 +240,7 @@ def test_what_cannot_be_watched_is_one_line(arguments: list[str], exit_code: int
 
 
 class _Restarting:
-    """A cluster whose brokers refuse all for a time, after the first look."""
+    """A source of snapshots that fails for a time after the first snapshot."""
 
     def __init__(self, *troubles: Exception) -> None:
         self._troubles = list(troubles)

@@ -1,4 +1,4 @@
-"""The keys of `kcoord groups watch`: what they do, and the terminal as it was before whichever way it ends."""
+"""Tests of the keys of `kcoord groups watch`, and of the terminal's restoration however it ends."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ screen: Any = import_module("kcoord.commands.groups.watch.screen")
 
 
 class _Session:
-    """Keys pressed at a screen of 80 by 24 that shows a watch."""
+    """A session of keys on a screen of 80 by 24 that shows a watch."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch, self.controls = watch, keys.Controls()
@@ -43,7 +43,7 @@ class _Session:
         return lines
 
     def names(self) -> list[str]:
-        """The groups that are shown, from the top."""
+        """The names of the groups that are shown, from the top."""
         below = self.lines[3:]
         end = next((number for number, line in enumerate(below) if not line.startswith(("g-", "other"))), len(below))
         return [line.split()[0] for line in below[:end]]
@@ -57,7 +57,8 @@ class _Session:
 
 
 def _many_groups(count: int = 100) -> Watch:
-    """The first has most lag, and is behind least; the last joined and left last."""
+    """Returns a history of many groups. The first has the largest lag, and the smallest lag in time; the last joined
+    and left last."""
     watch = Watch()
     for after in (0, 2, 4):
         groups = [
@@ -119,7 +120,7 @@ def test_a_filter_is_typed_seen_at_once_kept_by_enter_and_ended_by_escape() -> N
     assert len(session.names()) == 10
     session.press("escape")
     assert session.names()[0] == "other"
-    assert session.press("/", "s")[0].startswith("filter: s▏")  # typed, not sorted
+    assert session.press("/", "s")[0].startswith("filter: s▏")  # the key was typed, it did not sort
     assert session.controls.sort is keys.Sort.LAG
     assert session.press("escape")[0].startswith("08:00:04 UTC")
 
@@ -156,7 +157,7 @@ def test_help_names_every_key_and_column_and_goes_by_any_key() -> None:
         assert name in text
     session.press("s")
     assert session.names()
-    assert session.controls.sort is keys.Sort.LAG  # the key went to the help
+    assert session.controls.sort is keys.Sort.LAG  # the key only closed the help
 
 
 def test_q_quits_but_not_while_a_filter_is_typed() -> None:

@@ -1,4 +1,4 @@
-"""What `kcoord proxy` says to guards that it cannot keep, before it connects to anything."""
+"""Tests of invalid guards of `kcoord proxy`, which are refused before it connects to anything."""
 
 from importlib import import_module
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every command is explained, by examples that still work, and is in the docs."""
+"""Tests that every command has help with examples that work, and is in the docs."""
 
 import re
 import shlex
@@ -34,7 +34,7 @@ def help_of(path: str) -> str:
 
 
 def examples(text: str) -> list[str]:
-    """The lines that begin with kcoord and a noun, without what stands beside them."""
+    """Returns the example commands of a text, without the remarks that follow them."""
     found = re.findall(r"^ {2,}(?:KCOORD_\w+=\S+ )?(kcoord [a-z].*)$", text, re.MULTILINE)
     return [re.split(r" {2,}| [|>#] | && | \\$", line)[0] for line in found]
 
@@ -73,7 +73,7 @@ def test_every_command_is_in_the_page_of_commands(path: str) -> None:
 
 @pytest.mark.parametrize("path", [path for path in COMMANDS if path != "kcoord"])
 def test_the_group_above_says_of_a_command_what_it_says_itself_or_less(path: str) -> None:
-    """Short help is told without loading the command, so it stands in two places."""
+    """Short help is shown without loading the command, so it is written in two files."""
     above, _, name = path.rpartition(" ")
     (line,) = [line for line in help_of(above).splitlines() if re.match(rf"  {name}  ", line)]
     assert line.strip().endswith(".")

@@ -1,4 +1,4 @@
-"""`kcoord proxy`: what is said twice, of the wrong thing, or cannot be, is refused before anything starts."""
+"""Tests of contradictory and invalid options of `kcoord proxy`, which are refused before anything starts."""
 
 import pytest
 

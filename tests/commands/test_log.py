@@ -1,4 +1,4 @@
-"""`kcoord log` as its users meet it."""
+"""Tests of `kcoord log`."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ def dump(*arguments: str | Path) -> Result:
 
 @pytest.fixture
 def orders(tmp_path: Path) -> Path:
-    """A segment of an ordinary topic: a text, a tombstone, and something that a terminal would act on."""
+    """A segment of an ordinary topic: a text, a tombstone, and characters that a terminal would interpret."""
     path = tmp_path / "orders-0" / "00000000000000000000.log"
     path.parent.mkdir()
     records = [
@@ -155,7 +155,7 @@ def test_a_usage_error_says_what_is_wrong_and_exits_2(
 
 
 def test_a_large_segment_takes_little_memory(tmp_path: Path) -> None:
-    """80 MB of batches in a process that may not have that much."""
+    """Dumps 80 MB of batches in a process that may not allocate that much."""
     path = tmp_path / "large.log"
     batch = write_batch([Record(timestamp=0, key=b"k", value=b"v" * 1000)] * 100)
     with path.open("wb") as file:

@@ -1,4 +1,4 @@
-"""The lines that say what a cluster is being waited for."""
+"""Tests of the lines that report long waits for a cluster."""
 
 import threading
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""How what was found is shown: tables, JSON, YAML, CSV, and where the options for it may stand."""
+"""Tests of output formats: tables, JSON, YAML, CSV, and the positions of their options."""
 
 import csv
 import io
@@ -146,7 +146,7 @@ def test_an_unknown_format_is_a_usage_error() -> None:
     assert "'xml' is not one of 'table', 'wide', 'json', 'yaml', 'csv'" in done.stderr
 
 
-# On a terminal and in a pipe, by a real command
+# A real command, on a terminal and in a pipe
 
 NAMES = [
     "checkout-of-the-european-webshop.payments-and-invoices-v2-blue",

@@ -1,4 +1,4 @@
-"""`--connector spark-sql-kafka` where it cannot be: told in one line, by all commands that read a cluster."""
+"""Tests of `--connector spark-sql-kafka` where it is impossible: each command that reads a cluster reports one line."""
 
 from importlib import import_module
 from pathlib import Path

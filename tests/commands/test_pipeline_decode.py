@@ -1,4 +1,4 @@
-"""`kcoord pipeline decode` as its users meet it."""
+"""Tests of `kcoord pipeline decode`."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def decode(*arguments: str | Path) -> Result:
 
 
 def without_reminders(stderr: str) -> list[str]:
-    """The lines of a job without the timestamped ones, which a stage prints on a slow machine while it goes on."""
+    """Returns the lines of a job without the timestamped ones, which long stages print on a slow machine."""
     return [line for line in stderr.splitlines() if not re.match(r"\d{4}-\d\d-\d\dT\S+Z ", line)]
 
 
@@ -116,7 +116,8 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_read(arguments: list
 
 
 def damaged(folder: Path) -> tuple[Path, int]:
-    """A log with a batch of two records that has a wrong checksum, and one whose end is torn; and how many bytes."""
+    """Makes a log with a batch of two records that has a wrong checksum, and one whose end is torn. Returns its
+    path, and how many bytes are damaged."""
     batches = in_a_row(*(batch(commit(number), commit(number + 1)) for number in range(4)))
     wrong, torn = bytearray(batches[1]), batches[3][:-1]
     wrong[-1] ^= 0xFF

@@ -1,4 +1,4 @@
-"""`kcoord pipeline rebalances` and `lag` as their users meet them."""
+"""Tests of `kcoord pipeline rebalances` and `lag`."""
 
 import csv
 import io
@@ -35,7 +35,8 @@ def shown(*arguments: str | Path) -> str:
 
 
 def history() -> Log:
-    """A group of two, one of which is started again and again; a reader that falls behind, and one that is gone."""
+    """Records of a group of two members, one of which restarts often, of a reader that falls behind, and of one that
+    is gone."""
     log = Log()
     busy = log.group(BUSY)
     busy.generation(0, 0, [])
@@ -92,7 +93,7 @@ def test_restless_groups_and_members_that_flap_are_shown_and_tables_written(
 
 @pytest.fixture
 def decoded_only(tables: Path, tmp_path: Path) -> Path:
-    """The same folder without what was made of the tables in it."""
+    """A copy of the decoded tables without the derived ones."""
     folder = tmp_path / "decoded"
     folder.mkdir()
     for name, table in TABLES.items():

@@ -1,4 +1,5 @@
-"""`kcoord pipeline …` that is told to end: it does so without a word, and leaves nothing behind."""
+"""Tests of interrupted `kcoord pipeline` commands: they end without a traceback, and leave no process or file
+behind."""
 
 import os
 import signal
@@ -17,12 +18,12 @@ LITTLE = ("--master", "local[1]", "--conf", "spark.driver.memory=600m")
 
 
 def is_starting(pid: int, told: str, temporary: Path) -> bool:
-    """The JVM is there, and pyspark waits for it."""
+    """Whether the JVM runs and pyspark waits for it."""
     return bool(children_of(pid)) and "starting Spark" not in told
 
 
 def is_at_work(pid: int, told: str, temporary: Path) -> bool:
-    """Spark has begun to write the first table."""
+    """Whether Spark has begun to write the first table."""
     return bool(list(temporary.glob("kcoord-tables-*/tables/commits/_temporary")))
 
 
@@ -72,7 +73,8 @@ def test_a_job_that_is_told_to_end_leaves_no_jvm_no_file_and_no_traceback(
 
 
 def children_of(pid: int) -> list[int]:
-    """That Spark is started by, or is; `java -version` and the shells of its scripts are not."""
+    """Returns the child processes that start Spark or are Spark, without `java -version` and the shells of its
+    scripts."""
     listed = subprocess.run(["ps", "-Aww", "-o", "ppid=,pid=,args="], capture_output=True, text=True, check=True)
     lines = [line.split(None, 2) for line in listed.stdout.splitlines()]
     return [int(line[1]) for line in lines if int(line[0]) == pid and "org.apache.spark.deploy" in line[-1]]

@@ -1,4 +1,4 @@
-"""How far a job of the pipeline is, where nobody sees a line that changes."""
+"""Tests of a pipeline job's progress where stderr is no terminal."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""`kcoord pipeline report` as its users meet it."""
+"""Tests of `kcoord pipeline report`."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def report(*arguments: str | Path) -> Result:
 
 
 def history() -> Log:
-    """A group of two, one of which is started again and again; and a reader that falls behind."""
+    """Records of a group of two members, one of which restarts often, and of a reader that falls behind."""
     log = Log()
     busy, late = log.group(BUSY), log.group("late")
     busy.generation(0, 0, [])

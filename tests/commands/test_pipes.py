@@ -1,4 +1,4 @@
-"""How commands end that do not end well: pipes that no one reads, Ctrl-C, errors in one line."""
+"""Tests of failing commands: closed pipes, Ctrl-C, errors in one line."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ def cluster(kcoord_cluster_factory: "Callable[..., EmbeddedCluster]") -> "Embedd
 
 
 def _without_reader(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """As in `kcoord … | true`, when `true` is done before kcoord has begun to write."""
+    """Runs a command whose reader is gone before it writes, as in `kcoord … | true`."""
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -66,7 +66,7 @@ def test_help_and_dumps_that_no_one_reads_end_so_too(arguments: tuple[str, ...])
 
 
 def test_a_shell_sees_of_a_broken_pipe_what_it_sees_of_its_own_tools() -> None:
-    """The segment is printed again and again until it is more than a pipe holds."""
+    """The segment is printed repeatedly, until the output is larger than a pipe's buffer."""
     segments = " ".join([f"'{SEGMENTS / 'plain'}'"] * 60)
     script = f"kcoord log dump -o jsonl {segments} | head -1 | wc -l; echo ${{PIPESTATUS[0]}}; yes | head -1 >/dev/null"
     script += "; echo ${PIPESTATUS[0]}"
@@ -105,7 +105,7 @@ def test_ctrl_c_is_quiet_and_exits_130() -> None:
             text=True,
             env=quiet_environment(),
         ) as process:
-            connection, _ = deaf.accept()  # it is asking now, and waits for an answer that does not come
+            connection, _ = deaf.accept()  # the request is sent, and its response never comes
             with connection:
                 connection.settimeout(PATIENCE)
                 assert connection.recv(4)
@@ -118,7 +118,7 @@ def test_ctrl_c_is_quiet_and_exits_130() -> None:
 
 
 def _refusing_port() -> socket.socket:
-    """A port that no one listens on, as long as the socket is held."""
+    """Yields a port without a listener, reserved while its socket is open."""
     taken = socket.socket()
     taken.bind(("127.0.0.1", 0))
     return taken

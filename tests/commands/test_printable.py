@@ -1,4 +1,4 @@
-"""Names of a cluster on a terminal: what it would act on is escaped, and how wide the rest is."""
+"""Tests of names on a terminal: escaping, and the width of characters."""
 
 import sys
 from importlib import import_module
@@ -46,7 +46,7 @@ def test_wide_characters_take_two_cells_and_marks_none(text: str, cells: int) ->
 
 
 def test_every_letter_and_ideograph_is_as_wide_as_rich_measures_it() -> None:
-    """rich has tables of its own: two opinions, of which the one is not made from the other."""
+    """rich has separate tables of widths, so the two implementations are independent."""
     blocks = [*range(0x20, 0x0300), *range(0x0370, 0x0590), *range(0x3041, 0x3097), *range(0x4E00, 0xA000)]
     letters = [chr(code) for code in (*blocks, *range(0xAC00, 0xD7A4)) if chr(code).isprintable()]
     differing = [letter for letter in letters if char_width(letter) != cell_len(letter)]

@@ -1,4 +1,4 @@
-"""A bar for what takes longer than a moment: on a terminal, on stderr, gone when it is done."""
+"""Tests of the progress bar: on a terminal, on stderr, removed at the end."""
 
 import fcntl
 import io
@@ -22,7 +22,7 @@ PATIENCE = 20.0
 
 @contextmanager
 def terminal(monkeypatch: pytest.MonkeyPatch, *, patience: float = 0.0) -> Iterator[int]:
-    """What a person sees of stderr. No fixture: pytest gives each phase of a test a stderr of its own."""
+    """Yields a terminal's view of stderr. It is no fixture, since pytest replaces stderr in each phase of a test."""
     monkeypatch.setattr(module, "PATIENCE", patience)
     monkeypatch.setenv("TERM", "xterm")
     keyboard, side = pty.openpty()

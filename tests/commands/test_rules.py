@@ -1,4 +1,4 @@
-"""`kcoord rules` as its users meet it."""
+"""Tests of `kcoord rules`."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What starting kcoord imports: who asks for help, or for a completion, waits for nothing that is not used."""
+"""Tests of what kcoord imports at start: help and completion import nothing that they do not need."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ HEAVY = {"asyncio", "concurrent.futures", "confluent_kafka", "cryptography", "ki
 
 
 def imported(*arguments: str) -> set[str]:
-    """The modules that `kcoord …` has imported when it is done."""
+    """Returns the modules that `kcoord …` has imported when it ends."""
     program = (
         "import atexit, sys\n"
         "atexit.register(lambda: sys.stderr.write(' '.join(sys.modules)))\n"
@@ -43,7 +43,7 @@ def test_the_list_of_commands_is_told_without_loading_them() -> None:
 
 
 def test_help_of_a_verb_that_reads_imports_no_event_loop_and_no_librdkafka() -> None:
-    """kio may be there: it has the error codes."""
+    """kio may be imported: it has the error codes."""
     assert not {"asyncio", "confluent_kafka", "rich", "ssl", "uvloop"} & imported("groups", "describe", "--help")
 
 
@@ -57,7 +57,7 @@ def cluster(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[
 
 @pytest.mark.parametrize("verb", [["list"], ["list", "--names"], ["describe", "g"], ["lag", "--all-groups"]])
 def test_reading_groups_imports_of_kio_the_error_codes_alone(verb: list[str], cluster: EmbeddedCluster) -> None:
-    """Its classes take longer to be imported than a cluster takes to answer."""
+    """kio's other classes take longer to import than a cluster takes to respond."""
     modules = imported("groups", *verb, "-b", cluster.bootstrap)
     assert {name for name in modules if name.startswith("kio.schema.")} == {"kio.schema.errors"}
     assert not {"asyncio", "confluent_kafka", "cryptography", "kio.serial", "rich", "ssl"} & modules

@@ -1,4 +1,4 @@
-"""Tables as text: narrow where they can be, folded where they must be, never with a number in two parts."""
+"""Tests of tables as text: narrow if possible, folded if necessary, never with a broken number."""
 
 import re
 from importlib import import_module
@@ -274,7 +274,7 @@ def test_whatever_is_in_it_a_table_fits_the_screen_and_loses_nothing(rows: list[
 
 @pytest.mark.parametrize("columns", [80, 200])
 def test_twenty_thousand_rows_look_the_same_as_a_few(columns: int) -> None:
-    """Rows are laid out by columns, not by themselves: the last of many is like the first."""
+    """Rows are laid out by columns: the last of many rows looks like the first."""
     rows = [(f"group-{number}", "orders", number % 20, 10**9, "client") for number in range(20_000)]
     shown = lines(OFFSETS, rows, width=columns)
     assert len(shown) == 20_001

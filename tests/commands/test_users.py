@@ -1,4 +1,4 @@
-"""`kcoord users`, and the options of a listener, as their users meet them."""
+"""Tests of `kcoord users`, and of the options of a listener."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def test_without_a_file_there_is_nobody_to_remove_and_none_is_made(run: Any, use
 
 
 def in_terminal(typed: bytes, *arguments: str) -> tuple[int, str]:
-    """The exit code, and all that the terminal shows while this is typed."""
+    """Runs a command in a terminal while this text is typed. Returns its exit code, and all that is shown."""
     keyboard, screen = pty.openpty()
     with subprocess.Popen(
         [*KCOORD, *arguments],
@@ -226,13 +226,14 @@ def test_a_proxy_says_that_its_certificate_is_not_for_the_names_of_brokers(
 
 @pytest.fixture
 def taken() -> Iterator[str]:
-    """An address that is in use, so that what would listen there ends at once."""
+    """An address that is in use, so that a server that binds it ends at once."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
 def assert_warned(err: str, path: Path, said: list[str]) -> None:
-    """Of the certificate in this file, so often and so; the last line is that the address is in use."""
+    """Asserts that the certificate in this file is warned about in these words. The last line of stderr is that the
+    address is in use."""
     *warnings, end = err.splitlines()
     assert "in use" in end
     assert len(warnings) == len(said), err

@@ -1,4 +1,4 @@
-"""Documents as YAML, read back by PyYAML."""
+"""Tests of YAML documents, read back by PyYAML."""
 
 from importlib import import_module
 from typing import Any

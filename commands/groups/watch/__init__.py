@@ -1,1 +1,1 @@
-"""`kcoord groups watch`: a live screen, or lines in a pipe."""
+"""`kcoord groups watch`: a live screen on a terminal, or lines in a pipe."""

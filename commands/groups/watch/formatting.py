@@ -1,4 +1,4 @@
-"""Forecasts, times behind, rates and changes as `kcoord groups watch` words them, on the screen and in lines."""
+"""Formatting of forecasts, lag in time, rates and changes for `kcoord groups watch`."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from kcoord.admin.model import Member
 
 from ...output.tables import Cell
 
-_ID_TAIL: Final = 6  # characters of a member id that tell members with one client id apart
+_ID_TAIL: Final = 6  # trailing characters of a member id, by which members with one client id differ
 
 COLUMN_MEANINGS: Final = (
     ("LAG", "records that are not consumed yet"),
@@ -42,7 +42,7 @@ def forecast_cell(forecast: Forecast) -> Cell | None:
 
 
 def forecast_word(forecast: Forecast) -> str:
-    """One word for a line of key=value."""
+    """Formats a forecast as one word, for lines of key=value."""
     match forecast.outlook:
         case Outlook.UNKNOWN:
             return "?"
@@ -65,7 +65,7 @@ def format_rate(per_second: float | None) -> str | None:
 
 
 def short_change(change: Change) -> str:
-    """What changed, with a member's name short enough for narrow screens."""
+    """Formats a change with a short name of the member, for narrow screens."""
     return f"{_short_member(change.member)} {change.predicate}" if change.member else change.says
 
 

@@ -1,4 +1,4 @@
-"""What keys do to the screen of `kcoord groups watch`: scroll, sort, filter, help, quit. Pure."""
+"""Key bindings of `kcoord groups watch`: scroll, sort, filter, help, quit. Pure functions without I/O."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ Kind = TypeVar("Kind")
 
 
 class Sort(StrEnum):
-    """What groups are sorted by; the first is how it begins."""
+    """The sort orders of groups; the first one is the default."""
 
     LAG = "lag"
     BEHIND = "time behind"
@@ -22,7 +22,7 @@ class Sort(StrEnum):
 
 
 class Part(StrEnum):
-    """The parts of the screen, of which one is scrolled and gets most room."""
+    """The parts of the screen. One of them is scrolled, and gets most of the room."""
 
     GROUPS = "groups"
     PARTITIONS = "partitions"
@@ -41,18 +41,19 @@ KEYS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controls:
-    """What was asked for by keys, so far."""
+    """The state of the screen that keys have changed: order, filter, scrolled part and positions."""
 
     sort: Sort = Sort.LAG
     filter: str = ""
-    is_typing: bool = False  # the filter
+    is_typing: bool = False  # whether keys are typed into the filter
     part: Part = Part.GROUPS
     scrolled: Mapping[Part, int] = field(default_factory=lambda: MappingProxyType({}))
     is_helping: bool = False
     is_over: bool = False
 
     def first(self, part: Part) -> int:
-        """The first row that is shown of a part; of changes, how many newer ones are not."""
+        """Returns the index of the first row that is shown of a part; for changes, how many of the newest are
+        hidden."""
         return self.scrolled.get(part, 0)
 
     def matches(self, name: str) -> bool:
@@ -61,14 +62,14 @@ class Controls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """How many rows of the part that is scrolled were shown, and which can be the first at most."""
+    """The scroll range of the scrolled part: how many rows were shown, and the largest index of the first row."""
 
     page: int = 1
     last: int = 0
 
 
 def press(controls: Controls, key: str, extent: Extent) -> Controls:
-    """The controls after a key, on a screen of that extent."""
+    """Returns the controls after a key was pressed on a screen of that extent."""
     if controls.is_typing:
         return _type(controls, key)
     if controls.is_helping and key != "q":
@@ -92,7 +93,7 @@ def press(controls: Controls, key: str, extent: Extent) -> Controls:
 
 
 def sorted_groups(groups: Iterable[WatchedGroup], sort: Sort) -> list[WatchedGroup]:
-    """Most of it first; of equals by name, so that the order is the same at every look."""
+    """Sorts groups in descending order, and equal ones by name, so that the order is stable between snapshots."""
     named = sorted(groups, key=lambda group: group.seen.group.name)
     match sort:
         case Sort.LAG:
@@ -121,7 +122,7 @@ def _type(controls: Controls, key: str) -> Controls:
 
 
 def _scroll(controls: Controls, key: str, extent: Extent) -> Controls:
-    """Changes grow from below: up goes to older ones."""
+    """Moves the first row of the scrolled part. Changes grow from below, so there `up` moves to older ones."""
     now = min(controls.first(controls.part), extent.last)
     steps = {
         "up": -1,

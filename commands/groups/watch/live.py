@@ -1,4 +1,4 @@
-"""`kcoord groups watch` on a terminal: the whole screen while it runs, and keys; afterwards all is as it was."""
+"""The full-screen mode of `kcoord groups watch`, with keys. The terminal is restored at the end."""
 
 import os
 import signal
@@ -20,17 +20,18 @@ from .keys import Controls, press
 from .screen import Drawn, Frame, draw
 from .snapshots import BackgroundLooks, Source
 
-_LAST_LOOK: Final = 1.0  # seconds that who quits waits for a look that is under way
-_FIRST_REDRAWS: Final = 1.0  # seconds from one screen to the next, until the first snapshot is there
+_LAST_LOOK: Final = 1.0  # seconds that quitting waits for a snapshot in progress
+_FIRST_REDRAWS: Final = 1.0  # seconds between screens until the first snapshot is there
 
 
 def watch_on_screen(
     source: Source, output: Output, where: str, waits: Waits, every: timedelta, limit: timedelta | None
 ) -> None:
-    """Until the limit, a key that quits, Ctrl-C or SIGTERM; errors are raised once the terminal is as it was.
+    """Runs the screen until the limit, a key that quits, Ctrl-C or SIGTERM. Errors are raised after the terminal is
+    restored.
 
-    Until the first snapshot is there, the screen shows where it is read from, since when, and which of the `waits`
-    last long.
+    Until the first snapshot is there, the screen shows which cluster it is read from, since when, and which of the
+    `waits` last long.
     """
     memory, controls = Watch(), Controls()
     looking = BackgroundLooks(source, every, limit)
@@ -49,7 +50,8 @@ def watch_on_screen(
 
 
 class ScreenView:
-    """The terminal's other screen while it runs; the last screen that shows a snapshot stays when it ends."""
+    """Draws on the terminal's alternate screen while it is entered, and prints the last screen that shows a snapshot at
+    the end."""
 
     def __init__(self, output: Output, where: str, waits: Waits, keyboard: Keyboard) -> None:
         from rich.console import Console
@@ -95,7 +97,8 @@ class ScreenView:
         self._live.update(Text.from_ansi(self.drawn.text, no_wrap=True, overflow="crop"), refresh=True)
 
     def pause(self) -> None:
-        """Stop this process, as Ctrl-Z does, with the terminal as it was; go on when it is continued."""
+        """Suspends the process, as Ctrl-Z does, with the terminal restored, and takes the screen again when it is
+        continued."""
         self._live.stop()
         self._keyboard.give_back()
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -105,7 +108,8 @@ class ScreenView:
 
 @contextmanager
 def _signals(view: ScreenView, looking: BackgroundLooks) -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does, so that the terminal gets its own screen back; a new size is drawn at once."""
+    """Installs signal handlers: SIGTERM ends the watch as Ctrl-C does, so that the terminal is restored; a resize
+    redraws at once."""
 
     def stop(*_: object) -> None:
         view.pause()

@@ -1,8 +1,8 @@
-"""One screen of `kcoord groups watch`, as text: groups, who owns what, and what changed last.
+"""Renders one screen of `kcoord groups watch` as text: groups, owners of partitions, and the last changes.
 
-A terminal has only so many lines. The part that is scrolled gets most of them: the groups, unless another was chosen by
-a key. The last changes get at most a third, and the partitions what is left: where not all fit, those with most lag are
-shown, and how many there are besides.
+The lines of the terminal are shared out. The scrolled part gets most of them; by default that is the groups. The last
+changes get at most a third, and the partitions the rest: if not all fit, those with most lag are shown, and the number
+of the others.
 """
 
 import itertools
@@ -26,7 +26,7 @@ from .formatting import COLUMN_MEANINGS, forecast_cell, format_behind, format_ra
 from .keys import KEYS, Controls, Extent, Part, sorted_groups
 
 _CHANGES: Final = 8  # lines
-_FEWEST: Final = 4  # lines of the groups, where another part is scrolled
+_FEWEST: Final = 4  # lines of the groups, if another part is scrolled
 _ROOM_FOR_HOSTS: Final = 120
 _CHANGE_STYLES: Final = {
     ChangeKind.UNREACHABLE: "red",
@@ -51,7 +51,7 @@ _GROUP_COLUMNS: Final = (Column("GROUP"), Column("STATE"), Column("MEMBERS", ali
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What a screen is drawn for."""
+    """The parameters of a screen: size, style, connection and controls."""
 
     where: str
     now: float
@@ -65,7 +65,7 @@ class Frame:
     controls: Controls = field(default_factory=Controls)
 
     def table(self, table: Table) -> list[str]:
-        """Folded, also where it cannot be as narrow as the terminal: then as narrow as it can be, which shows most."""
+        """Renders a table folded to the width of the terminal, or to the smallest width that is possible."""
         columns = next(columns for columns in itertools.count(self.width) if self._fits(table, columns))
         screen = Screen(width=columns, colored=self.is_colored, wide=self.is_wide)
         return render(table, screen).splitlines()
@@ -79,14 +79,15 @@ class Frame:
 
 
 class Drawn(NamedTuple):
-    """A screen, and how far the part of it that keys scroll can be scrolled."""
+    """A rendered screen, and the scroll range of its scrolled part."""
 
     text: str = ""
     extent: Extent = Extent()
 
 
 def draw(watch: Watch, frame: Frame) -> Drawn:
-    """At most as many lines as the terminal has, and none wider unless numbers would have to be cut."""
+    """Renders a screen with at most as many lines as the terminal has. A line is wider than the terminal only if a
+    number would have to be cut otherwise."""
     controls = frame.controls
     if watch.look is None and watch.trouble is None and not controls.is_helping:
         return Drawn("\n".join(_first_lines(frame)[: frame.height]))
@@ -101,7 +102,7 @@ def draw(watch: Watch, frame: Frame) -> Drawn:
 
 
 def cropped(text: str, columns: int) -> str:
-    """Printable text, cut where the line ends."""
+    """Cuts printable text to the columns of a line."""
     if width(text) <= columns:
         return text
     room, kept = columns - 1, ""
@@ -113,7 +114,7 @@ def cropped(text: str, columns: int) -> str:
     return f"{kept}…"
 
 
-# What stands above
+# The lines at the top
 
 
 def _first_lines(frame: Frame) -> list[str]:
@@ -172,7 +173,7 @@ def _help_lines(frame: Frame) -> list[str]:
 
 
 class _Shown(NamedTuple):
-    """A part of the screen: its lines with the blank one before them, and how far it can be scrolled."""
+    """A part of the screen: its lines, starting with a blank one, and its scroll range."""
 
     lines: list[str]
     extent: Extent = Extent()
@@ -182,7 +183,7 @@ _NOTHING: Final = _Shown([])
 
 
 def _parts(watch: Watch, groups: Sequence[WatchedGroup], frame: Frame, *, room: int) -> dict[Part, _Shown]:
-    """From top to bottom. The one that is scrolled gets the room that the others leave it."""
+    """Renders the parts from top to bottom. The scrolled part gets the room that the others leave."""
     few = max(_FEWEST, frame.height // 4)
     of_changes = [each for each in watch.changes if not each.group or frame.controls.matches(each.group)]
     if frame.controls.part is Part.CHANGES:
@@ -210,12 +211,12 @@ def _groups_part(groups: Sequence[WatchedGroup], frame: Frame, *, room: int) -> 
 
 
 def _range_line(frame: Frame, first: int, count: int, total: int, of: str = "groups") -> list[str]:
-    """Which rows of how many are shown, if that is not all of them."""
+    """Formats the range of rows that are shown, unless all are."""
     return [frame.line(f"{first + 1:,}-{first + count:,} of {total:,} {of}", "dim")] if count < total else []
 
 
 def _scrolled(drawn: Callable[[int, int], list[str]], total: int, first: int, room: int) -> _Shown:
-    """Return as many rows, from the first on, as there is room for, but never fewer than fit at the end."""
+    """Renders as many rows from the first one on as fit into the room, but never fewer than fit at the end."""
     at_end = _largest(lambda count: drawn(total - count, count), total, room)
     last = total - at_end
     if at_end == 0:
@@ -226,7 +227,7 @@ def _scrolled(drawn: Callable[[int, int], list[str]], total: int, first: int, ro
 
 
 def _largest(drawn: Callable[[int], list[str]], most: int, room: int) -> int:
-    """The largest number of rows whose lines there is room for; a row may take more than one."""
+    """Returns the largest number of rows whose lines fit into the room; a row may take several lines."""
     return next((count for count in range(min(most, room), 0, -1) if len(drawn(count)) <= room), 0)
 
 
@@ -237,9 +238,10 @@ def _group_row(group: WatchedGroup) -> tuple[Value, ...]:
 
 
 def _partitions_part(groups: Sequence[WatchedGroup], frame: Frame, *, room: int) -> _Shown:
-    """By owner. If not all fit, those with most lag, unless this is what is scrolled."""
+    """Renders partitions ordered by owner. If not all fit, those with most lag are shown, unless this part is
+    scrolled."""
     parts = [_Row(group, seen) for group in groups for seen in group.seen.partitions]
-    skipped = 0 if len(groups) > 1 else 1  # whose group it is goes without saying if there is one
+    skipped = 0 if len(groups) > 1 else 1  # the column GROUP is left out if there is only one group
     columns = _partition_columns(frame)[skipped:]
 
     def table(shown: Sequence[_Row]) -> list[str]:
@@ -268,7 +270,7 @@ def _partitions_part(groups: Sequence[WatchedGroup], frame: Frame, *, room: int)
 
 
 def _partition_columns(frame: Frame) -> list[Column]:
-    """Hosts leave their place to names of topics where there is little."""
+    """Returns the columns of partitions, without hosts on a narrow screen, so that topic names have room."""
     return [
         Column("GROUP"),
         Column("OWNER"),
@@ -281,18 +283,18 @@ def _partition_columns(frame: Frame) -> list[Column]:
 
 
 class _Row(NamedTuple):
-    """A partition as one group has it."""
+    """A partition of a group, as a row of the screen."""
 
     group: WatchedGroup
     seen: SeenPartition
 
     def order(self) -> tuple[object, ...]:
-        """By group and owner; what nobody owns comes last."""
+        """Returns the sort key: by group and owner, partitions without an owner last."""
         owner = self.seen.owner
         return self.group.seen.group.name, *((0, owner.client_id, owner.member_id) if owner else (1,)), self.seen.tp
 
     def cells(self, before: "_Row | None") -> tuple[Value, ...]:
-        """Group and owner are named where they begin."""
+        """Returns the cells of the row. Group and owner are blank if the row before has the same."""
         name, owner, tp = self.group.seen.group.name, self.seen.owner, self.seen.tp
         figures = _figures(
             self.seen.lag,
@@ -321,7 +323,7 @@ def _figures(lag: int | None, pace: Pace, behind: Behind | None, forecast: Forec
 
 
 def _changes_part(changes: Sequence[Change], frame: Frame, *, room: int) -> _Shown:
-    """The newest below; scrolled, as many of the newest are left out."""
+    """Renders the last changes, the newest at the bottom. Scrolling hides the newest ones."""
     if room <= 0 or not changes:
         return _NOTHING
     folded = [_change_lines(change, frame) for change in changes]
@@ -336,13 +338,13 @@ def _changes_part(changes: Sequence[Change], frame: Frame, *, room: int) -> _Sho
 
 
 def _newest_that_fit(folded: Sequence[list[str]], room: int) -> int:
-    """How many from the end on have room, but at least one."""
+    """Returns how many of the last changes fit into the room, but at least 1."""
     lines = itertools.accumulate(map(len, reversed(folded)))
     return max(1, sum(total <= room for total in lines))
 
 
 def _change_lines(change: Change, frame: Frame) -> list[str]:
-    """On one line if it fits; otherwise with the member's name short, on as many as that takes."""
+    """Formats a change on one line if it fits; otherwise with a short member name, wrapped."""
     time = f"{datetime.fromtimestamp(change.at, UTC):{_TIME}}  "
     about = f"{change.group}: " if change.group else ""
     text = next(

@@ -1,4 +1,4 @@
-"""The looks of `kcoord groups watch`, one after the other at even times, also where the cluster does not answer."""
+"""Snapshots of groups at regular intervals for `kcoord groups watch`, also while the cluster does not respond."""
 
 import os
 import threading
@@ -20,7 +20,7 @@ LookAt = Callable[[float], Look]
 def looks(
     look: LookAt, every: timedelta, limit: timedelta | None, *, sleep: Callable[[float], object]
 ) -> Iterator[tuple[float, Look | Trouble]]:
-    """When each look was taken, and what was seen or why nothing was. Only the first must succeed."""
+    """Yields the time of each snapshot, with the snapshot or the error. Only the first one must succeed."""
     started = due = time.monotonic()
     is_first = True
     while limit is None or due - started <= limit.total_seconds():
@@ -38,21 +38,21 @@ def looks(
 
 
 def take(memory: Watch, at: float, result: Look | Trouble) -> tuple[Change, ...]:
-    """The changes that the snapshot shows since the one before it."""
+    """Adds a snapshot or an error to the history, and returns the changes since the snapshot before."""
     return memory.see(result) if isinstance(result, Look) else memory.miss(at, str(result))
 
 
 class Source(Protocol):
-    """The cluster that snapshots are read from, which is closed at the end."""
+    """The source of snapshots, closed by its reader."""
 
     def look(self, at: float) -> Look: ...
     def close(self) -> None: ...
 
 
 class BackgroundLooks:
-    """Looks taken by a thread, so that keys are answered also while a broker is not.
+    """Reads snapshots in a thread, so that keys are handled while a broker does not respond.
 
-    A byte can be read from `wakes` whenever there is something new to take, or somebody called `wake`.
+    A byte can be read from `wakes` whenever there is a new result, or `wake` was called.
     """
 
     def __init__(self, source: Source, every: timedelta, limit: timedelta | None) -> None:
@@ -64,25 +64,25 @@ class BackgroundLooks:
         os.set_blocking(self._wake, False)
         os.set_blocking(self.wakes, False)
         self.is_over = False
-        # A daemon: who quits does not wait for a broker that does not answer.
+        # A daemon thread, so that quitting does not wait for a broker that does not respond.
         self._thread = threading.Thread(target=self._run, name="looks", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Wait that long at most for the look that is under way."""
+        """Stops reading, and waits at most that long for a snapshot in progress."""
         self._ends.set()
         self._thread.join(timeout)
 
     def wake(self) -> None:
-        with suppress(BlockingIOError):  # there is enough to read already
+        with suppress(BlockingIOError):  # the pipe is full, so the reader wakes anyway
             os.write(self._wake, b"\0")
 
     def take(self, memory: Watch) -> None:
-        """All that is new; errors that end it are raised here."""
+        """Moves all new results to the history, and raises an error that ended the thread."""
         _drain(self.wakes)
-        while not self._results.empty():  # nobody else takes from it
+        while not self._results.empty():  # this thread is the only consumer
             result = self._results.get()
             if result is None:
                 self.is_over = True
@@ -97,7 +97,7 @@ class BackgroundLooks:
                 self._put(result)
         except _Ended:
             pass
-        except BaseException as error:  # raised again by who takes it
+        except BaseException as error:  # raised again in the thread that drains the queue
             self._put(error)
         finally:
             self._source.close()
@@ -113,7 +113,7 @@ class BackgroundLooks:
 
 
 class _Ended(Exception):
-    """Nobody waits for further looks."""
+    """Raised in the thread when no further snapshots are needed."""
 
 
 def _drain(descriptor: int) -> None:

@@ -1,4 +1,4 @@
-"""`kcoord groups watch` where stdout is no screen: lines in a pipe, JSON for programs."""
+"""Output of `kcoord groups watch` without a screen: lines for a pipe, JSON for programs."""
 
 import re
 from datetime import UTC, datetime
@@ -21,13 +21,13 @@ from .formatting import forecast_word, format_behind
 
 class View(Protocol):
     def show(self, watch: Watch, changes: tuple[Change, ...]) -> None:
-        """After each look: all that is known, and what is new."""
+        """Shows the latest snapshot and its changes; called after each snapshot."""
 
 
 class LinesView:
-    """One line for each change, and one for each group at each look; each is there at once, for who reads the pipe.
+    """Prints one line for each change, and one for each group and snapshot, each flushed at once.
 
-    Who owns what is told at the first look, then by what changes.
+    The owners of partitions are printed with the first snapshot; afterwards only changes of owners are.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class LinesView:
 
 
 class JsonView:
-    """An object on each line: an event "look" with all groups, an event "change" for each change."""
+    """Prints one JSON object on each line: an event "look" with all groups, or an event "change" for a change."""
 
     def show(self, watch: Watch, changes: tuple[Change, ...]) -> None:
         for change in changes:
@@ -64,7 +64,7 @@ class JsonView:
 
 
 def _summary(group: WatchedGroup) -> str:
-    """key=value, as every log of kcoord has it."""
+    """Formats a group as key=value, the format of kcoord's logs."""
     seen, pace = group.seen, group.pace
     facts = {
         "group": _word(seen.group.name),
@@ -80,7 +80,7 @@ def _summary(group: WatchedGroup) -> str:
 
 
 def _owners(group: WatchedGroup) -> list[str]:
-    """A line for each member that has something."""
+    """Formats a line for each member that owns partitions."""
     of = group.seen.group
     owning = [(say_member(member), say_partitions(member.assignment)) for member in of.members if member.assignment]
     return [f"group={_word(of.name)} owner {printable(who)} has {printable(what)}" for who, what in owning]
@@ -91,7 +91,7 @@ def _rate(per_second: float | None) -> str:
 
 
 def _word(name: str) -> str:
-    """A name as one word of a line, whatever is in it."""
+    """Escapes a name so that it is one word of a line."""
     return re.sub(r"\s", lambda found: escaped(found[0]) if found[0] != " " else "\\x20", printable(name))
 
 
@@ -139,7 +139,7 @@ def _partition_document(seen: SeenPartition, group: WatchedGroup) -> dict[str, A
 
 
 def _progress_document(pace: Pace, behind: Behind | None, forecast: Forecast) -> dict[str, float | str | bool | None]:
-    """A time behind that is only a lower bound is said to be one."""
+    """Returns rates, lag in time and forecast. A lag in time that is only a lower bound is marked."""
     return {
         "produced_per_second": _rounded(pace.produced),
         "consumed_per_second": _rounded(pace.consumed),

@@ -1,4 +1,4 @@
-"""`kcoord groups watch`."""
+"""`kcoord groups watch`: shows groups as they change."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ from ..choice import Choice, group_choice
 from .snapshots import looks, take
 from .views import JsonView, LinesView, View
 
-PATIENCE: Final = 5.0  # seconds for a broker that does not answer: a screen that stands still for longer is dead
+PATIENCE: Final = 5.0  # seconds; with a longer request timeout the screen would seem dead
 
 
 @click.command(short_help="Groups as they change: state, owners, lag and its speed.")
@@ -91,7 +91,7 @@ def _show_all(cluster: "_Cluster", view: View, every: timedelta, limit: timedelt
 
 
 class _Cluster:
-    """The cluster, opened anew after it could not be reached: its brokers may be others now."""
+    """A connection to the cluster that is reopened after a failure, since the brokers may have changed."""
 
     def __init__(self, where: Connection, choice: Choice, *, says_what_it_waits_for: bool) -> None:
         self.waits = Waits()
@@ -112,7 +112,7 @@ class _Cluster:
         self._stack.close()
 
     def look(self, at: float) -> Look:
-        """Groups that match a pattern are chosen anew each time: some may be new."""
+        """Reads a snapshot. Groups are selected again each time, since new ones may match the pattern."""
         if self._cluster is None:
             self._cluster = self._stack.enter_context(open_cluster(self._where, waits=self.waits))
         try:
@@ -129,7 +129,7 @@ class _Cluster:
         return replace(seen, refused=(*unlisted, *seen.refused))
 
     def _chosen(self, cluster: LiveCluster) -> tuple[list[str], tuple[Refusal, ...]]:
-        """None at the first look is a mistake; later all may have been deleted."""
+        """Selects the groups. No match is an error in the first snapshot only; later all may have been deleted."""
         try:
             names, unlisted = choose(
                 cluster, names=self._choice.names, pattern=self._choice.pattern, everything=self._choice.everything

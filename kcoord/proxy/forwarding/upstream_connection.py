@@ -171,7 +171,7 @@ class UpstreamSide(asyncio.Protocol):
         self._is_amidst = bool(self._left or self._rest)
 
     def _next(self, chunk: bytes, position: int, end: int) -> int | None:
-        """Begins an answer; returns its end if it is whole, its start if it is streamed, None if more bytes are needed."""
+        """Begins an answer. Returns its end if it is whole, its start if it streams, None if more bytes are needed."""
         if end - position < _START.size:
             self._needed = _START.size
             return None

@@ -1,8 +1,8 @@
 """An interceptor that hides a topic and a transactional id from clients, whatever the cluster's ACLs allow.
 
 It has three uses. It hides the proxy's journal in all APIs. It hides `__transaction_state`, whose records reveal the
-journal's transactions and can end them, in the APIs that read or change it. It hides `__consumer_offsets` in the APIs by
-which clients could get around rules that deny groups. For the journal:
+journal's transactions and can end them, in the APIs that read or change it. It hides `__consumer_offsets` in the APIs
+by which clients could get around rules that deny groups. For the journal:
 
 The journal of groups that the proxy coordinates is a topic of the cluster (local/kafka_log.py). A client that could
 access it through the proxy could forge offsets, delete groups, or fence the journal's writer. So clients cannot see it:

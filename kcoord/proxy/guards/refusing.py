@@ -99,7 +99,7 @@ def refused_response(
 
 
 def result_list(api_key: int, api_version: int) -> str:
-    """Returns the name of the response's one top-level list that has an element with an error code per request element."""
+    """Returns the name of the response's one top-level list that has an error code for each element asked."""
     shape = _shape_of(response_type(api_key, api_version))
     (name,) = [field.name for field in shape.plain if field.is_array and _leads_to_error(field)]
     return name

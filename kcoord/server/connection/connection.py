@@ -8,9 +8,10 @@ it does not read. Small requests and responses of many connections are processed
 at once, since they take memory.
 
 As a broker does, a connection decides all requests that had arrived whole when its client closed, in their order. A
-producer with acks=0 waits for no response, and a member that leaves need not. A client that closed only its sending half
-gets its responses, except for that to a parked request with nothing behind it. Over TLS, and when the client resets the
-connection, there is no transport any more to respond on; the connection goes on without one until it is done.
+producer with acks=0 waits for no response, and a member that leaves need not. A client that closed only its sending
+half gets its responses, except for that to a parked request with nothing behind it. Over TLS, and when the client
+resets the connection, there is no transport any more to respond on; the connection goes on without one until it is
+done.
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""An embedded cluster for each file of tests of `kcoord offsets`, a group for each, and a folder that it runs in."""
+"""Fixtures of `kcoord offsets` tests: an embedded cluster for each file, and a group and a working folder for each
+test."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,7 +14,8 @@ from tests.integration.offsets_scene import OffsetsScene
 
 @pytest.fixture(scope="module")
 def scene(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[OffsetsScene]:
-    """orders: 0 is from 0 to 100, 1 from 10 to 100, 2 is empty; a record every minute."""
+    """The topic `orders`: partition 0 has offsets 0 to 100, partition 1 has 10 to 100, and 2 is empty, with a record
+    every minute."""
     with kcoord_cluster_factory() as cluster:
         scene = OffsetsScene(cluster.bootstrap)
         scene.make_topic("orders", 3)
@@ -31,7 +33,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def group(scene: OffsetsScene, request: pytest.FixtureRequest) -> str:
-    """A group of the test's own: 50 of partition 0, with a leader epoch and metadata, 60 of 1, nothing of 2."""
+    """A group for this test: offset 50 for partition 0, with a leader epoch and metadata, 60 for partition 1, and
+    none for 2."""
     name = re.sub(r"\W+", "-", request.node.name)[-100:]
     scene.commit(name, BEFORE)
     return name

@@ -7,10 +7,10 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 HOST: Final = "127.0.0.2"
-"""The embedded cluster tells clients this host and its own port: so that all of them come through the relay."""
+"""The host that the embedded cluster advertises, with its own port, so that all clients connect through the relay."""
 
 Hears = Callable[[int], bool]
-"""Told the API key of each request before it is passed on; whether its answer may come back."""
+"""Called with the API key of each request before it is forwarded; returns whether the response may come back."""
 
 
 class Relay:
@@ -64,7 +64,7 @@ def _answers(broker: socket.socket, client: socket.socket, is_silent: threading.
 
 @contextmanager
 def relay(bootstrap: str) -> Iterator[Relay]:
-    """In front of a cluster that was started with `--advertise` and this host."""
+    """Runs a relay in front of a cluster that was started with `--advertise HOST`."""
     made = Relay(int(bootstrap.rpartition(":")[2]))
     thread = threading.Thread(target=made.serve, daemon=True)
     thread.start()

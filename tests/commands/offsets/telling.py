@@ -1,4 +1,4 @@
-"""What the tests of `kcoord offsets` know of their world, and how they read what is printed."""
+"""The state of the cluster that the tests of `kcoord offsets` begin with, and helpers to read output."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `kcoord offsets` says to usage errors, to what is not there, and to hostile names; and how much it can take."""
+"""Tests of `kcoord offsets` with usage errors, missing groups and topics, hostile names, and many partitions."""
 
 import json
 from pathlib import Path

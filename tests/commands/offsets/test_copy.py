@@ -1,4 +1,4 @@
-"""`kcoord offsets copy` as its users meet it: from one cluster to another, with a plan, checks and an undo file."""
+"""Tests of `kcoord offsets copy` from one cluster to another, with a plan, checks and an undo file."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from tests.integration.offsets_scene import OffsetsScene, Run, kcoord
 
 @pytest.fixture(scope="module")
 def other(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[OffsetsScene]:
-    """Another cluster, with a topic `orders` of its own: 3 partitions, of which 0 and 1 are from 0 to 100."""
+    """Another cluster with a topic `orders` of 3 partitions; 0 and 1 have offsets 0 to 100."""
     with kcoord_cluster_factory() as cluster:
         scene = OffsetsScene(cluster.bootstrap)
         scene.make_topic("orders", 3)

@@ -1,4 +1,4 @@
-"""`kcoord offsets export`, `import` and `diff` as their users meet them."""
+"""Tests of `kcoord offsets export`, `import` and `diff`."""
 
 import json
 import os
@@ -168,7 +168,7 @@ def test_partitions_that_the_cluster_does_not_have_refuse_the_group(scene: Offse
 def test_what_the_broker_refuses_of_a_change_is_told_by_partition(
     scene: OffsetsScene, group: str, folder: Path
 ) -> None:
-    """Metadata has a limit, which only the broker knows."""
+    """The size of metadata is limited, by a setting that only the broker knows."""
     lines = [
         {"kcoord": "offsets/v1", "group": group, "topic": "orders", "partition": partition, "offset": 7}
         for partition in (0, 1, 2)
@@ -235,7 +235,7 @@ def test_a_diff_with_a_cluster_that_nobody_has_named_is_an_error(
     assert run.stdout == ""
 
 
-# Which groups are meant
+# Selection of groups
 
 
 def test_all_groups_are_exported_with_success_although_some_have_no_offsets(

@@ -1,4 +1,4 @@
-"""A disk that takes no more: the file is named, nothing was changed, and what was changed before is still told."""
+"""Tests with a full disk: the file is named, nothing was changed, or the changes made before are still reported."""
 
 import os
 import re
@@ -15,12 +15,12 @@ from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
 from tests.integration.offsets_scene import OffsetsScene
 
 FULL = Path("/dev/full")
-LITTLE = 100  # bytes: no file of kcoord is so short
+LITTLE = 100  # bytes: fewer than any file that kcoord writes
 UNCHANGED = "File too large: it is not written, and nothing was changed"
 
 
 def run(scene: OffsetsScene, *arguments: str, stdout: int = subprocess.PIPE, has_room: bool = True) -> tuple[int, str]:
-    """The exit code and stderr of a command that may write files of any size, or of hardly any."""
+    """Runs a command, with or without room on the disk. Returns exit code and stderr."""
 
     def without_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (LITTLE, LITTLE))

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM in the middle of a change: what is said is what is on the cluster."""
+"""Tests of Ctrl-C and SIGTERM in the middle of a change: the report equals the state of the cluster."""
 
 import itertools
 import json
@@ -54,7 +54,7 @@ def _groups(place: Place) -> None:
 
 
 def committed(place: Place) -> Mapping[str, int | None]:
-    """What is on the cluster now, by group; None where nothing is."""
+    """Returns the committed offset of each group, None if it has none."""
     cluster = WireCluster(connection(place.relay.address))
     try:
         found = cluster.committed(GROUPS).found
@@ -74,7 +74,7 @@ class Told(NamedTuple):
 
     @property
     def counts(self) -> dict[str, int]:
-        """The numbers of the line that tells of the interruption."""
+        """The numbers in the line that reports the interruption."""
         (line,) = re.findall(r"^Interrupted: (\d.*)\.$", self.stderr, re.MULTILINE)
         kinds = {"of": "done", "may": "uncertain", "refused": "refused", "not": "untried"}
         found = re.findall(r"(\d+) (?:were |was )?(of|may|refused|not)", line)
@@ -84,10 +84,10 @@ class Told(NamedTuple):
 def interrupted(
     place: Place, *arguments: str, at: tuple[int, int], signals: tuple[int, ...], before: tuple[str, ...] = ()
 ) -> Told:
-    """A command that gets its first signal when its request of that kind and number is on the way to the broker.
+    """Runs a command that gets its first signal when its request of that API and number is on the way to the broker.
 
-    If there are more signals, the broker does that request and its answer is lost; each further signal is sent when
-    the command has said that it heard the one before. `before` starts the command, as nohup does.
+    If there are more signals, the broker handles that request and its response is lost. Each further signal is sent
+    after the command has acknowledged the one before. `before` starts the command, as nohup does.
     """
     process = subprocess.Popen(
         [*before, *KCOORD, *arguments, "-b", place.relay.address],
@@ -181,7 +181,7 @@ def test_a_second_signal_ends_it_at_once_and_what_was_in_flight_is_named_as_unce
     assert told.counts == {"done": 7, "uncertain": 1, "untried": 52}
     assert f"as no answer was waited for: group {GROUPS[7]!r}." in told.stderr
     assert "To take it back: " in told.stderr
-    assert {now[name] for name in GROUPS[:8]} == {NEW}  # the broker did what it gave no answer to
+    assert {now[name] for name in GROUPS[:8]} == {NEW}  # the broker committed, though its response was lost
     assert {now[name] for name in GROUPS[8:]} == {OLD}
 
 

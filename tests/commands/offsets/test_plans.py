@@ -1,4 +1,4 @@
-"""Plans that are saved: done exactly, or refused because the world has changed."""
+"""Tests of saved plans: they are applied exactly, or refused because the cluster has changed since."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,8 @@ def saved_plan(scene: OffsetsScene, group: str) -> None:
 
 
 def refused(scene: OffsetsScene, group: str, said: str) -> None:
-    """Dry or not, the difference is named, and nothing has been done."""
+    """Asserts that the plan is refused with and without --execute, that the difference is named, and that nothing
+    changed."""
     before = scene.committed(group)
     for options in ([], ["--execute"]):
         run = scene.kcoord("apply", "plan.json", *options)

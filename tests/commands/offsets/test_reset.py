@@ -1,4 +1,4 @@
-"""`kcoord offsets reset` and `delete` as their users meet them, and taking them back."""
+"""Tests of `kcoord offsets reset` and `delete`, and of undoing them."""
 
 import json
 from pathlib import Path

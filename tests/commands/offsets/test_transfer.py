@@ -1,4 +1,5 @@
-"""Offsets that go into another log, by `copy` and by `export` and `import`: refused unless the records are the same."""
+"""Tests of offsets transferred to another log by `copy` or by `export` and `import`: refused unless the records are
+equal."""
 
 import csv
 import io
@@ -26,7 +27,7 @@ def both(kcoord_cluster_factory: Callable[..., EmbeddedCluster]) -> Iterator[tup
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """For the topic and the group of a test."""
+    """The name of the test's topic and group."""
     return re.sub(r"\W+", "-", request.node.name)[-100:]
 
 
@@ -37,7 +38,7 @@ def mirrored(both: tuple[OffsetsScene, OffsetsScene], name: str) -> MirroredScen
 
 @pytest.fixture(params=["copy", "carry"])
 def transfer(request: pytest.FixtureRequest, mirrored: MirroredScene) -> Transfer:
-    """`copy`, or `export` and `import`: what holds for one holds for the other."""
+    """The two ways to transfer offsets, `copy`, or `export` and `import`, which behave equally."""
     found: Transfer = getattr(mirrored, request.param)
     return found
 
@@ -48,7 +49,7 @@ def plan_of(run: Run) -> dict[str, Any]:
 
 
 def only_refused(run: Run) -> dict[str, Any]:
-    """The only partition of the only group that is refused."""
+    """Returns the only refused partition of the only refused group."""
     document = plan_of(run)
     assert document["groups"] == []
     ((partition,),) = [group["partitions"] for group in document["refused_groups"]]
@@ -56,7 +57,7 @@ def only_refused(run: Run) -> dict[str, Any]:
     return found
 
 
-# A target that lacks the first records
+# Targets that lack the first records
 
 
 def test_a_shifted_target_is_refused_and_both_times_are_shown(mirrored: MirroredScene, transfer: Transfer) -> None:
@@ -120,7 +121,7 @@ def test_the_risk_is_taken_by_its_name_and_by_no_other(mirrored: MirroredScene, 
 
 @pytest.mark.parametrize("offset", [0, 30, 99, 100])
 def test_a_good_mirror_needs_no_flag(mirrored: MirroredScene, transfer: Transfer, offset: int) -> None:
-    """Also at the end, where the last records before it are compared; headers that the mirror adds do not count."""
+    """At the end of the log, the last records before it are compared. Headers that the mirror adds do not count."""
     mirrored.make_topics()
     mirrored.write(mirrored.source, range(100))
     mirrored.write(mirrored.target, range(100), mirrored=True)
@@ -207,7 +208,7 @@ def test_empty_partitions_have_nothing_to_compare_and_nothing_to_skip(
 
 
 def test_a_source_whose_records_are_all_gone_cannot_be_compared(mirrored: MirroredScene, transfer: Transfer) -> None:
-    """Unless both logs end there: then there is nothing to skip."""
+    """If both logs end there, nothing can be skipped, so that case is accepted."""
     mirrored.make_topics()
     mirrored.write(mirrored.source, range(30))
     mirrored.write(mirrored.target, range(30))
@@ -262,7 +263,7 @@ def test_a_source_group_with_members_is_refused(mirrored: MirroredScene, transfe
 
 
 def test_an_offset_that_the_target_does_not_have_is_refused(mirrored: MirroredScene, transfer: Transfer) -> None:
-    """The group is at the end of both; but the target lacks the first records, so that the end is elsewhere."""
+    """The group is at the end of both logs, but the target lacks the first records, so that its end differs."""
     mirrored.make_topics()
     mirrored.write(mirrored.source, range(50))
     mirrored.write(mirrored.target, range(20, 50))
@@ -341,7 +342,7 @@ def test_a_saved_plan_keeps_what_was_accepted_and_has_nothing_of_what_was_refuse
 
 
 def test_a_backup_goes_back_into_its_own_cluster_without_a_flag(mirrored: MirroredScene) -> None:
-    """Whatever became of the log and of the group: it is the same log, and members were there at the export."""
+    """The log and the group may have changed: it is the same log, and the group had members at the export."""
     mirrored.make_topics()
     mirrored.write(mirrored.source, range(20))
     source, group = mirrored.source, mirrored.topic

@@ -1,4 +1,4 @@
-"""`kcoord offsets undo` when the world is no longer that of the change."""
+"""Tests of `kcoord offsets undo` after the cluster has changed since the change."""
 
 import json
 from pathlib import Path

@@ -121,9 +121,9 @@ def document_text(document: Mapping[str, Any]) -> str:
 def write_whole(path: Path, text: str, *, overwrites: bool, advice: str = "take another name, or say --force") -> None:
     """Writes a file atomically: it is complete and on the disk, or not there at all.
 
-    Unless it overwrites, an existing file raises FileExistsError with this advice; a device, a pipe or a folder raises it
-    in any case. Only the owner may read the file (mode 0600), also if it replaces one that others could read: groups and
-    their metadata may be confidential.
+    Unless it overwrites, an existing file raises FileExistsError with this advice; a device, a pipe or a folder raises
+    it in any case. Only the owner may read the file (mode 0600), also if it replaces one that others could read: groups
+    and their metadata may be confidential.
 
     Errors of the disk are raised with the name of the file. Every such file is written before anything is changed on a
     cluster, and the error says so: whoever finds a full disk after --execute must not have to wonder.
