@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from kcoord.admin.connecting.connection import Connection
-    from kcoord.metrics.listening import Where
+    from kcoord.metrics.listening import Endpoint
     from kcoord.proxy.guards.guard_rules import GuardRules
     from kcoord.proxy.local.coordination import LocalSetup
     from kcoord.proxy.proxy import Proxy
@@ -83,7 +83,7 @@ def proxy(
     sni: str | None,
     waits: bool,
     listener: ListenerOptions,
-    metrics: "Where | None",
+    metrics: "Endpoint | None",
     output: str,
     verbose: bool,
     guards: "GuardRules",
@@ -106,13 +106,13 @@ def proxy(
     Ctrl-C stops it.
     """
     gc.disable()  # until it serves (server/process.py), since imports allocate much and free little
-    from kcoord.proxy.forwarding.endpoints import Place  # imported here, since --help and usage errors need no proxy
+    from kcoord.proxy.forwarding.endpoints import Endpoint  # imported here, since --help and usage errors need no proxy
     from kcoord.proxy.setup import ProxySetup
 
     host, port = host_and_port(listen)
     connection = _upstream(upstream, upstream_config)
     setup = ProxySetup(
-        upstream=tuple(Place(*_host_and_port(each)) for each in connection.bootstrap),
+        upstream=tuple(Endpoint(*_host_and_port(each)) for each in connection.bootstrap),
         security=connection.security,
         client_id=connection.client_id,
         host=host,
@@ -123,7 +123,7 @@ def proxy(
         sni_domain=_domain(sni, listener),
         listener=listener_of(listener, host),
         settings=listener_settings(of_listeners),
-        waits=waits,
+        waits_for_upstream=waits,
     )
 
     guards = replace(guards, groups_are_local=local is not None)
@@ -146,28 +146,28 @@ def _forward(
     *,
     verbose: bool,
 ) -> None:
-    from kcoord.proxy.guards.wiring import guards_of
+    from kcoord.proxy.guards.wiring import make_guards
     from kcoord.proxy.main import run
 
-    guards = guards_of(rules)
+    guards = make_guards(rules)
     if coordinate:
         from kcoord.proxy.local.wiring import with_hidden_journal
 
         coordinate, hiding = with_hidden_journal(coordinate)
         guards = guards._replace(journal=hiding)
-    between = guards.between()
+    between = guards.interceptor_factories()
     if metrics is not None:
         from kcoord.proxy.metrics_source import ProxyMetrics  # only with --metrics, since aiohttp is slow to import
 
         counted = ProxyMetrics(metrics, guards)
-        between.append(counted.coordination(coordinate) if coordinate else counted.counted_commits())
-        run(setup, ready, between=between, meter=counted.meter, over=counted.over, verbose=verbose)
+        between.append(counted.coordination(coordinate) if coordinate else counted.commit_counter())
+        run(setup, ready, factories=between, metrics=counted.counters, outer=counted.metrics_server, verbose=verbose)
         return
     if coordinate:
         from kcoord.proxy.local.wiring import local_coordination
 
         between.append(local_coordination(coordinate))
-    run(setup, ready, between=between, verbose=verbose)
+    run(setup, ready, factories=between, verbose=verbose)
 
 
 def _upstream(upstream: str | None, config: Path | None) -> "Connection":
@@ -250,7 +250,7 @@ def _text(started: "Proxy", metrics: str | None) -> str:
     lines = [f"bootstrap   {started.bootstrap}", f"upstream    {','.join(map(str, started.setup.upstream))}"]
     lines += [f"metrics     {metrics}"] if metrics else []
     lines += [
-        f"broker {node_id:<4} {started.place_of(node_id)} is {started.brokers.place(node_id)}"
+        f"broker {node_id:<4} {started.endpoint_of(node_id)} is {started.brokers.endpoint(node_id)}"
         for node_id in started.brokers.known
     ]
     return "\n".join([*lines, "Ctrl-C stops it."])

@@ -16,7 +16,7 @@ from .options.metrics_options import metrics_options, metrics_socket, metrics_ur
 from .options.rules_options import rules_options, warn_if_nobody_logs_in
 
 if TYPE_CHECKING:
-    from kcoord.metrics.listening import Where
+    from kcoord.metrics.listening import Endpoint
     from kcoord.server.runtime import Runtime
 
 
@@ -59,7 +59,7 @@ def serve(
     config: Path | None,
     listener: ListenerOptions,
     rules: Path | None,
-    metrics: "Where | None",
+    metrics: "Endpoint | None",
     output: str,
     verbose: bool,
     shows_settings: bool,

@@ -53,10 +53,10 @@ def add(name: str, path: Path, password_file: BinaryIO | None, iterations: int) 
     kcoord users add alice --users users.json --password-file alice.txt
     pass show kafka/alice | kcoord users add alice --users users.json --password-file -
     """
-    from kcoord.security.users import changing_users
+    from kcoord.security.users import editing_users
 
     password = _password_of(name, password_file)
-    with changing_users(path) as current:
+    with editing_users(path) as current:
         is_new = name not in current[0].by_name
         current[0] = current[0].with_user(name, password, iterations=iterations)
     talk(f"{'added' if is_new else 'changed'} {name} in {path}")
@@ -71,10 +71,10 @@ def remove(names: tuple[str, ...], path: Path) -> None:
     \b
     kcoord users remove alice --users users.json
     """
-    from kcoord.security.users import changing_users, read_users
+    from kcoord.security.users import editing_users, read_users
 
     read_users(path)  # raises if the file does not exist
-    with changing_users(path) as current:
+    with editing_users(path) as current:
         for name in names:
             current[0] = current[0].without(name)
     talk(f"removed {', '.join(names)} from {path}")

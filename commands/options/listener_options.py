@@ -86,17 +86,17 @@ def _warn_of_certificate(tls: "ListenerTls", options: ListenerOptions, host: str
     may use other names."""
     from datetime import UTC, datetime
 
-    from kcoord.security.certificates import BadCertificate, own_certificate
+    from kcoord.security.certificates import BadCertificate, listener_certificate
 
     try:
-        certificate = own_certificate(tls.certificate_chain)
+        certificate = listener_certificate(tls.certificate_chain)
     except BadCertificate:
         return  # OpenSSL reports it
-    doubts = [certificate.doubt_by_time(datetime.now(UTC))]
+    doubts = [certificate.time_problem(datetime.now(UTC))]
     if options.sni is not None:
-        doubts.append(certificate.doubt_by_domain(options.sni.strip(".")))
+        doubts.append(certificate.domain_problem(options.sni.strip(".")))
     if options.advertise or options.sni is None:
-        doubts.append(certificate.doubt_by_host((options.advertise or host).strip("[]")))
+        doubts.append(certificate.host_problem((options.advertise or host).strip("[]")))
     for doubt in filter(None, doubts):
         talk(f"kcoord: the certificate in {options.tls_cert or options.tls_keystore} {doubt}")
 

@@ -114,11 +114,13 @@ _OPTIONS = (
 def local_setup(choice: LocalChoice, upstream: "Connection") -> "LocalSetup":
     """Returns the setup of local coordination. Raises UsageError for unknown settings."""
     from kcoord.proxy.local.coordination import LocalSetup
-    from kcoord.proxy.local.runtime import KeptHere, RuntimeSetup
+    from kcoord.proxy.local.runtime import LocalJournal, RuntimeSetup
 
     return LocalSetup(
         upstream=upstream,
-        runtime=RuntimeSetup(settings=_settings(choice), kept=KeptHere(data_dir=choice.data_dir, fsync=choice.fsync)),
+        runtime=RuntimeSetup(
+            settings=_settings(choice), local_journal=LocalJournal(data_dir=choice.data_dir, fsync=choice.fsync)
+        ),
         journal=_journal(choice, upstream) if choice.journal == "kafka" else None,
         seed=choice.seed,
     )

@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from socket import socket
 
-    from kcoord.metrics.listening import Where
+    from kcoord.metrics.listening import Endpoint
 
 _LOOPBACK: Final = "127.0.0.1"
 _LAST_PORT: Final = 65535
@@ -25,32 +25,32 @@ def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def metrics_socket(metrics: "Where | None") -> "AbstractContextManager[socket | None]":
+def metrics_socket(metrics: "Endpoint | None") -> "AbstractContextManager[socket | None]":
     """Binds the socket of the metrics endpoint, before anything else starts. Raises CannotListen."""
     if metrics is None:
         return nullcontext()
-    from kcoord.metrics.listening import bound
+    from kcoord.metrics.listening import listen_on
 
-    return bound(metrics)
+    return listen_on(metrics)
 
 
 def metrics_url(listening: "socket | None") -> str | None:
     """Returns the URL that Prometheus scrapes."""
     if listening is None:
         return None
-    from kcoord.metrics.listening import shown, where
+    from kcoord.metrics.listening import endpoint_of, format_endpoint
 
-    return f"http://{shown(where(listening))}/metrics"
+    return f"http://{format_endpoint(endpoint_of(listening))}/metrics"
 
 
-def _where(ctx: click.Context, parameter: click.Parameter, text: str | None) -> "Where | None":
+def _where(ctx: click.Context, parameter: click.Parameter, text: str | None) -> "Endpoint | None":
     if text is None:
         return None
-    from kcoord.metrics.listening import Where  # imported here, since --help needs no sockets
+    from kcoord.metrics.listening import Endpoint  # imported here, since --help needs no sockets
 
     host, colon, port = text.rpartition(":")
     if not port.isdecimal() or (colon and not host) or "//" in host:
         raise click.BadParameter(f"{text!r} is not HOST:PORT or PORT", param_hint="--metrics")
     if int(port) > _LAST_PORT:
         raise click.BadParameter(f"port {port} is above {_LAST_PORT}", param_hint="--metrics")
-    return Where(host=host.strip("[]") or _LOOPBACK, port=int(port))
+    return Endpoint(host=host.strip("[]") or _LOOPBACK, port=int(port))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kcoord.security.sasl_replies import AUTHENTICATE_OUT_OF_PLACE, AuthenticateReply
+from kcoord.security.sasl_replies import AUTHENTICATE_ILLEGAL_STATE, AuthenticateReply
 
 
 def to_request(entity: Any) -> None:
@@ -10,4 +10,4 @@ def to_request(entity: Any) -> None:
 
 
 def decide(cluster: object, request: None, asked: object) -> AuthenticateReply:
-    return AUTHENTICATE_OUT_OF_PLACE
+    return AUTHENTICATE_ILLEGAL_STATE

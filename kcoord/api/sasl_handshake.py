@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kcoord.security.sasl_replies import HANDSHAKE_OUT_OF_PLACE, HandshakeReply
+from kcoord.security.sasl_replies import HANDSHAKE_ILLEGAL_STATE, HandshakeReply
 
 
 def to_request(entity: Any) -> None:
@@ -10,4 +10,4 @@ def to_request(entity: Any) -> None:
 
 
 def decide(cluster: object, request: None, asked: object) -> HandshakeReply:
-    return HANDSHAKE_OUT_OF_PLACE
+    return HANDSHAKE_ILLEGAL_STATE

@@ -30,15 +30,15 @@ class Source(Protocol):
         """Returns why clients cannot be served now; None if they can."""
 
 
-def registry_of(source: Source, *, role: str, clock: Callable[[], float] = time.monotonic) -> CollectorRegistry:
+def make_registry(source: Source, *, role: str, clock: Callable[[], float] = time.monotonic) -> CollectorRegistry:
     """Makes a registry with the source's metrics and those of the process."""
     registry = CollectorRegistry()
-    registry.register(_Told(source, role, clock))
+    registry.register(_SourceCollector(source, role, clock))
     ProcessCollector(registry=registry)
     return registry
 
 
-class _Told(Collector):
+class _SourceCollector(Collector):
     """A Prometheus collector of one source."""
 
     def __init__(self, source: Source, role: str, clock: Callable[[], float]) -> None:
@@ -54,8 +54,12 @@ class _Told(Collector):
     def collect(self) -> Iterator[Metric]:
         metrics = {family: _metric(family) for family in (*catalogue.OF_ALL, *self._source.families)}
         is_ready = self._source.why_not_ready() is None
-        own = (self._build, Sample(catalogue.UPTIME, self._clock() - self._began), Sample(catalogue.READY, is_ready))
-        for sample in (*own, *self._source.samples()):
+        process_samples = (
+            self._build,
+            Sample(catalogue.UPTIME, self._clock() - self._began),
+            Sample(catalogue.READY, is_ready),
+        )
+        for sample in (*process_samples, *self._source.samples()):
             _add(metrics[sample.family], sample)
         yield from metrics.values()
 

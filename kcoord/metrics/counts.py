@@ -44,7 +44,7 @@ class Histogram:
         return sum(self.counts)
 
 
-class Requests:
+class OutcomeCounts:
     """How many requests of one API ended with one error, or with none."""
 
     __slots__ = ("api", "error", "of_api", "total")
@@ -72,7 +72,9 @@ class Tally:
 
     __slots__ = ("frame_bytes", "fresh", "offsets", "reply", "requests", "sent_bytes")
 
-    def __init__(self, reply: object, requests: Requests, *, frame_bytes: int, sent_bytes: int, offsets: int) -> None:
+    def __init__(
+        self, reply: object, requests: OutcomeCounts, *, frame_bytes: int, sent_bytes: int, offsets: int
+    ) -> None:
         self.reply = reply
         self.requests = requests
         self.frame_bytes = frame_bytes  # without the length prefix
@@ -88,18 +90,18 @@ class RequestCounts:
         self.apis: dict[str, ApiCounts] = {}
         self.offsets_committed = 0
         self.fresh: list[Tally] = []  # tallies to be added up
-        self._requests: dict[tuple[str, str], Requests] = {}
+        self._requests: dict[tuple[str, str], OutcomeCounts] = {}
 
-    def of(self, api: str, error: str) -> Requests:
+    def of(self, api: str, error: str) -> OutcomeCounts:
         found = self._requests.get((api, error))
         if found is None:
             of_api = self.apis.setdefault(api, ApiCounts())
-            found = self._requests[api, error] = Requests(api, error, of_api)
+            found = self._requests[api, error] = OutcomeCounts(api, error, of_api)
         return found
 
-    def left(self, seconds: float) -> None:
+    def on_sent(self, seconds: float) -> None:
         """Adds up the tallies whose answers have been sent, `seconds` after their requests arrived."""
-        place = bisect_left(BUCKETS, seconds)
+        bucket = bisect_left(BUCKETS, seconds)
         for tally in self.fresh:
             times, tally.fresh = tally.fresh, 0
             requests = tally.requests
@@ -107,24 +109,24 @@ class RequestCounts:
             of_api = requests.of_api
             of_api.received_bytes += times * (tally.frame_bytes + LENGTH_BYTES)
             of_api.sent_bytes += times * tally.sent_bytes
-            of_api.durations.counts[place] += times
+            of_api.durations.counts[bucket] += times
             of_api.durations.seconds += times * seconds
             if tally.offsets:
                 self.offsets_committed += times * tally.offsets
         self.fresh.clear()
 
-    def answered(self, requests: Requests, seconds: float, *, received_bytes: int, sent_bytes: int) -> None:
+    def answered(self, requests: OutcomeCounts, seconds: float, *, received_bytes: int, sent_bytes: int) -> None:
         """Adds one request with a duration of its own."""
         requests.total += 1
         requests.of_api.received_bytes += received_bytes
         requests.of_api.sent_bytes += sent_bytes
         requests.of_api.durations.add(seconds)
 
-    def __iter__(self) -> Iterator[Requests]:
+    def __iter__(self) -> Iterator[OutcomeCounts]:
         return iter(self._requests.values())
 
 
-NO_TALLY: Final = Tally(object(), Requests("", "", ApiCounts()), frame_bytes=0, sent_bytes=0, offsets=0)
+NO_TALLY: Final = Tally(object(), OutcomeCounts("", "", ApiCounts()), frame_bytes=0, sent_bytes=0, offsets=0)
 """The tally of a client without requests yet; it matches no reply."""
 
 

@@ -22,10 +22,10 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 log = logging.getLogger("kcoord.metrics")
 
-MOST_CONNECTIONS: Final = 100
+MAX_CONNECTIONS: Final = 100
 REQUEST_TIMEOUT: Final = 10.0  # seconds, as Prometheus's default scrape_timeout
 KEEPALIVE_TIMEOUT: Final = 75.0  # longer than Prometheus's default scrape_interval of 60 seconds
-MOST_HEAD_BYTES: Final = 16 * 1024
+MAX_HEAD_BYTES: Final = 16 * 1024
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _ANNOUNCES_BODY: Final = re.compile(
@@ -37,10 +37,10 @@ class BoundedConnections:
     """Makes the protocol of each new connection, and closes the oldest if there are too many."""
 
     def __init__(
-        self, server: web.Server, *, most: int = MOST_CONNECTIONS, request_timeout: float = REQUEST_TIMEOUT
+        self, server: web.Server, *, max_connections: int = MAX_CONNECTIONS, request_timeout: float = REQUEST_TIMEOUT
     ) -> None:
         self._server = server
-        self._most = most
+        self._max_connections = max_connections
         self._request_timeout = request_timeout
         self._open: dict[_Connection, None] = {}  # in order of connecting
 
@@ -52,7 +52,7 @@ class BoundedConnections:
 
     def opened(self, connection: "_Connection") -> None:
         """Registers a connection; the oldest one is closed to make room for it."""
-        if len(self._open) >= self._most:
+        if len(self._open) >= self._max_connections:
             oldest = next(iter(self._open))
             del self._open[oldest]
             oldest.abort()
@@ -89,7 +89,7 @@ class _Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         self._start_deadline()
         self._received += data
-        self._hand_on()
+        self._pass_to_aiohttp()
 
     async def finish_response(self, *args: Any) -> Any:
         finished = await super().finish_response(*args)
@@ -97,7 +97,7 @@ class _Connection(web.RequestHandler):
         self._is_answering = False
         if self._received:
             self._start_deadline()
-            asyncio.get_running_loop().call_soon(self._hand_on)  # after other callbacks of the loop
+            asyncio.get_running_loop().call_soon(self._pass_to_aiohttp)  # after other callbacks of the loop
         return finished
 
     def handle_error(
@@ -115,7 +115,7 @@ class _Connection(web.RequestHandler):
         response.force_close()
         return response
 
-    def _hand_on(self) -> None:
+    def _pass_to_aiohttp(self) -> None:
         """Passes the next request to aiohttp, once its head is complete and the previous request is answered.
 
         A client that pipelines more than MAX_HEAD_BYTES of requests is no scraper, and is hung up on.
@@ -124,11 +124,11 @@ class _Connection(web.RequestHandler):
             return
         head, end, rest = self._received.partition(_END_OF_HEAD)
         waiting = self._received if self._is_answering else rest
-        if len(waiting) > MOST_HEAD_BYTES:
+        if len(waiting) > MAX_HEAD_BYTES:
             self.abort()
         elif self._is_answering:
             return
-        elif len(head) > MOST_HEAD_BYTES:
+        elif len(head) > MAX_HEAD_BYTES:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         elif _ANNOUNCES_BODY.search(head + end):
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)

@@ -9,38 +9,38 @@ class CannotListen(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
+class Endpoint:
     """Host and port of the metrics server."""
 
     host: str
     port: int
 
 
-def shown(at: Where) -> str:
-    return f"[{at.host}]:{at.port}" if ":" in at.host else f"{at.host}:{at.port}"
+def format_endpoint(endpoint: Endpoint) -> str:
+    return f"[{endpoint.host}]:{endpoint.port}" if ":" in endpoint.host else f"{endpoint.host}:{endpoint.port}"
 
 
-def where(listening: socket.socket) -> Where:
+def endpoint_of(listening: socket.socket) -> Endpoint:
     host, port = listening.getsockname()[:2]
-    return Where(host=host, port=port)
+    return Endpoint(host=host, port=port)
 
 
-def bound(at: Where) -> socket.socket:
+def listen_on(endpoint: Endpoint) -> socket.socket:
     """Opens a listening socket; port 0 takes a free one. Raises CannotListen."""
     try:
-        family, kind, _, _, address = socket.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM)[0]
+        family, kind, _, _, address = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind)
     except OSError as error:
-        raise _failure(at, error) from None
+        raise _failure(endpoint, error) from None
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen()
     except OSError as error:
         listening.close()
-        raise _failure(at, error) from None
+        raise _failure(endpoint, error) from None
     return listening
 
 
-def _failure(at: Where, error: OSError) -> CannotListen:
-    return CannotListen(f"cannot listen on {shown(at)} for --metrics: {error.strerror or error}")
+def _failure(endpoint: Endpoint, error: OSError) -> CannotListen:
+    return CannotListen(f"cannot listen on {format_endpoint(endpoint)} for --metrics: {error.strerror or error}")

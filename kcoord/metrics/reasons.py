@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Closing(StrEnum):
+class CloseReason(StrEnum):
     """Why a connection was closed."""
 
     CLIENT = "client"
@@ -12,7 +12,7 @@ class Closing(StrEnum):
     UNSERVED = "unserved"
     FAILED_PRODUCE = "failed-produce"
     MEMORY = "memory"
-    NOT_KEPT = "not-kept"
+    NOT_FLUSHED = "not-kept"
     REFUSED = "refused"
     FAULT = "fault"
     OTHER = "other"

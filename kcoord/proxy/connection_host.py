@@ -4,43 +4,43 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from kcoord.proxy.forwarding.api_versions import Limits
-from kcoord.proxy.forwarding.endpoints import Place
-from kcoord.proxy.forwarding.interceptors import Meter
+from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.forwarding.interceptors import MetricsSink
 from kcoord.proxy.forwarding.routes import Routes
 
 if TYPE_CHECKING:
-    from kcoord.proxy.forwarding.downstream_connection import ClientSide
+    from kcoord.proxy.forwarding.downstream_connection import DownstreamConnection
 
 
-class Owner(Protocol):
+class ConnectionHost(Protocol):
     """What a downstream connection needs of the proxy."""
 
     routes: Routes
-    meter: Meter
+    metrics: MetricsSink
     max_frame_bytes: int
 
-    def admit(self, client: "ClientSide") -> str | None:
+    def admit(self, client: "DownstreamConnection") -> str | None:
         """Returns why the client is refused, or None if it is admitted."""
 
-    def connect(self, client: "ClientSide") -> None:
+    def connect(self, client: "DownstreamConnection") -> None:
         """Connects to the broker that the client means, then calls `on_upstream_connected`; otherwise hangs up."""
 
-    def held(self, client: "ClientSide") -> None:
+    def held_bytes_changed(self, client: "DownstreamConnection") -> None:
         """Called when the number of bytes buffered for the client has changed."""
 
-    def gone(self, client: "ClientSide") -> None: ...
+    def on_closed(self, client: "DownstreamConnection") -> None: ...
 
 
-class Directory(Protocol):
+class BrokerDirectory(Protocol):
     """What an upstream connection needs of the proxy: the brokers that are known."""
 
-    meter: Meter
+    metrics: MetricsSink
 
     @property
     def limits(self) -> Limits: ...
 
-    def place_of(self, node_id: int) -> Place:
+    def endpoint_of(self, node_id: int) -> Endpoint:
         """Returns the endpoint here at which clients reach a broker that was passed to `on_brokers`."""
 
-    def saw(self, told: Mapping[int, Place], *, is_all: bool) -> None:
+    def on_brokers(self, named: Mapping[int, Endpoint], *, is_all: bool) -> None:
         """Opens listeners for the brokers that an answer names, so that clients can connect to them."""

@@ -11,9 +11,9 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from kcoord.proxy.forwarding.addresses import Numbering
-from kcoord.proxy.forwarding.downstream_connection import ClientSide
-from kcoord.proxy.forwarding.endpoints import Place
+from kcoord.proxy.forwarding.addresses import PortNumbering
+from kcoord.proxy.forwarding.downstream_connection import DownstreamConnection
+from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.setup import CannotProxy, ProxySetup
 from kcoord.server.listener.acceptor import Accepting, Arrive
 
@@ -31,29 +31,29 @@ class Listeners:
     def __init__(
         self,
         setup: ProxySetup,
-        client: Callable[[int | None], ClientSide],
-        accepting: Accepting,
-        entrance: "Entrance | None",
+        make_client: Callable[[int | None], DownstreamConnection],
+        acceptor: Accepting,
+        secure_listener: "Entrance | None",
     ) -> None:
         """`make_client` makes the connection of a client that means a broker. With a secure listener, clients first
         go through its pre-auth connections, whose host makes the connection."""
         self._setup = setup
-        self._client = client
-        self._accepting = accepting
-        self._entrance = entrance
-        self._numbering = Numbering(port_base=setup.port_base)
+        self._make_client = make_client
+        self._acceptor = acceptor
+        self._secure_listener = secure_listener
+        self._numbering = PortNumbering(port_base=setup.port_base)
         self._sockets: dict[int, socket.socket] = {}
         self._is_serving = False
         self._address: tuple[socket.AddressFamily, tuple[Any, ...]] | None = None
 
     @property
-    def bootstrap(self) -> Place:
+    def bootstrap(self) -> Endpoint:
         host = self._setup.advertised_host or self._setup.host
-        return Place(host, self._port_of(BOOTSTRAP))
+        return Endpoint(host, self._port_of(BOOTSTRAP))
 
-    def place_of(self, node_id: int) -> Place:
+    def endpoint_of(self, node_id: int) -> Endpoint:
         if self._setup.sni_domain:
-            return Place(f"b{node_id}.{self._setup.sni_domain}", self._port_of(BOOTSTRAP))
+            return Endpoint(f"b{node_id}.{self._setup.sni_domain}", self._port_of(BOOTSTRAP))
         return self.bootstrap._replace(port=self._port_of(node_id))
 
     def node_of(self, server_name: str | None) -> int | None:
@@ -88,13 +88,13 @@ class Listeners:
     def close(self, node_id: int) -> None:
         """Closes a broker's listener. The port of a configured broker id, or of a secure listener, stays open:
         clients that connect there are hung up on."""
-        if self._entrance or node_id in self._setup.broker_ids:
+        if self._secure_listener or node_id in self._setup.broker_ids:
             return
         self._close(node_id)
 
     def _close(self, node_id: int) -> None:
         if listening := self._sockets.pop(node_id, None):
-            self._accepting.stop(listening)
+            self._acceptor.stop(listening)
 
     def serve(self) -> None:
         """Starts accepting on all ports."""
@@ -103,18 +103,18 @@ class Listeners:
             self._listen(node_id)
 
     async def end(self) -> None:
-        if self._entrance:
-            await self._entrance.close()
+        if self._secure_listener:
+            await self._secure_listener.close()
         for node_id in list(self._sockets):
             self._close(node_id)
-        await self._accepting.close()
+        await self._acceptor.close()
 
     def _port_of(self, node_id: int) -> int:
         return int(self._sockets[node_id].getsockname()[1])
 
     def _bind(self, node_id: int, port: int) -> None:
         try:
-            family, host = self._resolved()
+            family, host = self._resolve()
             listening = socket.socket(family, socket.SOCK_STREAM)
             try:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -124,12 +124,12 @@ class Listeners:
                 listening.close()
                 raise
         except OSError as error:
-            of_whom = "" if node_id == BOOTSTRAP else f" for broker {node_id}"
-            place = Place(self._setup.host, port)
-            raise CannotProxy(f"cannot listen on {place}{of_whom}: {error.strerror or error}") from None
+            for_broker = "" if node_id == BOOTSTRAP else f" for broker {node_id}"
+            endpoint = Endpoint(self._setup.host, port)
+            raise CannotProxy(f"cannot listen on {endpoint}{for_broker}: {error.strerror or error}") from None
         self._sockets[node_id] = listening
 
-    def _resolved(self) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+    def _resolve(self) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
         """Resolves the host once: a name service may be slow or unavailable when a broker's listener is opened."""
         if self._address is None:
             family, _, _, _, address = socket.getaddrinfo(self._setup.host, 0, type=socket.SOCK_STREAM)[0]
@@ -137,10 +137,10 @@ class Listeners:
         return self._address
 
     def _listen(self, node_id: int) -> None:
-        meant = None if node_id == BOOTSTRAP else node_id
-        arrive = self._entrance.arriving_at(node_id) if self._entrance else self._arriving_at(meant)
-        self._accepting.listen(self._sockets[node_id], meant, arrive, backlog=_BACKLOG)
+        target = None if node_id == BOOTSTRAP else node_id
+        on_accept = self._secure_listener.arriving_at(node_id) if self._secure_listener else self._on_accept_for(target)
+        self._acceptor.listen(self._sockets[node_id], target, on_accept, backlog=_BACKLOG)
 
-    def _arriving_at(self, meant: int | None) -> Arrive:
+    def _on_accept_for(self, target: int | None) -> Arrive:
         loop = asyncio.get_running_loop()
-        return lambda connection, _: loop.connect_accepted_socket(lambda: self._client(meant), connection)
+        return lambda connection, _: loop.connect_accepted_socket(lambda: self._make_client(target), connection)

@@ -6,16 +6,16 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 
-from kcoord.proxy.forwarding.interceptors import Interceptor, Meter
+from kcoord.proxy.forwarding.interceptors import Interceptor, MetricsSink
 from kcoord.proxy.proxy import Proxy
 from kcoord.proxy.setup import ProxySetup
 from kcoord.server.process import allow_many_files, log_fault, log_to_stderr, loop_factory, settle_memory
 
 log = logging.getLogger("kcoord.proxy")
 
-Between = Callable[[Proxy], AbstractAsyncContextManager[Interceptor]]
+InterceptorFactory = Callable[[Proxy], AbstractAsyncContextManager[Interceptor]]
 """Makes one interceptor, as an async context manager that spans the time in which the proxy serves."""
-Over = Callable[[Proxy], AbstractAsyncContextManager[object]]
+OuterContext = Callable[[Proxy], AbstractAsyncContextManager[object]]
 """Makes a context that is entered before the proxy, which may have to wait for its upstream, and left after it."""
 
 
@@ -23,20 +23,24 @@ def run(
     setup: ProxySetup,
     ready: Callable[[Proxy], None],
     *,
-    between: Sequence[Between] = (),
-    meter: Meter | None = None,
-    over: Over = lambda proxy: nullcontext(),
+    factories: Sequence[InterceptorFactory] = (),
+    metrics: MetricsSink | None = None,
+    outer: OuterContext = lambda proxy: nullcontext(),
     verbose: bool = False,
 ) -> None:
     """Forwards until SIGINT or SIGTERM. Calls `ready` once clients can connect."""
     log_to_stderr(verbose=verbose)
     allow_many_files()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_forward(setup, ready, between, meter, over))
+        runner.run(_forward(setup, ready, factories, metrics, outer))
 
 
 async def _forward(
-    setup: ProxySetup, ready: Callable[[Proxy], None], between: Sequence[Between], meter: Meter | None, over: Over
+    setup: ProxySetup,
+    ready: Callable[[Proxy], None],
+    factories: Sequence[InterceptorFactory],
+    metrics: MetricsSink | None,
+    outer: OuterContext,
 ) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(log_fault)
@@ -44,7 +48,7 @@ async def _forward(
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stopped.set)
     async with AsyncExitStack() as stack:
-        starting = asyncio.ensure_future(_started(stack, setup, between, meter, over))
+        starting = asyncio.ensure_future(_start(stack, setup, factories, metrics, outer))
         stopping = asyncio.ensure_future(stopped.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():  # It still waits for its upstream, and a signal came.
@@ -59,12 +63,16 @@ async def _forward(
         log.info("stopping connections=%s", len(proxy.clients))
 
 
-async def _started(
-    stack: AsyncExitStack, setup: ProxySetup, between: Sequence[Between], meter: Meter | None, over: Over
+async def _start(
+    stack: AsyncExitStack,
+    setup: ProxySetup,
+    factories: Sequence[InterceptorFactory],
+    metrics: MetricsSink | None,
+    outer: OuterContext,
 ) -> Proxy:
-    proxy = Proxy(setup, meter)
-    await stack.enter_async_context(over(proxy))
+    proxy = Proxy(setup, metrics)
+    await stack.enter_async_context(outer(proxy))
     await stack.enter_async_context(proxy)
-    interceptors = [await stack.enter_async_context(make(proxy)) for make in between]
+    interceptors = [await stack.enter_async_context(make(proxy)) for make in factories]
     await proxy.serve(interceptors)
     return proxy

@@ -4,7 +4,7 @@ from kcoord.metrics.counts import Histogram
 from kcoord.proxy.forwarding.interceptors import ClientInfo
 
 
-class ProxyMeter:
+class ProxyCounters:
     """A MetricsSink that counts."""
 
     def __init__(self) -> None:
@@ -39,5 +39,5 @@ class ProxyMeter:
     def not_connected(self, node_id: int | None) -> None:
         self.upstream_failures += 1
 
-    def broken(self, reason: str) -> None:
+    def hung_up(self, reason: str) -> None:
         self.clients_broken += 1

@@ -11,15 +11,15 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from kcoord.metrics import catalogue
 from kcoord.metrics.catalogue import Family, Sample
 from kcoord.metrics.http import MetricsServer
-from kcoord.metrics.reasons import Closing
+from kcoord.metrics.reasons import CloseReason
 from kcoord.protocol.api_names import api_name
 from kcoord.proxy.guards.wiring import Guards
 from kcoord.proxy.local.coordination import LocalCoordination, LocalSetup
 from kcoord.proxy.local.runtime import LocalRuntime
 from kcoord.proxy.local.wiring import local_coordination
-from kcoord.proxy.main import Between
-from kcoord.proxy.metrics import ProxyMeter
-from kcoord.proxy.observing.commit_counter import OFFSET_COMMIT, CommitCounting
+from kcoord.proxy.main import InterceptorFactory
+from kcoord.proxy.metrics import ProxyCounters
+from kcoord.proxy.observing.commit_counter import OFFSET_COMMIT, CommitCounter
 from kcoord.proxy.observing.observed_group import Cause
 from kcoord.proxy.proxy import Proxy
 from kcoord.security.refusals import Refusal
@@ -27,7 +27,7 @@ from kcoord.server.metrics.instrumented_runtime import Measured
 from kcoord.server.metrics.metrics_source import by_word, group_samples, journal_samples, request_samples
 
 
-class MeasuredLocalRuntime(Measured, LocalRuntime):
+class InstrumentedLocalRuntime(Measured, LocalRuntime):
     """The runtime of `kcoord proxy --coordinate local --metrics`."""
 
 
@@ -35,24 +35,24 @@ class ProxyMetrics:
     """What --metrics adds to a proxy: `counters` count, and `metrics_server` serves them to Prometheus."""
 
     def __init__(self, listening: socket.socket, guards: Guards) -> None:
-        self.meter = ProxyMeter()
+        self.counters = ProxyCounters()
         self.local: LocalCoordination | None = None  # set if groups are coordinated here
-        self.commits = CommitCounting()  # used if groups are coordinated upstream
+        self.commits = CommitCounter()  # used if groups are coordinated upstream
         self._listening = listening
         self._guards = guards
 
-    def coordination(self, setup: LocalSetup) -> Between:
+    def coordination(self, setup: LocalSetup) -> InterceptorFactory:
         """Makes the local coordination, instrumented with metrics."""
-        return local_coordination(setup, make_runtime=MeasuredLocalRuntime, made=self._coordinated_by)
+        return local_coordination(setup, make_runtime=InstrumentedLocalRuntime, on_made=self._set_local)
 
-    def counted_commits(self) -> Between:
+    def commit_counter(self) -> InterceptorFactory:
         """Makes the interceptor that counts commits of groups that the upstream coordinates."""
         return lambda _: nullcontext(self.commits)
 
-    def _coordinated_by(self, local: LocalCoordination) -> None:
+    def _set_local(self, local: LocalCoordination) -> None:
         self.local = local
 
-    def over(self, proxy: Proxy) -> AbstractAsyncContextManager[object]:
+    def metrics_server(self, proxy: Proxy) -> AbstractAsyncContextManager[object]:
         """Makes the metrics server, which starts before the proxy so that waiting for the upstream is visible."""
         return MetricsServer(self._listening, ProxySource(proxy, self, self._guards), role="proxy")
 
@@ -82,10 +82,10 @@ class ProxySource:
         return local.why_not_ready() if local else None
 
     def samples(self) -> Iterator[Sample]:
-        yield from self._of_clients()
-        yield from self._of_forwarding()
+        yield from self._client_samples()
+        yield from self._forwarding_samples()
         if self._metrics.local is None:
-            yield from self._of_watched_groups()
+            yield from self._observed_group_samples()
             return
         runtime = getattr(self._metrics.local, "runtime", None)  # it has none before it was entered
         if isinstance(runtime, Measured):
@@ -93,45 +93,48 @@ class ProxySource:
             yield from group_samples(runtime)
             yield from journal_samples(runtime)
 
-    def _of_clients(self) -> Iterator[Sample]:
-        meter = self._metrics.meter
-        closed = {Closing.OTHER: meter.clients_broken, Closing.CLIENT: meter.clients_closed - meter.clients_broken}
+    def _client_samples(self) -> Iterator[Sample]:
+        counters = self._metrics.counters
+        closed = {
+            CloseReason.OTHER: counters.clients_broken,
+            CloseReason.CLIENT: counters.clients_closed - counters.clients_broken,
+        }
         yield Sample(catalogue.OPEN, len(self._proxy.clients))
-        yield Sample(catalogue.OPENED, meter.clients_opened)
-        yield from by_word(catalogue.CLOSED, (Closing.CLIENT, Closing.OTHER), closed)
+        yield Sample(catalogue.OPENED, counters.clients_opened)
+        yield from by_word(catalogue.CLOSED, (CloseReason.CLIENT, CloseReason.OTHER), closed)
         yield from by_word(catalogue.REFUSED, map(str, Refusal), self._proxy.refused)
 
-    def _of_forwarding(self) -> Iterator[Sample]:
-        meter, brokers = self._metrics.meter, self._proxy.brokers
-        self._proxy.tell_bytes()
+    def _forwarding_samples(self) -> Iterator[Sample]:
+        counters, brokers = self._metrics.counters, self._proxy.brokers
+        self._proxy.report_bytes()
         live = len(brokers.live)
-        is_heard = self._proxy.is_ready
-        yield Sample(catalogue.BROKERS, live if is_heard else 0, ("live",))
-        yield Sample(catalogue.BROKERS, 0 if is_heard else live, ("silent",))
+        is_reachable = self._proxy.is_ready
+        yield Sample(catalogue.BROKERS, live if is_reachable else 0, ("live",))
+        yield Sample(catalogue.BROKERS, 0 if is_reachable else live, ("silent",))
         yield Sample(catalogue.BROKERS, len(brokers.known) - live, ("missing",))
-        yield Sample(catalogue.UPSTREAM_FAILURES, meter.upstream_failures)
-        yield Sample(catalogue.PASSED, meter.bytes_to_upstream, ("upstream",))
-        yield Sample(catalogue.PASSED, meter.bytes_to_clients, ("clients",))
+        yield Sample(catalogue.UPSTREAM_FAILURES, counters.upstream_failures)
+        yield Sample(catalogue.PASSED, counters.bytes_to_upstream, ("upstream",))
+        yield Sample(catalogue.PASSED, counters.bytes_to_clients, ("clients",))
         requests: Counter[tuple[str, str]] = Counter()
         local = self._metrics.local
-        for api_key, durations in meter.durations.items():
+        for api_key, durations in counters.durations.items():
             by = "local" if local and api_key in local.interests else "upstream"
             requests[api_name(api_key), by] += durations.count
             yield Sample(catalogue.PROXY_DURATIONS, durations, (api_name(api_key),))
-        for api_key, count in meter.answered_here.items():
+        for api_key, count in counters.answered_here.items():
             requests[api_name(api_key), "proxy"] += count
         for labels, count in requests.items():
             yield Sample(catalogue.PROXY_REQUESTS, count, labels)
         for (reason, api), count in self._guards.refusals.items():
             yield Sample(catalogue.GUARD_REFUSALS, count, (reason, api))
 
-    def _of_watched_groups(self) -> Iterator[Sample]:
-        watching = self._guards.watching
-        for state, count in watching.groups_by_state().items():
+    def _observed_group_samples(self) -> Iterator[Sample]:
+        observer = self._guards.observer
+        for state, count in observer.groups_by_state().items():
             yield Sample(catalogue.GROUPS, count, (state,))
-        yield Sample(catalogue.MEMBERS, watching.member_count())
-        yield from by_word(catalogue.REBALANCES, Cause, watching.rebalances)
-        for (api_key, error), count in watching.errors.items():
+        yield Sample(catalogue.MEMBERS, observer.member_count())
+        yield from by_word(catalogue.REBALANCES, Cause, observer.rebalances)
+        for (api_key, error), count in observer.errors.items():
             yield Sample(catalogue.PROXY_GROUP_ERRORS, count, (api_name(api_key), error))
         commits = self._metrics.commits
         yield Sample(catalogue.COMMITTED, commits.offsets)

@@ -10,19 +10,19 @@ from weakref import WeakKeyDictionary
 
 from kcoord.client.connect_errors import CannotConnect
 from kcoord.protocol.headers import RequestHeader, read_request_start
-from kcoord.proxy.brokers.api_versions_cache import VersionTelling
+from kcoord.proxy.brokers.api_versions_cache import ApiVersionsCache
 from kcoord.proxy.brokers.broker_connections import connect
-from kcoord.proxy.brokers.failures import Failure, told_together
-from kcoord.proxy.brokers.metadata_refresher import Looking
+from kcoord.proxy.brokers.failures import Failure, format_failures
+from kcoord.proxy.brokers.metadata_refresher import MetadataRefresher
 from kcoord.proxy.forwarding import api_versions
 from kcoord.proxy.forwarding.addresses import Brokers, Changes
-from kcoord.proxy.forwarding.downstream_connection import ClientSide
-from kcoord.proxy.forwarding.endpoints import Place
-from kcoord.proxy.forwarding.interceptors import Interceptor, Meter
+from kcoord.proxy.forwarding.downstream_connection import DownstreamConnection
+from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.forwarding.interceptors import Interceptor, MetricsSink
 from kcoord.proxy.forwarding.routes import SASL_AUTHENTICATE, SASL_HANDSHAKE, Routes
-from kcoord.proxy.forwarding.upstream_connection import UpstreamSide
+from kcoord.proxy.forwarding.upstream_connection import UpstreamConnection
 from kcoord.proxy.listeners import BOOTSTRAP, Listeners
-from kcoord.proxy.no_metrics import NoMeter
+from kcoord.proxy.no_metrics import NoMetrics
 from kcoord.proxy.setup import ProxySetup
 from kcoord.security.refusals import Refusal
 from kcoord.server.connection.draining import drain
@@ -45,28 +45,28 @@ _DESCRIPTORS_PER_CLIENT: Final = 2  # its own connection, and the one to a broke
 class Proxy:
     """The proxy. `async with Proxy(setup) as proxy` binds the ports and learns the brokers; `serve` admits clients."""
 
-    def __init__(self, setup: ProxySetup, meter: Meter | None = None) -> None:
+    def __init__(self, setup: ProxySetup, metrics: MetricsSink | None = None) -> None:
         """Prepares a proxy from its setup. Raises BadListenerTls."""
         self.setup = setup
-        self.meter: Meter = meter or NoMeter()
+        self.metrics: MetricsSink = metrics or NoMetrics()
         self.brokers = Brokers()
         self.routes = Routes(())
         self.max_frame_bytes = setup.settings.socket_request_max_bytes
         self.refused: Counter[str] = Counter()  # by kcoord.security.refusals.Refusal
         self._interceptors: Sequence[Interceptor] = ()
-        self._clients: set[ClientSide] = set()
+        self._clients: set[DownstreamConnection] = set()
         self._limits = ConnectionLimits(setup.settings)
         self._tasks: set[asyncio.Task[None]] = set()
         self._unreachable: dict[int | None, str] = {}
-        self._held_by: dict[ClientSide, int] = {}
+        self._held_bytes_by_client: dict[DownstreamConnection, int] = {}
         self._held_bytes = 0
-        self._turn = 0
+        self._next_broker = 0
         self._is_serving = False
-        self._accepting = Accepting(self._limits, self.refused, log)
-        self._listeners = Listeners(setup, self._client, self._accepting, self._entrance())
-        self._looking = Looking(self)
-        self._versions = VersionTelling(setup)
-        self._told_by: WeakKeyDictionary[Gate, Place] = WeakKeyDictionary()
+        self._acceptor = Accepting(self._limits, self.refused, log)
+        self._listeners = Listeners(setup, self._make_client, self._acceptor, self._make_secure_listener())
+        self._metadata_refresher = MetadataRefresher(self)
+        self._api_versions = ApiVersionsCache(setup)
+        self._answered_by: WeakKeyDictionary[Gate, Endpoint] = WeakKeyDictionary()
 
     @property
     def bootstrap(self) -> str:
@@ -74,19 +74,19 @@ class Proxy:
         return str(self._listeners.bootstrap)
 
     @property
-    def clients(self) -> Set[ClientSide]:
+    def clients(self) -> Set[DownstreamConnection]:
         return self._clients
 
     @property
     def is_ready(self) -> bool:
         """Whether clients are served and the last metadata refresh was answered."""
-        return self._is_serving and self._looking.is_answered
+        return self._is_serving and self._metadata_refresher.is_reachable
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         try:
             self._listeners.begin()
-            await self._looking.begin()
+            await self._metadata_refresher.begin()
         except BaseException:
             await self._end()
             raise
@@ -103,14 +103,14 @@ class Proxy:
         self.routes = Routes(interceptors, refused=_LOGINS if self.setup.ends_logins else frozenset())
         self._is_serving = True
         self._limits.heed_descriptors(per_client=_DESCRIPTORS_PER_CLIENT)
-        self._accepting.on_crowd = lambda: self._start(in_slices(preload_proxy(self.limits)))
+        self._acceptor.on_crowd = lambda: self._spawn(in_slices(preload_proxy(self.limits)))
         self._listeners.serve()
-        self._start(self._sweep())
+        self._spawn(self._sweep())
 
     async def _end(self) -> None:
         self._is_serving = False
-        await self._looking.end()
-        await self._versions.end()
+        await self._metadata_refresher.end()
+        await self._api_versions.end()
         await self._listeners.end()
         tasks = list(self._tasks)
         for task in tasks:
@@ -121,39 +121,39 @@ class Proxy:
 
     # connection_host.ConnectionHost
 
-    def admit(self, client: ClientSide) -> str | None:
+    def admit(self, client: DownstreamConnection) -> str | None:
         if reason := self._limits.came(client.host):
             self.refused[Refusal.LIMIT] += 1
             return reason
         self._clients.add(client)
-        self.meter.opened(client)
+        self.metrics.opened(client)
         log.debug("connected peer=%s node=%s", client.peer, node_word(client.node_id))
         return None
 
-    def gone(self, client: ClientSide) -> None:
+    def on_closed(self, client: DownstreamConnection) -> None:
         self._limits.went(client.host)
         if client not in self._clients:  # It was refused by `admit`.
             return
         self._clients.remove(client)
-        self._tell_bytes(client)
-        self.meter.closed(client)
+        self._report_bytes(client)
+        self.metrics.closed(client)
         log.debug("gone peer=%s node=%s", client.peer, node_word(client.node_id))
         for interceptor in self._interceptors:
-            interceptor.gone(client)
+            interceptor.on_closed(client)
 
-    def held(self, client: ClientSide) -> None:
+    def held_bytes_changed(self, client: DownstreamConnection) -> None:
         now = client.held_bytes
-        self._held_bytes += now - self._held_by.pop(client, 0)
+        self._held_bytes += now - self._held_bytes_by_client.pop(client, 0)
         if now:
-            self._held_by[client] = now
+            self._held_bytes_by_client[client] = now
         most = self.setup.settings.queued_max_request_bytes
         if self._held_bytes > most:
-            greediest = max(self._held_by, key=lambda each: each.held_bytes)
+            greediest = max(self._held_bytes_by_client, key=lambda each: each.held_bytes)
             greediest.hang_up(f"queued.max.request.bytes={most} are held")
-            greediest.drop()
+            greediest.drop_buffers()
 
-    def connect(self, client: ClientSide) -> None:
-        self._start(self._connect(client))
+    def connect(self, client: DownstreamConnection) -> None:
+        self._spawn(self._connect(client))
 
     # connection_host.BrokerDirectory and metadata_refresher.MetadataTarget
 
@@ -161,113 +161,113 @@ class Proxy:
     def limits(self) -> Mapping[int, range]:
         return self.routes.limits
 
-    def place_of(self, node_id: int) -> Place:
-        return self._listeners.place_of(node_id)
+    def endpoint_of(self, node_id: int) -> Endpoint:
+        return self._listeners.endpoint_of(node_id)
 
-    def saw(self, told: Mapping[int, Place], *, is_all: bool) -> None:
-        for node_id in told:
+    def on_brokers(self, named: Mapping[int, Endpoint], *, is_all: bool) -> None:
+        for node_id in named:
             self._listeners.open(node_id)
-        changes = self.brokers.saw_all(told, self._loop.time()) if is_all else self.brokers.saw(told)
+        changes = self.brokers.update_all(named, self._loop.time()) if is_all else self.brokers.update(named)
         if changes != Changes():
             self._log_changes(changes)
 
-    def heard_nobody(self) -> None:
-        self.meter.not_connected(None)
+    def on_unreachable(self) -> None:
+        self.metrics.not_connected(None)
 
     # The host of pre-auth connections, on a listener with TLS or logins.
 
-    def welcome(self, gate: "Gate") -> str | None:
-        return self._limits.came(gate.address)
+    def admit_pre_auth(self, pre_auth: "Gate") -> str | None:
+        return self._limits.came(pre_auth.address)
 
-    def left(self, gate: "Gate") -> None:
-        self._limits.went(gate.address)
+    def on_pre_auth_closed(self, pre_auth: "Gate") -> None:
+        self._limits.went(pre_auth.address)
 
-    def tell_versions(self, gate: "Gate", frame: bytes) -> None:
-        asked = read_request_start(frame)
-        if asked.api_version > api_versions.NEWEST:
-            gate.told([api_versions.unsupported(asked.correlation_id, api_versions.NEWEST)])
+    def answer_api_versions(self, pre_auth: "Gate", frame: bytes) -> None:
+        header = read_request_start(frame)
+        if header.api_version > api_versions.NEWEST:
+            pre_auth.told([api_versions.unsupported_version(header.correlation_id, api_versions.NEWEST)])
         else:
-            self._start(self._tell_versions(gate, asked))
+            self._spawn(self._answer_api_versions(pre_auth, header))
 
-    def let_in(self, gate: "Gate", transport: asyncio.Transport) -> ClientSide:
-        client = self._client(self._meant_by(gate))
-        client.principal = gate.principal
-        client.first_choice = self._told_by.get(gate)
+    def promote(self, pre_auth: "Gate", transport: asyncio.Transport) -> DownstreamConnection:
+        client = self._make_client(self._target_node(pre_auth))
+        client.principal = pre_auth.principal
+        client.preferred_endpoint = self._answered_by.get(pre_auth)
         client.connection_made(transport)
         return client
 
-    def _meant_by(self, gate: "Gate") -> int | None:
+    def _target_node(self, pre_auth: "Gate") -> int | None:
         if self.setup.sni_domain:
-            return self._listeners.node_of(gate.server_name)
-        return None if gate.node_id == BOOTSTRAP else gate.node_id
+            return self._listeners.node_of(pre_auth.server_name)
+        return None if pre_auth.node_id == BOOTSTRAP else pre_auth.node_id
 
-    async def _tell_versions(self, gate: "Gate", asked: RequestHeader) -> None:
+    async def _answer_api_versions(self, pre_auth: "Gate", header: RequestHeader) -> None:
         """Answers for the broker that the client will be connected to: another may run another version."""
-        node_id = self._meant_by(gate)
+        node_id = self._target_node(pre_auth)
         try:
-            told = await self._versions.hear(self.ways_to(node_id), asked.api_version)
+            cached = await self._api_versions.fetch(self.endpoints_to_try(node_id), header.api_version)
         except CannotConnect as error:
-            self._not_reached(node_id, str(error))
-            gate.hang_up()
+            self._on_connect_failed(node_id, str(error))
+            pre_auth.hang_up()
         else:
-            self._told_by[gate] = told.by
-            gate.told([told.to(asked.correlation_id, asked.api_version, self.limits)])
+            self._answered_by[pre_auth] = cached.endpoint
+            pre_auth.told([cached.response_to(header.correlation_id, header.api_version, self.limits)])
 
     # Brokers.
 
-    async def _connect(self, client: ClientSide) -> None:
+    async def _connect(self, client: DownstreamConnection) -> None:
         try:
-            await self._connect_somewhere(client)
+            await self._connect_any(client)
         except Exception:
             log.exception("bug peer=%s node=%s: it has no broker", client.peer, node_word(client.node_id))
             client.close()
 
-    async def _connect_somewhere(self, client: ClientSide) -> None:
+    async def _connect_any(self, client: DownstreamConnection) -> None:
         failures = []
-        for place in self.ways_to(client.node_id, first=client.first_choice):
-            side = UpstreamSide(client, self)
-            patience = self.setup.connect_timeout
+        for endpoint in self.endpoints_to_try(client.node_id, first=client.preferred_endpoint):
+            upstream = UpstreamConnection(client, self)
+            timeout = self.setup.connect_timeout
             try:
-                await connect(place, self.setup.security, side, client_id=self.setup.client_id, patience=patience)
+                await connect(endpoint, self.setup.security, upstream, client_id=self.setup.client_id, timeout=timeout)
             except CannotConnect as error:
-                failures.append(Failure(place, str(error)))
+                failures.append(Failure(endpoint, str(error)))
             else:
-                self._reached(client.node_id)
-                client.connected(side)
+                self._on_connected(client.node_id)
+                client.on_upstream_connected(upstream)
                 return
         # Sorted, so that the reason is the same text whichever broker was tried first.
-        self._not_reached(client.node_id, told_together(sorted(failures)) or "nothing is known of it")
+        self._on_connect_failed(client.node_id, format_failures(sorted(failures)) or "nothing is known of it")
         client.close()
 
-    def ways_to(self, node_id: int | None, *, first: Place | None = None) -> list[Place]:
+    def endpoints_to_try(self, node_id: int | None, *, first: Endpoint | None = None) -> list[Endpoint]:
         """Returns the endpoints to try in order: one if a broker is meant, otherwise all, `first` or round-robin first.
 
         If the proxy cannot refresh metadata itself, any broker serves in place of one not known yet: the Metadata
         answer of that broker will name it.
         """
         if node_id is not None:
-            place = self.brokers.place(node_id)
-            if place or not self._looking.needs_login:
-                return [place] if place else []
-        return list(dict.fromkeys([*([first] if first else ()), *self._ways_to_any()]))
+            endpoint = self.brokers.endpoint(node_id)
+            if endpoint or not self._metadata_refresher.needs_login:
+                return [endpoint] if endpoint else []
+        return list(dict.fromkeys([*([first] if first else ()), *self._endpoints_of_any()]))
 
-    def _ways_to_any(self) -> list[Place]:
-        self._turn += 1
-        live = [place for each in self.brokers.live if (place := self.brokers.place(each))]
-        places = live or list(self.setup.upstream)
-        first = self._turn % len(places)
-        return [*places[first:], *places[:first], *self.setup.upstream]
+    def _endpoints_of_any(self) -> list[Endpoint]:
+        self._next_broker += 1
+        live = [endpoint for each in self.brokers.live if (endpoint := self.brokers.endpoint(each))]
+        endpoints = live or list(self.setup.upstream)
+        first = self._next_broker % len(endpoints)
+        return [*endpoints[first:], *endpoints[:first], *self.setup.upstream]
 
-    def _reached(self, node_id: int | None) -> None:
+    def _on_connected(self, node_id: int | None) -> None:
         if self._unreachable.pop(node_id, None):
             log.info("reached again node=%s", node_word(node_id))
 
-    def _not_reached(self, node_id: int | None, reason: str) -> None:
+    def _on_connect_failed(self, node_id: int | None, reason: str) -> None:
         """Logs one line when a broker becomes unreachable, or when the reason changes: clients retry all the time, and
         some with broker names that do not exist."""
-        self.meter.not_connected(node_id)
-        self._looking.look_soon()
-        if node_id is not None and self.brokers.place(node_id) is None:
+        self.metrics.not_connected(node_id)
+        self._metadata_refresher.refresh_soon()
+        if node_id is not None and self.brokers.endpoint(node_id) is None:
             log.debug("not reached node=%s why=%r", node_id, reason)
         elif self._unreachable.get(node_id) != reason:
             self._unreachable[node_id] = reason
@@ -275,20 +275,22 @@ class Proxy:
 
     def _log_changes(self, changes: Changes) -> None:
         for node_id in changes.new:
-            log.info("broker node=%s upstream=%s here=%s", node_id, self.brokers.place(node_id), self.place_of(node_id))
+            log.info(
+                "broker node=%s upstream=%s here=%s", node_id, self.brokers.endpoint(node_id), self.endpoint_of(node_id)
+            )
         for node_id in changes.moved:
-            log.info("broker moved node=%s upstream=%s", node_id, self.brokers.place(node_id))
+            log.info("broker moved node=%s upstream=%s", node_id, self.brokers.endpoint(node_id))
         for node_id in changes.missing:
             log.info("broker missing node=%s", node_id)
         for node_id in changes.returned:
-            log.info("broker returned node=%s upstream=%s", node_id, self.brokers.place(node_id))
+            log.info("broker returned node=%s upstream=%s", node_id, self.brokers.endpoint(node_id))
 
     # Clients
 
-    def _client(self, node_id: int | None) -> ClientSide:
-        return ClientSide(self, node_id)
+    def _make_client(self, node_id: int | None) -> DownstreamConnection:
+        return DownstreamConnection(self, node_id)
 
-    def _entrance(self) -> "Entrance | None":
+    def _make_secure_listener(self) -> "Entrance | None":
         """Returns None if the listener wants neither TLS nor a login. Raises BadListenerTls."""
         if self.setup.listener is None or self.setup.listener.is_open:
             return None
@@ -303,7 +305,7 @@ class Proxy:
             await asyncio.sleep(self.setup.settings.connections_max_idle_ms / 1000 / _SWEEPS_PER_IDLE)
             await drain()  # after a pause of this process, requests that arrived meanwhile may be unread
             for client in list(self._clients):
-                self._tell_bytes(client)
+                self._report_bytes(client)
                 if client.idle_sweeps >= _SWEEPS_PER_IDLE and client.is_idle:
                     client.abort()
                 client.idle_sweeps += 1
@@ -312,24 +314,24 @@ class Proxy:
                 self._unreachable.pop(node_id, None)
                 log.info("broker forgotten node=%s", node_id)
 
-    def tell_bytes(self) -> None:
+    def report_bytes(self) -> None:
         """Adds all bytes forwarded so far to the metrics."""
         for client in self._clients:
-            self._tell_bytes(client)
+            self._report_bytes(client)
 
-    def _tell_bytes(self, client: ClientSide) -> None:
-        answered = client.upstream.passed_bytes if client.upstream else 0
-        self.meter.sent(client.passed_bytes, answered)
-        client.passed_bytes = 0
+    def _report_bytes(self, client: DownstreamConnection) -> None:
+        answered = client.upstream.forwarded_bytes if client.upstream else 0
+        self.metrics.sent(client.forwarded_bytes, answered)
+        client.forwarded_bytes = 0
         if client.upstream:
-            client.upstream.passed_bytes = 0
+            client.upstream.forwarded_bytes = 0
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._on_task_done)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("bug: a task ended by %r", error, exc_info=error)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kcoord.client.security import Security
-from kcoord.proxy.forwarding.endpoints import Place
+from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.settings import Settings
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ class CannotProxy(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySetup:
-    upstream: tuple[Place, ...]
+    upstream: tuple[Endpoint, ...]
     """The bootstrap brokers."""
     security: Security = field(default_factory=Security)
     """TLS and login towards the brokers. With a login here, the proxy logs in for its clients, and they cannot."""
@@ -37,9 +37,9 @@ class ProxySetup:
     settings: Settings = field(default_factory=Settings)
     """Settings of listeners and connections; the proxy ignores all others."""
     connect_timeout: float = 10.0
-    look_interval: float = 5.0
+    refresh_interval: float = 5.0
     """Seconds between two metadata refreshes of the proxy's own."""
-    waits: bool = False
+    waits_for_upstream: bool = False
     """Whether the proxy waits for an upstream that is unreachable at the start, instead of failing."""
 
     @property

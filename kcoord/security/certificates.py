@@ -37,8 +37,8 @@ _TEXTS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
 """UTF8, Printable, T61, IA5, General and BMP strings: Java shows these as text, and decodes all of them as UTF-8."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _SPACES: Final = " \r"
-_SOON: Final = timedelta(days=14)
-_MOST_SHOWN: Final = 5
+_EXPIRES_SOON: Final = timedelta(days=14)
+_MAX_SHOWN: Final = 5
 _REFUSED: Final = "clients that check it will refuse it"
 
 
@@ -47,43 +47,43 @@ class BadCertificate(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnCertificate:
+class ListenerCertificate:
     """The parts of a listener's certificate that clients verify, and whether they are likely to accept it."""
 
     begins_at: datetime
     ends_at: datetime
     hosts: tuple[str, ...]
 
-    def doubt_by_time(self, now: datetime) -> str | None:
+    def time_problem(self, now: datetime) -> str | None:
         """Returns what is wrong with its validity period now, or soon; None if nothing is."""
         if now < self.begins_at:
-            return f"is not valid before {_shown(self.begins_at)}: {_REFUSED}"
+            return f"is not valid before {_format_time(self.begins_at)}: {_REFUSED}"
         if now > self.ends_at:
-            return f"expired on {_shown(self.ends_at)}: {_REFUSED}"
-        if self.ends_at - now < _SOON:
-            return f"expires on {_shown(self.ends_at)}"
+            return f"expired on {_format_time(self.ends_at)}: {_REFUSED}"
+        if self.ends_at - now < _EXPIRES_SOON:
+            return f"expires on {_format_time(self.ends_at)}"
         return None
 
-    def doubt_by_host(self, host: str) -> str | None:
+    def host_problem(self, host: str) -> str | None:
         """Returns what is wrong with it for clients that connect to this host; None if nothing is."""
-        is_held = any(_holds(held.lower(), _comparable(host)) for held in self.hosts)
-        return None if is_held else self._not_for(host)
+        is_covered = any(_covers(held.lower(), _normalized(host)) for held in self.hosts)
+        return None if is_covered else self._not_for(host)
 
-    def doubt_by_domain(self, domain: str) -> str | None:
+    def domain_problem(self, domain: str) -> str | None:
         """Returns what is wrong with it for brokers named b0.DOMAIN, b1.DOMAIN and so on; None if nothing is.
 
         The broker ids are not known yet, so a certificate for one of these names is enough.
         """
-        below = _comparable(domain)
-        is_held = any(_holds_a_broker(held.lower(), below) for held in self.hosts)
-        return None if is_held else self._not_for(f"*.{below} or b<N>.{below}")
+        below = _normalized(domain)
+        is_covered = any(_covers_a_broker(held.lower(), below) for held in self.hosts)
+        return None if is_covered else self._not_for(f"*.{below} or b<N>.{below}")
 
-    def _not_for(self, told: str) -> str:
+    def _not_for(self, name: str) -> str:
         if not self.hosts:
-            return f"has no subjectAltName, and many clients look for {told}, which they are told, nowhere else"
-        more = len(self.hosts) - _MOST_SHOWN
-        held = f"{', '.join(self.hosts[:_MOST_SHOWN])}{f' and {more} more' if more > 0 else ''}"
-        return f"is not for {told}, which clients are told: {_REFUSED}; it is for {held}"
+            return f"has no subjectAltName, and many clients look for {name}, which they are told, nowhere else"
+        more = len(self.hosts) - _MAX_SHOWN
+        held = f"{', '.join(self.hosts[:_MAX_SHOWN])}{f' and {more} more' if more > 0 else ''}"
+        return f"is not for {name}, which clients are told: {_REFUSED}; it is for {held}"
 
 
 def subject_of(certificate: bytes) -> str:
@@ -95,13 +95,13 @@ def subject_of(certificate: bytes) -> str:
         raise BadCertificate("a certificate that cannot be read") from None
 
 
-def own_certificate(chain: str) -> OwnCertificate:
+def listener_certificate(chain: str) -> ListenerCertificate:
     """Reads the first certificate of a PEM chain. Raises BadCertificate."""
     end = "-----END CERTIFICATE-----"
     try:
         fields = _fields(ssl.PEM_cert_to_DER_cert(chain.partition(end)[0] + end))
         begins, ends = elements(fields[3].content)
-        return OwnCertificate(begins_at=time_of(begins), ends_at=time_of(ends), hosts=_hosts(fields))
+        return ListenerCertificate(begins_at=time_of(begins), ends_at=time_of(ends), hosts=_hosts(fields))
     except (IndexError, ValueError, StopIteration):
         raise BadCertificate("a certificate that cannot be read") from None
 
@@ -131,17 +131,17 @@ def _host(name: Element) -> str:
     return f"DNS:{text}" if _address(text) else text  # an address in a DNS name matches no address
 
 
-def _holds(held: str, host: str) -> bool:
+def _covers(held: str, host: str) -> bool:
     first, _, rest = host.partition(".")
     return held == host or (bool(first) and "." in rest and held == f"*.{rest}")  # OpenSSL refuses *.com
 
 
-def _holds_a_broker(held: str, domain: str) -> bool:
+def _covers_a_broker(held: str, domain: str) -> bool:
     named = re.fullmatch(rf"b\d{{1,10}}\.{re.escape(domain)}", held)
-    return named is not None or _holds(held, f"b0.{domain}")
+    return named is not None or _covers(held, f"b0.{domain}")
 
 
-def _comparable(host: str) -> str:
+def _normalized(host: str) -> str:
     """Normalizes a host for comparison: lower case, ASCII (IDNA), addresses in canonical form."""
     try:
         return _address(host) or host.encode("idna").decode().lower()
@@ -156,7 +156,7 @@ def _address(text: str) -> str | None:
         return None
 
 
-def _shown(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 

@@ -52,11 +52,11 @@ def server_context(tls: ListenerTls) -> ssl.SSLContext:
     """Makes the SSL context of a listener. Raises BadListenerTls."""
     context = _Context(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.sni_callback = _remember_name
+    context.sni_callback = _store_server_name
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
-    _show(context, tls)
+    _load_certificate(context, tls)
     if tls.client_auth is not ClientAuth.NONE:
-        _trust(context, tls.client_authorities)
+        _load_authorities(context, tls.client_authorities)
         context.verify_mode = _CLIENT_AUTH[tls.client_auth]
     return context
 
@@ -88,7 +88,7 @@ def handshake_refusal(error: BaseException) -> Refused | None:
     return None
 
 
-def last_words(error: BaseException) -> bytes:
+def tls_alert(error: BaseException) -> bytes:
     """Returns the TLS alert of a failed handshake, to be sent to the client; empty if there is none."""
     alert: bytes = getattr(error, _ALERT, b"")
     return alert
@@ -112,16 +112,16 @@ def _tls_refusal(reason: str) -> Refused:
     if any(part in reason for part in _NOT_TLS):
         return Refused(Refusal.NOT_TLS, "no TLS, where it is required")
     if "ALERT" in reason:
-        told = reason.partition("ALERT_")[2].replace("_", " ").lower()
-        return Refused(Refusal.TLS, f"the client does not accept us: {in_one_line(told or reason)}")
+        alert = reason.partition("ALERT_")[2].replace("_", " ").lower()
+        return Refused(Refusal.TLS, f"the client does not accept us: {in_one_line(alert or reason)}")
     return Refused(Refusal.TLS, f"no TLS handshake: {in_one_line(reason.replace('_', ' ').lower())}")
 
 
-def _remember_name(connection: Any, name: str | None, context: ssl.SSLContext) -> None:
+def _store_server_name(connection: Any, name: str | None, context: ssl.SSLContext) -> None:
     connection.asked_for = name
 
 
-def _show(context: ssl.SSLContext, tls: ListenerTls) -> None:
+def _load_certificate(context: ssl.SSLContext, tls: ListenerTls) -> None:
     password = tls.key_password.reveal() if tls.key_password else ""
     with as_file(f"{tls.key.reveal()}\n{tls.certificate_chain}") as path:
         try:
@@ -134,7 +134,7 @@ def _show(context: ssl.SSLContext, tls: ListenerTls) -> None:
             raise BadListenerTls(f"the listener's certificate or private key cannot be read; {advice}") from None
 
 
-def _trust(context: ssl.SSLContext, authorities: str | None) -> None:
+def _load_authorities(context: ssl.SSLContext, authorities: str | None) -> None:
     if authorities is None:
         raise BadListenerTls("whose certificates of clients are trusted must be said")
     try:

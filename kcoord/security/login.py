@@ -39,29 +39,29 @@ from kcoord.protocol.headers import RequestHeader, read_request_start
 from kcoord.security.refusals import Refusal, Refused
 from kcoord.security.sasl_replies import (
     AUTHENTICATE_VERSIONS,
-    HANDSHAKE_OUT_OF_PLACE,
+    HANDSHAKE_ILLEGAL_STATE,
     HANDSHAKE_VERSIONS,
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
     AuthenticateReply,
     HandshakeReply,
 )
-from kcoord.security.users import LONGEST_NAME, Users
+from kcoord.security.users import MAX_NAME_BYTES, Users
 
 MECHANISMS: Final = ("PLAIN", *scram.HASHES)
 _PLAIN: Final = "PLAIN"
-_LONGEST_MESSAGE: Final = 4096
+_MAX_MESSAGE_BYTES: Final = 4096
 _MALFORMED: Final = "a malformed message"
-_MOST_VERSIONS_ASKED: Final = 3
+_MAX_API_VERSIONS: Final = 3
 
 
-class Say(NamedTuple):
+class Send(NamedTuple):
     """Send these pieces and continue reading."""
 
     pieces: list[bytes]
 
 
-class TellVersions(NamedTuple):
+class AnswerApiVersions(NamedTuple):
     """Answer an ApiVersions request; the caller does so, since the answer depends on the server, not on the login."""
 
 
@@ -85,7 +85,7 @@ class Refuse(NamedTuple):
     refused: Refused
 
 
-Outcome = Say | TellVersions | Check | LoggedIn | Refuse
+Outcome = Send | AnswerApiVersions | Check | LoggedIn | Refuse
 
 
 class State(StrEnum):
@@ -120,9 +120,9 @@ class Login:
         self._users = users
         self._mechanisms = tuple(mechanisms)
         self._fresh_nonce = fresh_nonce
-        self._versions_asked = 0
+        self._api_versions_count = 0
         self._mechanism = ""
-        self._asked: RequestHeader | None = None  # of the current SaslAuthenticate; None if tokens are raw
+        self._header: RequestHeader | None = None  # of the current SaslAuthenticate; None if tokens are raw
         self._is_raw = False
         self._username = ""
         self._scram: tuple[scram.ClientFirst, scram.Credential, scram.ServerFirst] | None = None
@@ -131,7 +131,7 @@ class Login:
         """Processes a frame; no frame makes it raise an exception."""
         assert self.state in (State.BEGINNING, State.TOKENS), "nothing is read meanwhile, nor afterwards"
         try:
-            return self._begin(frame) if self.state is State.BEGINNING else self._go_on(frame)
+            return self._begin(frame) if self.state is State.BEGINNING else self._receive_token(frame)
         except BadBody:  # the details are not logged: they may contain parts of a password
             return self._refuse(Refusal.MALFORMED, "a malformed request")
 
@@ -145,15 +145,17 @@ class Login:
     def _begin(self, frame: bytes) -> Outcome:
         start = read_request_start(frame)
         match start.api_key:
-            case key if key == API_VERSIONS and self._versions_asked < _MOST_VERSIONS_ASKED:
-                self._versions_asked += 1
-                return TellVersions()
+            case key if key == API_VERSIONS and self._api_versions_count < _MAX_API_VERSIONS:
+                self._api_versions_count += 1
+                return AnswerApiVersions()
             case key if key == SASL_HANDSHAKE and start.api_version in HANDSHAKE_VERSIONS:
-                return self._agree(start, decode_request(frame, start.api_key, start.api_version)[1].mechanism)
+                return self._select_mechanism(
+                    start, decode_request(frame, start.api_key, start.api_version)[1].mechanism
+                )
             case _:
-                return self._refuse(Refusal.BEFORE_LOGIN, _named(start))
+                return self._refuse(Refusal.BEFORE_LOGIN, _describe(start))
 
-    def _agree(self, header: RequestHeader, mechanism: str) -> Outcome:
+    def _select_mechanism(self, header: RequestHeader, mechanism: str) -> Outcome:
         if mechanism not in self._mechanisms:
             reply = HandshakeReply(error_code=ErrorCode.unsupported_sasl_mechanism, mechanisms=self._mechanisms)
             offered = ", ".join(self._mechanisms)
@@ -162,45 +164,45 @@ class Login:
         self._mechanism = mechanism
         self._is_raw = header.api_version == 0
         self._move_to(State.TOKENS)
-        return Say(_answer(header, HandshakeReply(mechanisms=self._mechanisms)))
+        return Send(_answer(header, HandshakeReply(mechanisms=self._mechanisms)))
 
     # The messages of the mechanism.
 
-    def _go_on(self, frame: bytes) -> Outcome:
+    def _receive_token(self, frame: bytes) -> Outcome:
         if self._is_raw:
-            return self._take(frame)
+            return self._on_message(frame)
         header = read_request_start(frame)
         if header.api_key == SASL_HANDSHAKE and header.api_version in HANDSHAKE_VERSIONS:
-            out_of_place = _answer(header, HANDSHAKE_OUT_OF_PLACE)
-            return self._refuse(Refusal.BEFORE_LOGIN, "a second SaslHandshake", out_of_place)
+            illegal_state = _answer(header, HANDSHAKE_ILLEGAL_STATE)
+            return self._refuse(Refusal.BEFORE_LOGIN, "a second SaslHandshake", illegal_state)
         if header.api_key != SASL_AUTHENTICATE or header.api_version not in AUTHENTICATE_VERSIONS:
-            return self._refuse(Refusal.BEFORE_LOGIN, _named(header))
-        self._asked, entity = decode_request(frame, header.api_key, header.api_version)
-        return self._take(bytes(entity.auth_bytes))
+            return self._refuse(Refusal.BEFORE_LOGIN, _describe(header))
+        self._header, entity = decode_request(frame, header.api_key, header.api_version)
+        return self._on_message(bytes(entity.auth_bytes))
 
-    def _take(self, token: bytes) -> Outcome:
-        if len(token) > _LONGEST_MESSAGE:
+    def _on_message(self, token: bytes) -> Outcome:
+        if len(token) > _MAX_MESSAGE_BYTES:
             return self._fail(Refusal.MALFORMED, f"a message of {len(token)} bytes")
         try:
             text = token.decode()
             if self._mechanism == _PLAIN:
-                return self._take_password(text)
+                return self._on_password(text)
             return self._challenge(text) if self._scram is None else self._verify(text)
         except (UnicodeDecodeError, scram.BadScram):
             return self._fail(Refusal.MALFORMED, _MALFORMED)
 
-    def _take_password(self, text: str) -> Outcome:
+    def _on_password(self, text: str) -> Outcome:
         parts = text.split("\0")  # RFC 4616: authorization id, user, password
-        if len(parts) != 3 or not _can_be_a_name(parts[1]) or not parts[2]:
+        if len(parts) != 3 or not _is_possible_name(parts[1]) or not parts[2]:
             return self._fail(Refusal.MALFORMED, _MALFORMED)
         authorization, self._username, password = parts[0], parts[1], Secret(parts[2])
-        users, name, is_own = self._users(), self._username, authorization in ("", self._username)
+        users, name, is_same_user = self._users(), self._username, authorization in ("", self._username)
         self._move_to(State.CHECKING)
-        return Check(lambda: users.knows(name, password) and is_own)
+        return Check(lambda: users.is_password(name, password) and is_same_user)
 
     def _challenge(self, text: str) -> Outcome:
         first = scram.ClientFirst.parse(text)
-        if not _can_be_a_name(first.username):
+        if not _is_possible_name(first.username):
             return self._fail(Refusal.MALFORMED, _MALFORMED)
         self._username = first.username
         credential = self._users().credential(first.username, self._mechanism)
@@ -208,36 +210,40 @@ class Login:
             nonce=first.nonce + self._fresh_nonce(), salt=credential.salt, iterations=credential.iterations
         )
         self._scram = (first, credential, challenge)
-        return Say(self._carried(challenge.text().encode()))
+        return Send(self._token_pieces(challenge.text().encode()))
 
     def _verify(self, text: str) -> Outcome:
         assert self._scram is not None
         first, credential, challenge = self._scram
         final = scram.verified(self._mechanism, credential, first, challenge, scram.ClientFinal.parse(text))
         # Users cannot act as other users, and there are no delegation tokens, whose ids would not be user names.
-        is_own = first.authorization in ("", first.username) and "tokenauth=true" not in first.extensions.split(",")
-        return self._succeed(final.text().encode()) if final and is_own else self._fail()
+        is_same_user = first.authorization in ("", first.username) and "tokenauth=true" not in first.extensions.split(
+            ","
+        )
+        return self._succeed(final.text().encode()) if final and is_same_user else self._fail()
 
     # How it ends.
 
     def _succeed(self, token: bytes) -> LoggedIn:
         self._move_to(State.LOGGED_IN)
-        return LoggedIn(self._carried(token), f"User:{self._username}")
+        return LoggedIn(self._token_pieces(token), f"User:{self._username}")
 
     def _fail(self, why: Refusal = Refusal.CREDENTIALS, about: str = "a wrong password or an unknown user") -> Refuse:
         named = f" as {in_one_line(self._username)!r}" if self._username else ""
         message = f"Authentication failed: invalid credentials for {self._mechanism}"
         reply = AuthenticateReply(error_code=ErrorCode.sasl_authentication_failed, error_message=message)
-        pieces = [] if self._asked is None else _answer(self._asked, reply)
+        pieces = [] if self._header is None else _answer(self._header, reply)
         return self._refuse(why, f"{about}{named} by {self._mechanism}", pieces)
 
     def _refuse(self, why: Refusal, about: str, pieces: list[bytes] | None = None) -> Refuse:
         self._move_to(State.REFUSED)
         return Refuse(pieces or [], Refused(why, about))
 
-    def _carried(self, token: bytes) -> list[bytes]:
+    def _token_pieces(self, token: bytes) -> list[bytes]:
         return (
-            frame_pieces([token]) if self._asked is None else _answer(self._asked, AuthenticateReply(auth_bytes=token))
+            frame_pieces([token])
+            if self._header is None
+            else _answer(self._header, AuthenticateReply(auth_bytes=token))
         )
 
     def _move_to(self, state: State) -> None:
@@ -249,10 +255,10 @@ def _answer(header: RequestHeader, reply: Any) -> list[bytes]:
     return codec(header.api_key, header.api_version).response_pieces(header.correlation_id, reply)
 
 
-def _named(header: RequestHeader) -> str:
+def _describe(header: RequestHeader) -> str:
     return f"a request of API key {header.api_key} version {header.api_version} before the login"
 
 
-def _can_be_a_name(name: str) -> bool:
+def _is_possible_name(name: str) -> bool:
     """Whether a user may have this name."""
-    return 0 < len(name.encode()) <= LONGEST_NAME
+    return 0 < len(name.encode()) <= MAX_NAME_BYTES

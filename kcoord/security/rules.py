@@ -25,8 +25,8 @@ from typing import Final, NamedTuple
 EVERYBODY: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"  # the name of the only resource of kind CLUSTER
 
-_MOST_REMEMBERED: Final = 10_000
-_LONGEST_REMEMBERED: Final = 255
+_MAX_CACHED_DECISIONS: Final = 10_000
+_MAX_CACHED_NAME: Final = 255
 """The limits of the cache of decisions: clients choose the names in it, and must not be able to fill the memory."""
 
 
@@ -152,18 +152,18 @@ class Rights:
     def __init__(self, rules: list[Rule], super_line: int | None) -> None:
         self._rules = {kind: [rule for rule in rules if rule.kind is kind] for kind in Kind}
         self._super_line = super_line
-        self._decided: dict[tuple[Operation, Kind, str], bool] = {}
+        self._decisions: dict[tuple[Operation, Kind, str], bool] = {}
 
     def may(self, operation: Operation, kind: Kind, name: str) -> bool:
         """Whether the operation is allowed; decisions are cached."""
-        asked = (operation, kind, name)
-        decided = self._decided.get(asked)
+        key = (operation, kind, name)
+        decided = self._decisions.get(key)
         if decided is None:
             decided = self.verdict(operation, kind, name).is_allowed
-            if len(self._decided) >= _MOST_REMEMBERED:
-                self._decided.clear()
-            if len(name) <= _LONGEST_REMEMBERED:
-                self._decided[asked] = decided
+            if len(self._decisions) >= _MAX_CACHED_DECISIONS:
+                self._decisions.clear()
+            if len(name) <= _MAX_CACHED_NAME:
+                self._decisions[key] = decided
         return decided
 
     def verdict(self, operation: Operation, kind: Kind, name: str) -> Verdict:

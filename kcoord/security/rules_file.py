@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kcoord.security.rules import ANY, CLUSTER_NAME, EVERYBODY, OPERATIONS, Kind, Operation, Pattern, Rule, Rules
-from kcoord.security.stamps import stamp_of
+from kcoord.security.stamps import fingerprint_of
 
 _WORD: Final = re.compile(
     r"""
@@ -34,15 +34,15 @@ _WORD: Final = re.compile(
 _PERMISSIONS: Final = {"allow": False, "deny": True}
 _KINDS: Final = {kind.name.lower(): kind for kind in Kind}
 _EVERYWHERE: Final = "*"
-_OF_TOPICS: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # valid topic names and prefixes
-_MOST_BYTES: Final = 16 * 1024 * 1024
+_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # valid topic names and prefixes
+_MAX_BYTES: Final = 16 * 1024 * 1024
 
 
 class BadRules(ValueError):
     """A file of rules that cannot be used; the message states the line and what is wrong there."""
 
 
-class _Wrong(Exception):
+class _BadLine(Exception):
     """A line that cannot be parsed; the message states why."""
 
 
@@ -60,18 +60,18 @@ class RulesFile:
     def __init__(self, path: Path) -> None:
         """Reads the file. Raises BadRules."""
         self.path = path
-        self._read = self._seen = stamp_of(path)
+        self._loaded_fingerprint = self._seen_fingerprint = fingerprint_of(path)
         self.rules = read_rules_file(path)
 
-    def look(self) -> bool:
+    def reload(self) -> bool:
         """Reloads the file if it has changed, and returns whether it did; to be called periodically.
 
         Raises BadRules once for each new content that cannot be used; the previous rules stay in force.
         """
-        last, self._seen = self._seen, stamp_of(self.path)
-        if self._seen == self._read or self._seen != last:
+        last, self._seen_fingerprint = self._seen_fingerprint, fingerprint_of(self.path)
+        if self._seen_fingerprint == self._loaded_fingerprint or self._seen_fingerprint != last:
             return False  # unchanged, or still being written: a partial file must not be loaded
-        self._read = self._seen
+        self._loaded_fingerprint = self._seen_fingerprint
         self.rules = read_rules_file(self.path)
         return True
 
@@ -85,11 +85,11 @@ def rules_text(path: Path) -> str:
     """Returns the file's text. Raises BadRules."""
     try:
         with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+            content = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise BadRules(f"{path}: cannot be read: {error.strerror or error}") from None
-    if len(content) > _MOST_BYTES:
-        raise BadRules(f"{path}: is larger than {_MOST_BYTES} bytes; is it a file of rules?")
+    if len(content) > _MAX_BYTES:
+        raise BadRules(f"{path}: is larger than {_MAX_BYTES} bytes; is it a file of rules?")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -110,7 +110,7 @@ def read_rules(text: str, name: str) -> Rules:
                     super_users.setdefault(_super_user(rest), number)
                 case [first, *rest]:
                     rules.append(_rule(number, first, rest))
-        except _Wrong as wrong:
+        except _BadLine as wrong:
             raise BadRules(f"{name}, line {number}: {wrong}") from None
     return Rules(rules=tuple(rules), super_users=super_users)
 
@@ -149,13 +149,13 @@ def _words(line: str) -> list[_Word]:
     while line[position:].strip():
         found = _WORD.match(line, position)
         if found is None:
-            raise _Wrong(f"a quote is not closed, or something sticks to it, in {line[position:].strip()!r}")
+            raise _BadLine(f"a quote is not closed, or something sticks to it, in {line[position:].strip()!r}")
         position = found.end()
         if found["comment"] is not None:
             break
         if (bare := found["bare"]) is not None:
             if "#" in bare:
-                raise _Wrong(f"{bare!r}: a comment begins behind a blank; a name with # stands in quotes")
+                raise _BadLine(f"{bare!r}: a comment begins behind a blank; a name with # stands in quotes")
             words.append(_Word(bare))
         else:
             words.append(_Word(re.sub(r"\\(.)", r"\1", found["quoted"]), is_quoted=True, has_star=bool(found["star"])))
@@ -164,21 +164,21 @@ def _words(line: str) -> list[_Word]:
 
 def _super_user(words: list[_Word]) -> str:
     if len(words) != 1:
-        raise _Wrong("super is followed by one principal, such as super User:admin")
+        raise _BadLine("super is followed by one principal, such as super User:admin")
     principal = _principal(words[0])
     if principal == EVERYBODY:
-        raise _Wrong(f"not everybody can be a super user; without rules all is allowed to {EVERYBODY}")
+        raise _BadLine(f"not everybody can be a super user; without rules all is allowed to {EVERYBODY}")
     return principal
 
 
 def _rule(number: int, permission: _Word, words: list[_Word]) -> Rule:
     if permission.text not in _PERMISSIONS:
-        raise _Wrong(f"a rule begins with allow, deny or super, not with {permission.text!r}")
+        raise _BadLine(f"a rule begins with allow, deny or super, not with {permission.text!r}")
     if not words:
-        raise _Wrong(f"{permission.text} whom?")
+        raise _BadLine(f"{permission.text} whom?")
     kind_at = next((at for at, word in enumerate(words) if at and word.text in _KINDS and not word.is_quoted), None)
     if kind_at is None:
-        raise _Wrong(f"it is not said on what: {', '.join(_KINDS)} are missing")
+        raise _BadLine(f"it is not said on what: {', '.join(_KINDS)} are missing")
     kind = _KINDS[words[kind_at].text]
     pattern, rest = _pattern(kind, words[kind_at + 1 :])
     return Rule(
@@ -195,24 +195,26 @@ def _rule(number: int, permission: _Word, words: list[_Word]) -> Rule:
 def _principal(word: _Word) -> str:
     kind, colon, name = word.text.partition(":")
     if kind != "User" or not colon or not name or word.has_star:
-        raise _Wrong(f"{word.text!r} is no principal; one is written User:NAME")
+        raise _BadLine(f"{word.text!r} is no principal; one is written User:NAME")
     if "*" in name and word.text != EVERYBODY and not word.is_quoted:
-        raise _Wrong(f"{word.text!r}: principals are named in full, or {EVERYBODY} for everybody")
+        raise _BadLine(f"{word.text!r}: principals are named in full, or {EVERYBODY} for everybody")
     return word.text
 
 
 def _operations(words: list[_Word], kind: Kind) -> frozenset[Operation]:
     names = " ".join(word.text for word in words).replace(",", " ").split()
     if not names:
-        raise _Wrong(f"it is not said what: {_listed(Operation)}")
+        raise _BadLine(f"it is not said what: {_listed(Operation)}")
     try:
         operations = [operation_named(name) for name in names]
     except BadRules as error:
-        raise _Wrong(str(error)) from None
+        raise _BadLine(str(error)) from None
     possible = possible_operations(kind)
     for operation in operations:
         if operation not in (*possible, Operation.ALL):
-            raise _Wrong(f"{word_of(operation)} means nothing of a {kind.name.lower()}; there are {_listed(possible)}")
+            raise _BadLine(
+                f"{word_of(operation)} means nothing of a {kind.name.lower()}; there are {_listed(possible)}"
+            )
     return frozenset(operations)
 
 
@@ -221,20 +223,20 @@ def _pattern(kind: Kind, words: list[_Word]) -> tuple[Pattern, list[_Word]]:
     if kind is Kind.CLUSTER:
         return Pattern(name=CLUSTER_NAME), words
     if not words:
-        raise _Wrong(f"which {kind.name.lower()}? A name is missing, or * for all")
+        raise _BadLine(f"which {kind.name.lower()}? A name is missing, or * for all")
     word, *rest = words
     if word.is_quoted:
         name, is_prefix = word.text, word.has_star
     else:
         name, is_prefix = word.text.removesuffix("*"), word.text.endswith("*")
         if "*" in name:
-            raise _Wrong(
+            raise _BadLine(
                 f"{word.text!r}: a * stands for the rest of a name, at its end; in quotes it is taken as it is"
             )
     if not name and not is_prefix:
-        raise _Wrong("a name is empty")
-    if kind is Kind.TOPIC and name and not _OF_TOPICS.fullmatch(name):
-        raise _Wrong(f"{name!r} can be no topic: their names are of ASCII letters, digits, '.', '_' and '-'")
+        raise _BadLine("a name is empty")
+    if kind is Kind.TOPIC and name and not _TOPIC_NAME.fullmatch(name):
+        raise _BadLine(f"{name!r} can be no topic: their names are of ASCII letters, digits, '.', '_' and '-'")
     return Pattern(name=name, is_prefix=is_prefix) if name else ANY, rest
 
 
@@ -248,8 +250,8 @@ def _host(words: list[_Word]) -> str | None:
             try:
                 return address_of(host)
             except ValueError:
-                raise _Wrong(f"{host!r} is no address; hosts are compared by address, such as 10.0.0.7") from None
-    raise _Wrong(f"nothing is expected but from ADDRESS at {words[0].text!r}")
+                raise _BadLine(f"{host!r} is no address; hosts are compared by address, such as 10.0.0.7") from None
+    raise _BadLine(f"nothing is expected but from ADDRESS at {words[0].text!r}")
 
 
 def _listed(operations: Iterable[Operation]) -> str:

@@ -25,8 +25,8 @@ class AuthenticateReply:
     session_lifetime: float = 0.0  # a login does not expire while its connection lasts (KIP-368)
 
 
-HANDSHAKE_OUT_OF_PLACE: Final = HandshakeReply(error_code=ErrorCode.illegal_sasl_state)
+HANDSHAKE_ILLEGAL_STATE: Final = HandshakeReply(error_code=ErrorCode.illegal_sasl_state)
 """The reply where no login is wanted, or when one is done or in progress."""
-AUTHENTICATE_OUT_OF_PLACE: Final = AuthenticateReply(
+AUTHENTICATE_ILLEGAL_STATE: Final = AuthenticateReply(
     error_code=ErrorCode.illegal_sasl_state, error_message="No login is wanted here, or it is done already."
 )

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-Stamp = tuple[int, int, int]
+FileFingerprint = tuple[int, int, int]
 
 
-def stamp_of(path: Path) -> Stamp | None:
+def fingerprint_of(path: Path) -> FileFingerprint | None:
     """Returns a value that changes with the file; None if it does not exist. Take it before reading the file."""
     try:
         found = path.stat()

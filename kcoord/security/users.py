@@ -33,17 +33,17 @@ from typing import Any, Final, Self
 from kcoord.client.connect_errors import in_one_line
 from kcoord.client.scram import FEWEST_ITERATIONS, HASHES, MOST_ITERATIONS, Credential, keys
 from kcoord.client.secret import Secret
-from kcoord.security.stamps import stamp_of
+from kcoord.security.stamps import fingerprint_of
 
 log = logging.getLogger("kcoord.security")
 
-USUAL_ITERATIONS: Final = 8192
+DEFAULT_ITERATIONS: Final = 8192
 _FORMAT: Final = "users/v1"
 _SALT_BYTES: Final = 24
 _DECOY_BYTES: Final = 32
-LONGEST_NAME: Final = 255
+MAX_NAME_BYTES: Final = 255
 """The longest user name, in bytes."""
-_CHECKS_PASSWORDS: Final = "SCRAM-SHA-512"
+_PASSWORD_CHECK_MECHANISM: Final = "SCRAM-SHA-512"
 
 Credentials = Mapping[str, Credential]
 """The credentials of a user, one for each mechanism."""
@@ -70,16 +70,16 @@ class Users:
         decoy = self._decoy(name, mechanism)  # always computed, so that timing does not reveal which names exist
         return known[mechanism] if known else decoy
 
-    def knows(self, name: str, password: Secret) -> bool:
+    def is_password(self, name: str, password: Secret) -> bool:
         """Whether this is the user's password. It takes milliseconds, because of the iterations."""
-        expected = self.credential(name, _CHECKS_PASSWORDS)
-        made = keys(_CHECKS_PASSWORDS, password.reveal(), expected.salt, expected.iterations)
+        expected = self.credential(name, _PASSWORD_CHECK_MECHANISM)
+        made = keys(_PASSWORD_CHECK_MECHANISM, password.reveal(), expected.salt, expected.iterations)
         return hmac.compare_digest(made.stored, expected.stored)
 
-    def with_user(self, name: str, password: Secret, *, iterations: int = USUAL_ITERATIONS) -> Self:
+    def with_user(self, name: str, password: Secret, *, iterations: int = DEFAULT_ITERATIONS) -> Self:
         """Returns users with this one added, or with a new password. Raises BadUsers."""
-        if not name or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
-            raise BadUsers(f"a user's name has 1 to {LONGEST_NAME} printable characters, not {in_one_line(name)!r}")
+        if not name or not name.isprintable() or len(name.encode()) > MAX_NAME_BYTES:
+            raise BadUsers(f"a user's name has 1 to {MAX_NAME_BYTES} printable characters, not {in_one_line(name)!r}")
         if not password or "\0" in password.reveal():
             raise BadUsers(f"the password of {name} is {'not one that PLAIN can carry' if password else 'empty'}")
         made = {
@@ -98,16 +98,16 @@ class Users:
         def of(what: str) -> bytes:
             return hmac.digest(self.decoy, f"{what}\0{mechanism}\0{name}".encode(errors="replace"), HASHES[mechanism])
 
-        likeness = self._like_whom(of("likeness"), mechanism)
+        likeness = self._imitated_credential(of("likeness"), mechanism)
         salt_bytes = len(likeness.salt) if likeness else _SALT_BYTES
         return Credential(
             salt=of("salt")[:salt_bytes],
-            iterations=likeness.iterations if likeness else USUAL_ITERATIONS,
+            iterations=likeness.iterations if likeness else DEFAULT_ITERATIONS,
             stored=of("stored"),
             server=of("server"),
         )
 
-    def _like_whom(self, chance: bytes, mechanism: str) -> Credential | None:
+    def _imitated_credential(self, chance: bytes, mechanism: str) -> Credential | None:
         """Returns a real user's credential, whose iterations and salt length the decoy imitates: both may vary."""
         if not self.by_name:
             return None
@@ -120,14 +120,14 @@ class UsersFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen = stamp_of(path)
+        self._fingerprint = fingerprint_of(path)
         self._users = read_users(path)
 
     def current(self) -> Users:
         """Returns the current users. If the file has become unreadable, the previous users stay, with one log line."""
-        seen = stamp_of(self._path)
-        if seen != self._seen:
-            self._seen = seen
+        fingerprint = fingerprint_of(self._path)
+        if fingerprint != self._fingerprint:
+            self._fingerprint = fingerprint
             try:
                 self._users = read_users(self._path)
             except BadUsers as error:
@@ -149,7 +149,7 @@ def read_users(path: Path) -> Users:
 
 
 @contextmanager
-def changing_users(path: Path) -> Iterator[list[Users]]:
+def editing_users(path: Path) -> Iterator[list[Users]]:
     """Yields a list with the users as its one element, to be replaced; the file is written when the block ends.
 
     A lock lets only one process at a time change the file.
@@ -177,23 +177,23 @@ def is_open_to_others(path: Path) -> bool:
 
 def _write(path: Path, users: Users) -> None:
     """Replaces the file atomically. A new file is readable by its owner only; otherwise ownership and mode stay."""
-    beside = None
+    staged = None
     try:
-        descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # with mode 0600
+        descriptor, staged = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # with mode 0600
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            _open_to_the_same(descriptor, path)
+            _copy_ownership(descriptor, path)
             json.dump(_document(users), file, indent=2, ensure_ascii=False)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
-        Path(beside).replace(path)
+        Path(staged).replace(path)
     except OSError as error:
-        if beside is not None:
-            Path(beside).unlink(missing_ok=True)
+        if staged is not None:
+            Path(staged).unlink(missing_ok=True)
         raise BadUsers(f"cannot write {path}: {error.strerror}") from None
 
 
-def _open_to_the_same(descriptor: int, path: Path) -> None:
+def _copy_ownership(descriptor: int, path: Path) -> None:
     """Copies owner and mode of the previous file: an operator may edit users of a server under another account."""
     with suppress(FileNotFoundError, PermissionError):  # without permission, the operator stays the owner
         before = path.stat()
@@ -275,7 +275,7 @@ def _field(document: Any, name: str, where: str) -> Any:
 
     fields = _object(document, where or "it")
     if name not in fields:
-        raise BadUsers(f"{_at(where)}{name!r} is missing")
+        raise BadUsers(f"{_prefix(where)}{name!r} is missing")
     return fields[name]
 
 
@@ -284,13 +284,13 @@ def _bytes(document: Any, name: str, where: str, size: int | None = None) -> byt
     try:
         content = b64decode(text, validate=True)
     except (TypeError, ValueError):
-        raise BadUsers(f"{_at(where)}{name!r} is not base64") from None
+        raise BadUsers(f"{_prefix(where)}{name!r} is not base64") from None
     if not content:
-        raise BadUsers(f"{_at(where)}{name!r} is empty")
+        raise BadUsers(f"{_prefix(where)}{name!r} is empty")
     if size not in (None, len(content)):
-        raise BadUsers(f"{_at(where)}{name!r} has not the {size} bytes that it must have")
+        raise BadUsers(f"{_prefix(where)}{name!r} has not the {size} bytes that it must have")
     return content
 
 
-def _at(where: str) -> str:
+def _prefix(where: str) -> str:
     return f"{where}: " if where else ""

@@ -16,7 +16,7 @@ from uuid import uuid4
 from kcoord.api.table import SERVED
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, Partition, Topic
 from kcoord.groups.instant import Instant
-from kcoord.metrics.reasons import Closing
+from kcoord.metrics.reasons import CloseReason
 from kcoord.protocol.headers import CORRELATION_ID, read_request_start
 from kcoord.protocol.validate import BadBody
 from kcoord.server.clock import instant, now_ms
@@ -147,7 +147,7 @@ class ClusterRuntime:
         """Closes the connections with unsent answers, because the records that these depend on are not durable."""
         unsafe = [each for each in self._connections if each.has_unsent or self.is_in_slices(each.ticket)]
         for connection in unsafe:
-            connection.close("what its answers rest on could not be kept", closing=Closing.NOT_KEPT)
+            connection.close("what its answers rest on could not be kept", closing=CloseReason.NOT_FLUSHED)
 
     def is_in_slices(self, ticket: Ticket | None) -> bool:
         return ticket is not None and self._sliced.has(ticket)
@@ -157,7 +157,7 @@ class ClusterRuntime:
         if self._held_bytes > self._settings.queued_max_request_bytes and self._connections:
             greediest = max(self._connections, key=lambda connection: connection.held_bytes)
             most = self._settings.queued_max_request_bytes
-            greediest.close(f"queued.max.request.bytes={most} are held", closing=Closing.MEMORY)
+            greediest.close(f"queued.max.request.bytes={most} are held", closing=CloseReason.MEMORY)
 
     def decide(self, connection: Connection, frame: bytes, at: Instant) -> Outcome:
         if self._is_verbose:

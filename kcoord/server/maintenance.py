@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kcoord.broker.cluster import Cluster
 from kcoord.groups.instant import Instant
-from kcoord.metrics.reasons import Closing
+from kcoord.metrics.reasons import CloseReason
 from kcoord.server.clock import now_ms
 from kcoord.server.connection.connection import Connection
 from kcoord.server.connection.draining import drain
@@ -126,7 +126,7 @@ class Chores:
         await drain()
         idle = [c for c in self._household.connections if c.last_active < oldest_allowed and c.ticket is None]
         for connection in idle:
-            connection.close(f"idle for more than connections.max.idle.ms={allowed_ms}", closing=Closing.IDLE)
+            connection.close(f"idle for more than connections.max.idle.ms={allowed_ms}", closing=CloseReason.IDLE)
 
     def _give_back_memory(self) -> None:
         """Returns free memory to the system after a while without requests."""

@@ -11,7 +11,7 @@ from kcoord.proxy.guards.guard_rules import parse_rate, parse_rule, parse_size
 
 @pytest.mark.parametrize("name", ["secret", "secret\nx", "secret\n", "secret\r\n\n", "secret\u2028x"])
 def test_a_rule_is_about_names_with_newlines_too(name: str) -> None:
-    assert parse_rule("groups:secret.*").is_about(name)
+    assert parse_rule("groups:secret.*").matches(name)
     for limit in (parse_size("2:secret.*"), parse_rate("2/5m:secret.*")):
         assert limit.pattern is not None
         assert limit.pattern.fullmatch(name)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kcoord.client.secret import Secret
-from kcoord.security.users import Users, changing_users, read_users
+from kcoord.security.users import Users, editing_users, read_users
 from tests.certificates import LOOPBACK, authority, signed
 from tests.commands.terminal import KCOORD, PATIENCE, quiet_environment
 
@@ -47,9 +47,9 @@ def password_file(folder: Path, password: str) -> Path:
 def test_a_user_is_added_changed_listed_and_removed(run: Any, users: Path, tmp_path: Path) -> None:
     add = ("users", "add", "alice", "--users", users, "--iterations", "4096", "--password-file")
     assert run(*add, password_file(tmp_path, "first")) == (0, "", f"added alice in {users}\n")
-    assert read_users(users).knows("alice", Secret("first"))
+    assert read_users(users).is_password("alice", Secret("first"))
     assert run(*add, password_file(tmp_path, "second")) == (0, "", f"changed alice in {users}\n")
-    assert read_users(users).knows("alice", Secret("second"))
+    assert read_users(users).is_password("alice", Secret("second"))
     code, out, _ = run("users", "list", "--users", users, "-o", "json")
     assert code == 0
     assert json.loads(out) == {
@@ -61,7 +61,7 @@ def test_a_user_is_added_changed_listed_and_removed(run: Any, users: Path, tmp_p
 
 
 def test_users_are_removed_all_or_none(run: Any, users: Path) -> None:
-    with changing_users(users) as current:
+    with editing_users(users) as current:
         current[0] = Users.nobody().with_user("alice", Secret("secret"), iterations=4096)
     assert run("users", "remove", "alice", "bob", "--users", users) == (1, "", "kcoord: there is no user 'bob'\n")
     assert set(read_users(users).by_name) == {"alice"}
@@ -108,7 +108,7 @@ def test_a_password_is_asked_for_twice_and_not_shown(users: Path) -> None:
     assert code == 0, shown
     assert "Password of alice" in shown
     assert "typed-secret" not in shown
-    assert read_users(users).knows("alice", Secret("typed-secret"))
+    assert read_users(users).is_password("alice", Secret("typed-secret"))
 
 
 def test_where_there_is_no_terminal_a_password_comes_from_stdin_if_that_is_said(users: Path) -> None:
@@ -120,7 +120,7 @@ def test_where_there_is_no_terminal_a_password_comes_from_stdin_if_that_is_said(
     command += ["--password-file", "-"]
     done = subprocess.run(command, input=b"piped\n", capture_output=True, timeout=PATIENCE, env=quiet_environment())
     assert done.returncode == 0, done.stderr
-    assert read_users(users).knows("alice", Secret("piped"))
+    assert read_users(users).is_password("alice", Secret("piped"))
 
 
 def test_a_password_that_is_no_text_is_refused_and_nothing_of_it_told(run: Any, users: Path, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def pem(tmp_path: Path) -> Path:
 def test_options_that_do_not_go_together_are_told_in_one_line(
     run: Any, users: Path, pem: Path, options: list[str], said: str
 ) -> None:
-    with changing_users(users) as current:
+    with editing_users(users) as current:
         current[0] = Users.nobody()
     names = {"USERS": str(users), "PEM": str(pem)}
     code, out, err = run("serve", "--listen", "127.0.0.1:0", *(names.get(each, each) for each in options))

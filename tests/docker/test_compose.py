@@ -46,10 +46,10 @@ def test_the_file_is_what_the_compose_specification_allows() -> None:
 )
 def test_a_mistake_in_the_file_would_be_seen(path: tuple[str | int, ...], value: object) -> None:
     broken: Any = copy.deepcopy(CONFIG)
-    place = broken
+    parent = broken
     for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
+        parent = parent[step]
+    parent[path[-1]] = value
     assert mistakes(broken)
 
 
@@ -61,10 +61,10 @@ def test_docker_compose_itself_reads_the_file() -> None:
     if asked.returncode:
         pytest.skip("docker has no plugin compose here: it has not been asked about docker-compose.yml")
     command = ["docker", "compose", "--file", str(FILE), "config", "--format", "json"]
-    said = subprocess.run(command, capture_output=True, text=True)
-    assert said.returncode == 0, said.stderr
-    assert not said.stderr  # no warnings
-    read = json.loads(said.stdout)["services"]
+    completed = subprocess.run(command, capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr
+    assert not completed.stderr  # no warnings
+    read = json.loads(completed.stdout)["services"]
     assert {name: service["image"] for name, service in read.items()} == {
         name: service["image"] for name, service in SERVICES.items()
     }
@@ -96,8 +96,8 @@ def test_every_service_is_waited_for_until_it_is_healthy(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != "kafka"])
 def test_a_healthcheck_asks_where_the_service_listens(name: str) -> None:
     port = web_port(SERVICES[name]["healthcheck"]["test"])
-    said = " ".join(words_of(name))
-    assert port in {each.container_port for each in published(name)} or re.search(rf"\b{port}\b", said)
+    command = " ".join(words_of(name))
+    assert port in {each.container_port for each in published(name)} or re.search(rf"\b{port}\b", command)
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -120,8 +120,8 @@ def test_volumes_are_declared_and_used_and_files_are_there() -> None:
 
 
 def test_kafka_is_told_nothing_that_the_container_of_the_tests_is_not() -> None:
-    places = container_places(1, "localhost", {})
-    known = container_environment(places[0], places, "", {})
+    expected = container_places(1, "localhost", {})
+    known = container_environment(expected[0], expected, "", {})
     assert set(KAFKA) <= set(known)
     assert KAFKA["KAFKA_LOG_DIRS"] == known["KAFKA_LOG_DIRS"] == DATA_DIR
     assert KAFKA["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] == known["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"]
@@ -138,12 +138,12 @@ def test_kafka_is_found_where_it_listens() -> None:
 
 
 def test_the_proxy_stands_before_that_kafka_and_its_clients_find_every_port() -> None:
-    told = parsed(words_of("proxy"))
-    assert f"INTERNAL://{told['upstream']}" in KAFKA["KAFKA_ADVERTISED_LISTENERS"]
-    assert told["advertise"] == "localhost"
-    bootstrap = int(told["listen"].rpartition(":")[2])
-    broker = told["port_base"] + int(KAFKA["KAFKA_NODE_ID"])
-    assert {each.port for each in published("proxy")} == {bootstrap, broker, told["metrics"].port}
+    parameters = parsed(words_of("proxy"))
+    assert f"INTERNAL://{parameters['upstream']}" in KAFKA["KAFKA_ADVERTISED_LISTENERS"]
+    assert parameters["advertise"] == "localhost"
+    bootstrap = int(parameters["listen"].rpartition(":")[2])
+    broker = parameters["port_base"] + int(KAFKA["KAFKA_NODE_ID"])
+    assert {each.port for each in published("proxy")} == {bootstrap, broker, parameters["metrics"].port}
 
 
 def test_an_option_that_the_proxy_does_not_have_would_be_seen() -> None:

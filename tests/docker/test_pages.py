@@ -80,16 +80,16 @@ def dockerfile() -> str:
 
 @pytest.mark.parametrize("name", ["PAGE", "HEAD"])
 def test_every_published_port_is_told_and_every_port_that_is_told_is_published(name: str) -> None:
-    told = {int(port) for port in re.findall(r"localhost:(\d+)", globals()[name])}
+    ports = {int(port) for port in re.findall(r"localhost:(\d+)", globals()[name])}
     brokers = {published("proxy")[1].port} if name == "HEAD" else set()  # clients learn it from the bootstrap
 
-    assert told | brokers == all_published_ports()
+    assert ports | brokers == all_published_ports()
 
 
 def test_ports_in_the_readme_are_published() -> None:
-    told = {int(port) for port in re.findall(r"localhost:(\d+)", SECTION)}
-    assert told
-    assert told <= all_published_ports()
+    ports = {int(port) for port in re.findall(r"localhost:(\d+)", SECTION)}
+    assert ports
+    assert ports <= all_published_ports()
 
 
 @pytest.mark.parametrize("name", SERVICES)

@@ -14,7 +14,7 @@ from kcoord.client.security import Security
 from kcoord.errors import ErrorCode
 from kcoord.security.rules import ANY, Rule
 from kcoord.security.rules_file import read_rules
-from kcoord.security.users import changing_users
+from kcoord.security.users import editing_users
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
 from tests.differential.difference import Differs, explain, in_any_order
@@ -167,7 +167,7 @@ class World:
 def rules_world(folder: Path) -> Iterator[World]:
     rules, users = folder / "rules", folder / "users.json"
     rules.write_text(RULES)
-    with changing_users(users) as current:
+    with editing_users(users) as current:
         for user in USERS:
             current[0] = current[0].with_user(user, _password(user), iterations=FEWEST_ITERATIONS)
     options = ("--sasl", "PLAIN", "--users", str(users), "--rules", str(rules))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kcoord.client.secret import Secret
-from kcoord.security.users import changing_users
+from kcoord.security.users import editing_users
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.properties import to_text
 from tests.certificates import authority, signed
@@ -115,6 +115,6 @@ def _write_files(folder: Path) -> None:
     signed(own, "client").write_pem(folder / "mutual.pem")
     signed(own, "late", days=-1).write_pem(folder / "expired.pem")
     signed(stranger, "client").write_pem(folder / "foreign.pem")
-    with changing_users(folder / "users.json") as users:
+    with editing_users(folder / "users.json") as users:
         for name, password in PASSWORDS.items():
             users[0] = users[0].with_user(name, Secret(password))

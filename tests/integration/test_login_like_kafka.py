@@ -21,7 +21,7 @@ from kcoord.client.secret import Secret
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
-from kcoord.security.users import changing_users
+from kcoord.security.users import editing_users
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.integration.secure_kafka import PASSWORDS, SecureKafka
 
@@ -34,7 +34,7 @@ FIRST = scram.ClientFirst(username="alice", nonce="a-nonce-of-the-client")
 def addresses(secure_kafka: SecureKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[str, int]]]:
     """The endpoints of Kafka and of kcoord, with the same mechanism and the same user."""
     users: Path = tmp_path_factory.mktemp("users") / "users.json"
-    with changing_users(users) as current:
+    with editing_users(users) as current:
         current[0] = current[0].with_user("alice", Secret(PASSWORDS["alice"]), iterations=4096)
     with EmbeddedCluster(options=["--sasl", MECHANISM, "--users", str(users)]) as cluster:
         pair = [secure_kafka.bootstrap("SASL"), cluster.bootstrap]

@@ -26,7 +26,7 @@ from kcoord.errors import ErrorCode
 from kcoord.proxy.local import kafka_writer
 from kcoord.proxy.local.coordination import LocalCoordination, LocalSetup
 from kcoord.proxy.local.kafka_topic import KafkaJournal, ensure_topic
-from kcoord.proxy.local.kafka_writer import KafkaWriter, Kept, Loaded, Lost, Report, Round
+from kcoord.proxy.local.kafka_writer import Committed, KafkaWriter, Loaded, Lost, Report, Round
 from kcoord.proxy.local.runtime import RuntimeSetup
 from kcoord.settings import Settings
 from kcoord.testing.cluster import Cluster
@@ -174,7 +174,7 @@ def test_offsets_are_taken_over_from_the_cluster_and_written_back_on_request(
 def test_during_an_outage_commits_are_refused_for_now_and_what_was_acknowledged_stays(
     kafka: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_writer, "_PATIENCE", 2.0)
+    monkeypatch.setattr(kafka_writer, "_CALL_TIMEOUT", 2.0)
     upstream = resolve(Given(bootstrap=kafka.bootstrap), {})
     journal = KafkaJournal(upstream=upstream, topic=f"journal-{topic}")
     runtime = RuntimeSetup(settings=Settings(group_initial_rebalance_delay_ms=0))
@@ -208,7 +208,7 @@ def test_during_an_outage_commits_are_refused_for_now_and_what_was_acknowledged_
 def test_a_journal_that_is_deleted_meanwhile_is_not_made_anew_in_another_way(
     kafka: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kafka_writer, "_PATIENCE", 2.0)
+    monkeypatch.setattr(kafka_writer, "_CALL_TIMEOUT", 2.0)
     upstream = resolve(Given(bootstrap=kafka.bootstrap), {})
     journal = KafkaJournal(upstream=upstream, topic=f"journal-{topic}")
     said = f"the journal's topic 'journal-{topic}' is gone"
@@ -242,7 +242,7 @@ def test_a_writer_sees_who_has_written_since_and_reads_all_again_when_asked(kafk
     begun = reports.get(timeout=WAIT)
     assert isinstance(begun, Loaded)
     first.submit(Round(1, begun.epoch, [(1, b"key", b"value")], 5))
-    assert reports.get(timeout=WAIT) == Kept(1)
+    assert reports.get(timeout=WAIT) == Committed(1)
     first.reload(begun.epoch)
     assert isinstance(reports.get(timeout=WAIT), Lost)
     again = reports.get(timeout=WAIT)
@@ -254,7 +254,7 @@ def test_a_writer_sees_who_has_written_since_and_reads_all_again_when_asked(kafk
     second.start()
     assert isinstance(reports.get(timeout=WAIT), Loaded)
 
-    with pytest.raises(kafka_writer._GaveWay):
+    with pytest.raises(kafka_writer._Superseded):
         first._claim_or_give_way()
     for writer in (first, second):
         writer.stop()

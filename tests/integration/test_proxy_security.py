@@ -18,7 +18,7 @@ from kcoord.client.kio_codec import KioAsking
 from kcoord.client.secret import Secret
 from kcoord.client.security import Scram, Security, Tls
 from kcoord.protocol.headers import RequestHeader
-from kcoord.security.users import changing_users
+from kcoord.security.users import editing_users
 from kcoord.testing.properties import to_text
 from kcoord.testing.proxy import ProxyProcess, proxy_command
 from kcoord.testing.tools import JavaTools
@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ("127.0.0.1", "localhost", DOMAIN, *(f"b{node}.{DOMAIN}" for node in range(4)))
     signed(own, "proxy", hosts=names).write_pem(folder / "proxy.pem")
     signed(own, "client").write_pem(folder / "client.pem")
-    with changing_users(folder / "users.json") as users:
+    with editing_users(folder / "users.json") as users:
         users[0] = users[0].with_user("alice", Secret(PASSWORD))
     return folder
 

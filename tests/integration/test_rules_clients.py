@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from kcoord.client.scram import FEWEST_ITERATIONS
 from kcoord.client.secret import Secret
-from kcoord.security.users import changing_users
+from kcoord.security.users import editing_users
 from kcoord.testing.embedded import EmbeddedCluster
 
 RULES = """
@@ -25,7 +25,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
     folder = tmp_path_factory.mktemp("rules")
     rules, users = folder / "rules.txt", folder / "users.json"
     rules.write_text(RULES)
-    with changing_users(users) as current:
+    with editing_users(users) as current:
         for user in ("writer", "reader", "outsider"):
             current[0] = current[0].with_user(user, Secret(f"{user}-secret"), iterations=FEWEST_ITERATIONS)
     options = ("--sasl", "SCRAM-SHA-512", "--users", str(users), "--rules", str(rules))

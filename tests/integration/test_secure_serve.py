@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from kcoord.client.secret import Secret
-from kcoord.security.users import changing_users
+from kcoord.security.users import editing_users
 from kcoord.testing.tools import JavaTools
 from tests.integration.java_settings import connected_by_java
 from tests.integration.secure_serve import LET_IN, PASSWORDS, REFUSED, WRONG, SecureServe, secure_serve
@@ -147,11 +147,11 @@ def _ask_before_the_login(secure: SecureServe) -> None:
 def test_a_new_user_may_log_in_at_once_and_one_who_is_removed_no_more(secure: SecureServe) -> None:
     settings = secure.librdkafka("scram256") | {"sasl.username": "carol", "sasl.password": "carols-own"}
     assert librdkafka_error(settings).code() == KafkaError._AUTHENTICATION
-    with changing_users(secure.folder / "users.json") as users:
+    with editing_users(secure.folder / "users.json") as users:
         users[0] = users[0].with_user("carol", Secret("carols-own"))
     client: Any = AdminClient(settings)
     assert client.list_topics(timeout=60).cluster_id == secure.logins.cluster_id
-    with changing_users(secure.folder / "users.json") as users:
+    with editing_users(secure.folder / "users.json") as users:
         users[0] = users[0].without("carol")
     assert librdkafka_error(settings).code() == KafkaError._AUTHENTICATION
 

@@ -50,4 +50,8 @@ class Scrape:
 
     def by(self, name: str, label: str) -> dict[str, float]:
         """Returns the values that are not 0, by one label."""
-        return {dict(labels)[label]: value for (told, labels), value in self._values.items() if told == name and value}
+        return {
+            dict(labels)[label]: value
+            for (sample_name, labels), value in self._values.items()
+            if sample_name == name and value
+        }

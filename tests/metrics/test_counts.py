@@ -35,8 +35,8 @@ def test_what_is_fresh_is_counted_when_it_has_left_and_only_once() -> None:
     tally.fresh = 2
     counts.fresh.append(tally)
     assert commits.total == 0
-    counts.left(0.002)
-    counts.left(0.002)
+    counts.on_sent(0.002)
+    counts.on_sent(0.002)
     of_api = counts.apis["OffsetCommit"]
     assert (commits.total, counts.offsets_committed, tally.fresh) == (2, 6, 0)
     assert (of_api.received_bytes, of_api.sent_bytes) == (200, 40)

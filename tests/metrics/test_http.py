@@ -12,8 +12,8 @@ from kcoord.metrics import catalogue
 from kcoord.metrics.catalogue import Sample
 from kcoord.metrics.counts import Histogram
 from kcoord.metrics.http import MetricsServer
-from kcoord.metrics.http_connection import MOST_CONNECTIONS
-from kcoord.metrics.listening import CannotListen, Where, bound, shown, where
+from kcoord.metrics.http_connection import MAX_CONNECTIONS
+from kcoord.metrics.listening import CannotListen, Endpoint, endpoint_of, format_endpoint, listen_on
 from tests.metrics.scrapes import OPEN_METRICS, Scrape, ask
 
 
@@ -38,17 +38,17 @@ class Some:
 
 
 @contextmanager
-def telling(source: Some, *, request_timeout: float = 10.0) -> Iterator[str]:
+def metrics_url(source: Some, *, request_timeout: float = 10.0) -> Iterator[str]:
     """Serves the source; yields the server's URL without a path."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     server = MetricsServer(
-        bound(Where(host="127.0.0.1", port=0)), source, role="serve", request_timeout=request_timeout
+        listen_on(Endpoint(host="127.0.0.1", port=0)), source, role="serve", request_timeout=request_timeout
     )
     try:
         asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(60)
-        yield f"http://{shown(where(server.listening))}"
+        yield f"http://{format_endpoint(endpoint_of(server.listening))}"
         asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(60)
     finally:
         loop.call_soon_threadsafe(loop.stop)
@@ -63,7 +63,7 @@ def source() -> Some:
 
 @pytest.fixture(scope="module")
 def url(source: Some) -> Iterator[str]:
-    with telling(source) as at:
+    with metrics_url(source) as at:
         yield at
 
 
@@ -146,13 +146,13 @@ def _connect(url: str) -> socket.socket:
 
 @pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\nHost:"])
 def test_a_request_that_is_never_complete_is_ended(sent: bytes) -> None:
-    with telling(Some(), request_timeout=0.2) as url, _connect(url) as half:
+    with metrics_url(Some(), request_timeout=0.2) as url, _connect(url) as half:
         half.sendall(sent)
         assert _is_closed(half)
 
 
 def test_a_connection_that_was_answered_may_ask_again() -> None:
-    with telling(Some(), request_timeout=60) as url, _connect(url) as connection:
+    with metrics_url(Some(), request_timeout=60) as url, _connect(url) as connection:
         for _ in range(3):
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n")
             answer = b""
@@ -163,8 +163,8 @@ def test_a_connection_that_was_answered_may_ask_again() -> None:
 
 
 def test_half_requests_beyond_the_bound_close_the_oldest_and_others_are_answered() -> None:
-    with telling(Some(), request_timeout=600) as url, ExitStack() as stack:
-        halves = [stack.enter_context(_connect(url)) for _ in range(MOST_CONNECTIONS + 20)]
+    with metrics_url(Some(), request_timeout=600) as url, ExitStack() as stack:
+        halves = [stack.enter_context(_connect(url)) for _ in range(MAX_CONNECTIONS + 20)]
         for half in halves:
             with suppress(OSError):  # the first ones are closed already
                 half.sendall(b"GET /metrics HTTP/1.1\r\n")
@@ -218,7 +218,7 @@ def test_more_in_a_row_than_a_client_may_have_open_ends_its_connection(url: str,
 
 
 def test_half_a_request_behind_a_whole_one_is_ended() -> None:
-    with telling(Some(), request_timeout=0.5) as url, _connect(url) as connection:
+    with metrics_url(Some(), request_timeout=0.5) as url, _connect(url) as connection:
         connection.sendall(GET + b"\r\n" + GET)
         assert _is_ended(connection)
 
@@ -239,6 +239,8 @@ def _is_closed(connection: socket.socket) -> bool:
 
 def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        at = where(taken)
-        with pytest.raises(CannotListen, match=rf"cannot listen on {shown(at)} for --metrics: Address already in use"):
-            bound(at)
+        at = endpoint_of(taken)
+        with pytest.raises(
+            CannotListen, match=rf"cannot listen on {format_endpoint(at)} for --metrics: Address already in use"
+        ):
+            listen_on(at)

@@ -8,7 +8,7 @@ from kio.index import load_response_schema
 
 from kcoord.protocol.codec import encode_response
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.forwarding.endpoints import Place
+from kcoord.proxy.forwarding.endpoints import Endpoint
 from tests.protocol.entities import random_entity
 
 CORRELATION_ID = 77
@@ -23,9 +23,9 @@ def frame_of(api_key: int, api_version: int, answer: Any) -> bytes:
     return encode_response(RequestHeader(api_key, api_version, CORRELATION_ID), answer)[4:]
 
 
-def here(node_id: int) -> Place:
+def here(node_id: int) -> Endpoint:
     """Returns the endpoint at which clients reach a broker in these tests."""
-    return Place(f"broker-{node_id}.proxy.test", 10_000 + node_id % 50_000)
+    return Endpoint(f"broker-{node_id}.proxy.test", 10_000 + node_id % 50_000)
 
 
 def moved(entity: Any) -> Any:

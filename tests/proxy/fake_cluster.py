@@ -13,7 +13,7 @@ from kcoord.client.kio_codec import build
 from kcoord.protocol.codec import encode_response
 from kcoord.protocol.frames import FrameSplitter
 from kcoord.protocol.headers import RequestHeader, read_request_start
-from kcoord.proxy.forwarding.endpoints import Place
+from kcoord.proxy.forwarding.endpoints import Endpoint
 
 METADATA, HEARTBEAT, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 3, 12, 17, 18, 36
 
@@ -25,24 +25,26 @@ class FakeCluster:
     """A cluster of fake brokers; a context manager that stops them all."""
 
     def __init__(self) -> None:
-        self.places: dict[int, Place] = {}
+        self.endpoints: dict[int, Endpoint] = {}
         """The endpoints in Metadata answers, by node id; a test may change them."""
         self.asked: Counter[tuple[int, int]] = Counter()
         """How many requests there were, by node id and API key."""
         self.hangs_up_after_login = False
         self._listening: list[socket.socket] = []
 
-    def start(self, node_id: int) -> Place:
+    def start(self, node_id: int) -> Endpoint:
         """Starts a broker on a free port, which the Metadata answers of all brokers name from now on."""
         listening = socket.create_server(("127.0.0.1", 0))
         self._listening.append(listening)
-        self.places[node_id] = Place("127.0.0.1", listening.getsockname()[1])
-        threading.Thread(target=self._accept, args=(listening, node_id, self.places[node_id].port), daemon=True).start()
-        return self.places[node_id]
+        self.endpoints[node_id] = Endpoint("127.0.0.1", listening.getsockname()[1])
+        threading.Thread(
+            target=self._accept, args=(listening, node_id, self.endpoints[node_id].port), daemon=True
+        ).start()
+        return self.endpoints[node_id]
 
-    def stop(self, place: Place) -> None:
+    def stop(self, endpoint: Endpoint) -> None:
         """Stops the broker that listens at this endpoint."""
-        for listening in [each for each in self._listening if each.getsockname()[1] == place.port]:
+        for listening in [each for each in self._listening if each.getsockname()[1] == endpoint.port]:
             self._listening.remove(listening)
             listening.shutdown(socket.SHUT_RDWR)
             listening.close()
@@ -84,7 +86,7 @@ class FakeCluster:
             case 17:
                 values = {"mechanisms": ["PLAIN"]}
             case 3:
-                values = {"brokers": [{"node_id": each, **at._asdict()} for each, at in self.places.items()]}
+                values = {"brokers": [{"node_id": each, **at._asdict()} for each, at in self.endpoints.items()]}
             case 12:  # Heartbeat: the port as the throttle time, which every client can read
                 values = {"throttle_time": timedelta(milliseconds=port)}
         answer = build(load_response_schema(asked.api_key, asked.api_version), values)

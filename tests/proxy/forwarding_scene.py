@@ -7,12 +7,12 @@ from typing import Any
 from kcoord.client.kio_codec import build
 from kcoord.protocol.codec import encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.forwarding.downstream_connection import ClientSide
-from kcoord.proxy.forwarding.endpoints import Place
-from kcoord.proxy.forwarding.interceptors import PASS, ClientInfo, Decision, Interceptor, Meter, Request
+from kcoord.proxy.forwarding.downstream_connection import DownstreamConnection
+from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.forwarding.interceptors import PASS, ClientInfo, Decision, Interceptor, MetricsSink, Request
 from kcoord.proxy.forwarding.routes import Routes
-from kcoord.proxy.forwarding.upstream_connection import UpstreamSide
-from kcoord.proxy.no_metrics import NoMeter
+from kcoord.proxy.forwarding.upstream_connection import UpstreamConnection
+from kcoord.proxy.no_metrics import NoMetrics
 from tests.proxy.answers import here
 
 PRODUCE, FETCH, METADATA, OFFSET_COMMIT, HEARTBEAT, API_VERSIONS = 0, 1, 3, 8, 12, 18
@@ -62,17 +62,17 @@ class Scene:
 
     def __init__(self, *interceptors: Interceptor, max_frame_bytes: int = 1 << 20, is_slow: bool = False) -> None:
         self.routes = Routes(interceptors)
-        self.meter: Meter = NoMeter()
+        self.metrics: MetricsSink = NoMetrics()
         self.max_frame_bytes = max_frame_bytes
-        self.seen: list[tuple[Mapping[int, Place], bool]] = []
+        self.seen: list[tuple[Mapping[int, Endpoint], bool]] = []
         self.connects = 0
         self.is_gone = False
         self.held_bytes = 0
         self._is_slow = is_slow
         self.client_link, self.broker_link = Link(), Link()
-        self.client = ClientSide(self, 1)
+        self.client = DownstreamConnection(self, 1)
         self.client.connection_made(self.client_link)
-        self.broker: UpstreamSide | None = None
+        self.broker: UpstreamConnection | None = None
 
     # connection_host.ConnectionHost and BrokerDirectory
 
@@ -80,26 +80,26 @@ class Scene:
     def limits(self) -> Mapping[int, range]:
         return self.routes.limits
 
-    def admit(self, client: ClientSide) -> str | None:
+    def admit(self, client: DownstreamConnection) -> str | None:
         return None
 
-    def gone(self, client: ClientSide) -> None:
+    def on_closed(self, client: DownstreamConnection) -> None:
         self.is_gone = True
 
-    def held(self, client: ClientSide) -> None:
+    def held_bytes_changed(self, client: DownstreamConnection) -> None:
         self.held_bytes = client.held_bytes
 
-    def connect(self, client: ClientSide) -> None:
+    def connect(self, client: DownstreamConnection) -> None:
         self.connects += 1
         if not self._is_slow:
             self.connected()
 
-    def place_of(self, node_id: int) -> Place:
-        assert any(node_id in told for told, _ in self.seen), "it has no listener yet"
+    def endpoint_of(self, node_id: int) -> Endpoint:
+        assert any(node_id in named for named, _ in self.seen), "it has no listener yet"
         return here(node_id)
 
-    def saw(self, told: Mapping[int, Place], *, is_all: bool) -> None:
-        self.seen.append((told, is_all))
+    def on_brokers(self, named: Mapping[int, Endpoint], *, is_all: bool) -> None:
+        self.seen.append((named, is_all))
 
     def reading(self) -> tuple[bool, bool]:
         """Whether the client is being read from, and the broker."""
@@ -108,9 +108,9 @@ class Scene:
     # Actions
 
     def connected(self) -> None:
-        self.broker = UpstreamSide(self.client, self)
+        self.broker = UpstreamConnection(self.client, self)
         self.broker.connection_made(self.broker_link)
-        self.client.connected(self.broker)
+        self.client.on_upstream_connected(self.broker)
 
     def ask(self, *chunks: bytes) -> None:
         for chunk in chunks:
@@ -122,7 +122,7 @@ class Scene:
             self.broker.data_received(chunk)
 
 
-class Clerk:
+class RecordingInterceptor:
     """An interceptor that records its calls and decides by a function of the test."""
 
     def __init__(
@@ -130,11 +130,11 @@ class Clerk:
         decide: Callable[[Request], Decision] = lambda request: PASS,
         *,
         interests: Sequence[int] = (),
-        watched: Sequence[int] = (),
+        observed: Sequence[int] = (),
         limits: Mapping[int, range] | None = None,
     ) -> None:
         self.interests = frozenset(interests)
-        self.watched = frozenset(watched)
+        self.observed = frozenset(observed)
         self.limits: Mapping[int, range] = limits or {}
         self.asked: list[Request] = []
         self.answered: list[tuple[Request, bytes]] = []
@@ -148,7 +148,7 @@ class Clerk:
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
         self.answered.append((request, frame))
 
-    def gone(self, client: ClientInfo) -> None:
+    def on_closed(self, client: ClientInfo) -> None:
         self.left.append(client)
 
 

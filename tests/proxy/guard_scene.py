@@ -14,8 +14,8 @@ from kcoord.protocol.codec import (
     response_type,
 )
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.forwarding.interceptors import Answer, Decision, Instead, Interceptor, Pass, Request
-from kcoord.proxy.observing.group_observer import Watching
+from kcoord.proxy.forwarding.interceptors import Answer, Decision, Interceptor, Pass, Replace, Request
+from kcoord.proxy.observing.group_observer import GroupObserver
 
 JOIN_GROUP = 11
 HEARTBEAT = 12
@@ -112,7 +112,7 @@ def response_of(decision: Decision, request: Request) -> Any:
 
 def forwarded_by(decision: Decision, request: Request) -> Any:
     """Decodes the request that replaces the client's."""
-    assert isinstance(decision, Instead)
+    assert isinstance(decision, Replace)
     header, entity = decode_request(decision.frame, request.api_key, request.api_version)
     assert (header.correlation_id, header.client_id) == (42, "app")
     return entity
@@ -121,8 +121,8 @@ def forwarded_by(decision: Decision, request: Request) -> Any:
 class Coordinator:
     """A scripted coordinator behind an observing proxy: the test states its answers."""
 
-    def __init__(self, watching: Watching, *guards: Interceptor) -> None:
-        self.watching = watching
+    def __init__(self, observer: GroupObserver, *guards: Interceptor) -> None:
+        self.observer = observer
         self.guards = guards
 
     def ask(self, client: FakeClient, request: Request) -> Decision:
@@ -131,14 +131,14 @@ class Coordinator:
             decision = guard.request(client, request)
             if not isinstance(decision, Pass):
                 return decision
-        if request.api_key in self.watching.interests:
-            return self.watching.request(client, request)
+        if request.api_key in self.observer.interests:
+            return self.observer.request(client, request)
         return Pass()
 
     def answer(self, client: FakeClient, request: Request, **values: Any) -> None:
-        self.watching.response(client, request, answered(request, **values))
+        self.observer.response(client, request, answered(request, **values))
 
-    def let_in(
+    def join_and_answer(
         self,
         client: FakeClient,
         group_id: str,

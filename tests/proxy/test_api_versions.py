@@ -9,8 +9,8 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response, known_versions
 from kcoord.protocol.frames import BadBody
-from kcoord.proxy.forwarding.api_versions import API_VERSIONS, NEWEST, cut, unsupported
-from kcoord.proxy.forwarding.routes import limits_of
+from kcoord.proxy.forwarding.api_versions import API_VERSIONS, NEWEST, intersect_versions, unsupported_version
+from kcoord.proxy.forwarding.routes import version_limits
 from tests.proxy.answers import CORRELATION_ID, frame_of, random_answer
 
 FETCH, METADATA, CREATE_TOPICS, OF_THE_FUTURE = 1, 3, 19, 500
@@ -39,13 +39,13 @@ def test_the_newest_version_is_the_newest_that_is_known() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_ranges_are_cut_and_others_stay(version: int) -> None:
-    told = {FETCH: (4, 99), METADATA: (0, 5), CREATE_TOPICS: (2, 7), OF_THE_FUTURE: (0, 3)}
-    frame = answer_of(version, told)
+    ranges = {FETCH: (4, 99), METADATA: (0, 5), CREATE_TOPICS: (2, 7), OF_THE_FUTURE: (0, 3)}
+    frame = answer_of(version, ranges)
 
-    sent = cut(frame, version, limits_of(()))
+    sent = intersect_versions(frame, version, version_limits(()))
 
     newest = known_versions(FETCH)[-1]
-    assert ranges_of(sent, version) == {**told, FETCH: (4, newest)}
+    assert ranges_of(sent, version) == {**ranges, FETCH: (4, newest)}
     assert decode_response(sent, API_VERSIONS, version)[1] == replace(
         decode_response(frame, API_VERSIONS, version)[1],
         api_keys=decode_response(sent, API_VERSIONS, version)[1].api_keys,
@@ -55,17 +55,17 @@ def test_ranges_are_cut_and_others_stay(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_api_of_which_nothing_is_left_is_not_told_of(version: int) -> None:
     frame = answer_of(version, {FETCH: (90, 99), METADATA: (0, 5)})
-    assert ranges_of(cut(frame, version, limits_of(())), version) == {METADATA: (0, 5)}
+    assert ranges_of(intersect_versions(frame, version, version_limits(())), version) == {METADATA: (0, 5)}
 
 
 def test_an_answer_in_version_0_to_who_asked_in_another_is_cut_too() -> None:
     """A broker that does not know the version answers as in version 0 (KIP-511)."""
     frame = answer_of(0, {API_VERSIONS: (0, 99)}, error_code=ErrorCode.unsupported_version)
-    assert ranges_of(cut(frame, 4, limits_of(())), 0) == {API_VERSIONS: (0, NEWEST)}
+    assert ranges_of(intersect_versions(frame, 4, version_limits(())), 0) == {API_VERSIONS: (0, NEWEST)}
 
 
 def test_a_version_that_is_not_known_is_answered_as_a_broker_would() -> None:
-    frame = unsupported(CORRELATION_ID, NEWEST)
+    frame = unsupported_version(CORRELATION_ID, NEWEST)
     assert int.from_bytes(frame[:4]) == len(frame) - 4
     assert ranges_of(frame[4:], 0) == {API_VERSIONS: (0, NEWEST)}
     assert decode_response(frame[4:], API_VERSIONS, 0)[1].error_code is ErrorCode.unsupported_version
@@ -76,4 +76,4 @@ def test_a_broken_answer_is_an_error_and_nothing_worse(version: int) -> None:
     whole = answer_of(version, {FETCH: (4, 99), METADATA: (0, 5)})
     for end in range(len(whole)):
         with contextlib.suppress(BadBody):
-            cut(whole[:end], version, limits_of(()))
+            intersect_versions(whole[:end], version, version_limits(()))

@@ -9,7 +9,7 @@ from kcoord.client.kio_codec import build
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import encode_response
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.observing.commit_counter import CommitCounting
+from kcoord.proxy.observing.commit_counter import CommitCounter
 from tests.proxy.forwarding_scene import OFFSET_COMMIT, Scene, request
 
 VERSION = 8
@@ -23,12 +23,12 @@ def answered(correlation_id: int, *errors: ErrorCode) -> bytes:
 
 
 @pytest.fixture
-def counting() -> CommitCounting:
-    return CommitCounting()
+def counting() -> CommitCounter:
+    return CommitCounter()
 
 
 @pytest.fixture
-def scene(counting: CommitCounting) -> Scene:
+def scene(counting: CommitCounter) -> Scene:
     return Scene(counting)
 
 
@@ -39,14 +39,14 @@ def commit(scene: Scene, correlation_id: int, *errors: ErrorCode) -> bytes:
 
 
 def test_each_offset_that_was_committed_counts_also_when_the_same_is_answered_again(
-    scene: Scene, counting: CommitCounting
+    scene: Scene, counting: CommitCounter
 ) -> None:
     answers = [commit(scene, number, ErrorCode.none, ErrorCode.none) for number in range(3)]
     assert scene.client_link.written == b"".join(answers)
     assert (counting.offsets, counting.errors) == (6, {})
 
 
-def test_what_is_refused_counts_by_the_first_error_of_its_answer(scene: Scene, counting: CommitCounting) -> None:
+def test_what_is_refused_counts_by_the_first_error_of_its_answer(scene: Scene, counting: CommitCounter) -> None:
     stale = ErrorCode.illegal_generation
     commit(scene, 1, stale, stale)
     commit(scene, 2, ErrorCode.none, ErrorCode.offset_metadata_too_large)
@@ -55,7 +55,7 @@ def test_what_is_refused_counts_by_the_first_error_of_its_answer(scene: Scene, c
     assert counting.errors == {"ILLEGAL_GENERATION": 2, "OFFSET_METADATA_TOO_LARGE": 1}
 
 
-def test_an_answer_that_cannot_be_read_passes_uncounted(scene: Scene, counting: CommitCounting) -> None:
+def test_an_answer_that_cannot_be_read_passes_uncounted(scene: Scene, counting: CommitCounter) -> None:
     scene.ask(request(OFFSET_COMMIT, VERSION, 1))
     broken = b"\0\0\0\7" + b"\0\0\0\1" + b"\0\xff\xff"
     scene.answer(broken)
@@ -63,7 +63,7 @@ def test_an_answer_that_cannot_be_read_passes_uncounted(scene: Scene, counting: 
     assert counting.offsets == 0
 
 
-def test_who_has_gone_is_forgotten(scene: Scene, counting: CommitCounting) -> None:
+def test_who_has_gone_is_forgotten(scene: Scene, counting: CommitCounter) -> None:
     commit(scene, 1, ErrorCode.none)
-    counting.gone(scene.client)
+    counting.on_closed(scene.client)
     assert not counting._last

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from kcoord.client.client import Disconnected
-from kcoord.proxy.metrics import ProxyMeter
+from kcoord.proxy.metrics import ProxyCounters
 from kcoord.security.listener import Listener, Sasl
 from kcoord.security.refusals import Refusal
 from kcoord.security.users import Users
@@ -24,7 +24,7 @@ def connected(scene: Scene) -> socket.socket:
 def test_a_client_beyond_the_limit_is_refused_and_was_never_open(setting: str) -> None:
     settings = Settings.from_properties({setting: "1"})
     with FakeCluster() as cluster, proxying(cluster.start(1), settings=settings) as scene:
-        meter = scene.proxy.meter = ProxyMeter()
+        meter = scene.proxy.metrics = ProxyCounters()
         with scene.client() as one:
             assert one.ask(METADATA, 12, topics=()).brokers
             with pytest.raises(Disconnected), scene.client() as beyond:

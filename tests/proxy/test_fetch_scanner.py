@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from kcoord.protocol.codec import decode_response, known_versions
 from kcoord.protocol.frames import BadBody
-from kcoord.proxy.forwarding.endpoints import Place
-from kcoord.proxy.forwarding.fetch_scanner import SINCE, FetchWalk
-from kcoord.proxy.forwarding.node_endpoints import brokers_in, moved_in_place
+from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.forwarding.fetch_scanner import FIRST_WITH_ENDPOINTS, FetchScanner
+from kcoord.proxy.forwarding.node_endpoints import brokers_in, rewrite_same_length
 from kcoord.proxy.forwarding.rewriting import FETCH
 from tests.proxy.answers import CORRELATION_ID, frame_of, here, moved, random_answer
 
-VERSIONS = range(SINCE, known_versions(FETCH).stop)
+VERSIONS = range(FIRST_WITH_ENDPOINTS, known_versions(FETCH).stop)
 UNKNOWN_TAG = b"\x63\x03abc"  # 99
 
 
@@ -26,20 +26,20 @@ def long_hosts(answer: Any) -> Any:
     return replace(answer, node_endpoints=brokers)
 
 
-def is_at_tail(walk: FetchWalk) -> bool:
+def is_at_tail(walk: FetchScanner) -> bool:
     return walk.is_at_tail
 
 
 def walked(frame: bytes, cuts: list[int]) -> bytes:
     """Returns the answer after it was scanned in parts."""
-    walk, passed, tail = FetchWalk(), bytearray(), b""
+    walk, passed, tail = FetchScanner(), bytearray(), b""
     for start, end in zip([0, *cuts], [*cuts, len(frame)], strict=True):
         chunk = frame[start:end]
         position = 0 if is_at_tail(walk) else walk.feed(chunk, 0, len(chunk))
         passed += chunk[:position]
         tail += chunk[position:]
     assert walk.is_at_tail
-    return bytes(passed) + (tail if tail == b"\0" else moved_in_place(tail, here))
+    return bytes(passed) + (tail if tail == b"\0" else rewrite_same_length(tail, here))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -99,9 +99,9 @@ def test_every_difference_of_lengths_is_made_up_for(host_length: int) -> None:
 def test_tagged_fields_that_nobody_knows_yet_stay() -> None:
     endpoints = b"\2" + bytes(3) + b"\3" + b"\3kk" + bytes(4) + b"\0\0"
     tail = b"\2" + b"\0" + bytes([len(endpoints)]) + endpoints + UNKNOWN_TAG
-    assert brokers_in(tail) == {3: Place("kk", 0)}
+    assert brokers_in(tail) == {3: Endpoint("kk", 0)}
 
-    sent = moved_in_place(tail, here)
+    sent = rewrite_same_length(tail, here)
 
     assert len(sent) == len(tail)
     assert UNKNOWN_TAG in sent
@@ -114,13 +114,13 @@ def test_a_broken_answer_is_an_error_and_nothing_worse(seed: int, junk: bytes, d
     frame = frame_of(FETCH, VERSIONS[-1], random_answer(FETCH, VERSIONS[-1], random.Random(seed)))
     at = data.draw(st.integers(0, len(frame)))
     broken = frame[:at] + junk + frame[at + data.draw(st.integers(0, 4)) :]
-    walk = FetchWalk()
+    walk = FetchScanner()
     try:
         position = walk.feed(broken, 0, len(broken))
         if walk.is_at_tail:
             tail = broken[position:]
             if len(tail) > 1:
                 brokers_in(tail)
-                assert len(moved_in_place(tail, here)) == len(tail)
+                assert len(rewrite_same_length(tail, here)) == len(tail)
     except BadBody:
         pass

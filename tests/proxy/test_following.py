@@ -16,9 +16,9 @@ import pytest
 from kcoord.client.client import Client, Disconnected
 from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Security
-from kcoord.proxy.forwarding.addresses import GRACE, Brokers, Changes, Numbering
-from kcoord.proxy.forwarding.endpoints import Place
-from kcoord.proxy.forwarding.routes import Awaited
+from kcoord.proxy.forwarding.addresses import GRACE, Brokers, Changes, PortNumbering
+from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.forwarding.routes import PendingRequest
 from kcoord.proxy.listeners import BOOTSTRAP
 from kcoord.proxy.proxy import Proxy
 from kcoord.proxy.setup import CannotProxy, ProxySetup
@@ -30,7 +30,7 @@ from kcoord.testing.node import free_ports
 from tests.proxy.fake_cluster import HEARTBEAT, METADATA, FakeCluster
 
 DEADLINE = 60.0
-A, B, C = Place("a", 1), Place("b", 2), Place("c", 3)
+A, B, C = Endpoint("a", 1), Endpoint("b", 2), Endpoint("c", 3)
 
 
 # addresses.Brokers
@@ -38,48 +38,48 @@ A, B, C = Place("a", 1), Place("b", 2), Place("c", 3)
 
 def test_what_an_answer_tells_is_new_moved_missing_or_nothing() -> None:
     brokers = Brokers()
-    assert brokers.saw_all({1: A, 2: B}, 0.0) == Changes(new=(1, 2))
-    assert brokers.saw_all({1: A, 2: B}, 1.0) == Changes()
-    assert brokers.saw_all({1: A, 2: C, 3: B}, 2.0) == Changes(new=(3,), moved=(2,))
-    assert brokers.saw_all({1: A}, 3.0) == Changes(missing=(2, 3))
-    assert brokers.saw_all({1: A}, 4.0) == Changes()
+    assert brokers.update_all({1: A, 2: B}, 0.0) == Changes(new=(1, 2))
+    assert brokers.update_all({1: A, 2: B}, 1.0) == Changes()
+    assert brokers.update_all({1: A, 2: C, 3: B}, 2.0) == Changes(new=(3,), moved=(2,))
+    assert brokers.update_all({1: A}, 3.0) == Changes(missing=(2, 3))
+    assert brokers.update_all({1: A}, 4.0) == Changes()
     assert brokers.live == (1,)
     assert brokers.known == (1, 2, 3)
 
 
 def test_a_broker_that_was_missing_has_returned_wherever_it_is_now() -> None:
     brokers = Brokers()
-    brokers.saw_all({1: A, 2: B, 3: C}, 0.0)
-    brokers.saw_all({1: A}, 1.0)
-    assert brokers.saw_all({1: A, 2: B}, 2.0) == Changes(returned=(2,))
-    assert brokers.saw({3: A}) == Changes(returned=(3,))
-    assert brokers.saw_all({1: A, 2: B, 3: A}, 3.0) == Changes()
+    brokers.update_all({1: A, 2: B, 3: C}, 0.0)
+    brokers.update_all({1: A}, 1.0)
+    assert brokers.update_all({1: A, 2: B}, 2.0) == Changes(returned=(2,))
+    assert brokers.update({3: A}) == Changes(returned=(3,))
+    assert brokers.update_all({1: A, 2: B, 3: A}, 3.0) == Changes()
 
 
 def test_an_answer_that_tells_of_some_makes_nobody_missing() -> None:
     brokers = Brokers()
-    brokers.saw_all({1: A, 2: B}, 0.0)
-    assert brokers.saw({2: C}) == Changes(moved=(2,))
+    brokers.update_all({1: A, 2: B}, 0.0)
+    assert brokers.update({2: C}) == Changes(moved=(2,))
     assert brokers.live == (1, 2)
-    assert brokers.saw_all({}, 1.0) == Changes(), "who knows nobody does not know"
+    assert brokers.update_all({}, 1.0) == Changes(), "who knows nobody does not know"
     assert brokers.live == (1, 2)
 
 
 def test_a_broker_that_is_missing_is_forgotten_after_a_while_unless_it_comes_back() -> None:
     brokers = Brokers()
-    brokers.saw_all({1: A, 2: B, 3: C}, 0.0)
-    brokers.saw_all({1: A}, 10.0)
-    brokers.saw({3: C})
+    brokers.update_all({1: A, 2: B, 3: C}, 0.0)
+    brokers.update_all({1: A}, 10.0)
+    brokers.update({3: C})
     assert brokers.forget(10.0 + GRACE - 1) == ()
     assert brokers.forget(10.0 + GRACE) == (2,)
     assert brokers.known == (1, 3)
-    assert brokers.place(2) is None
+    assert brokers.endpoint(2) is None
 
 
 def test_a_port_goes_by_the_id() -> None:
-    assert Numbering(port_base=9093).port_of(7) == 9100
-    assert Numbering(port_base=0).port_of(7) == 0
-    assert Numbering(port_base=65_000).port_of(600) is None
+    assert PortNumbering(port_base=9093).port_of(7) == 9100
+    assert PortNumbering(port_base=0).port_of(7) == 0
+    assert PortNumbering(port_base=65_000).port_of(600) is None
 
 
 # A running proxy, in a separate thread.
@@ -92,7 +92,7 @@ class Scene:
 
     def client(self, node_id: int | None = None) -> Client:
         if node_id is not None:
-            return Client(*self.proxy.place_of(node_id))
+            return Client(*self.proxy.endpoint_of(node_id))
         host, _, port = self.proxy.bootstrap.rpartition(":")
         return Client(host, int(port))
 
@@ -102,15 +102,15 @@ class Scene:
             throttle_time: timedelta = client.ask(HEARTBEAT, 4).throttle_time
         return round(throttle_time.total_seconds() * 1000)
 
-    def told(self) -> dict[int, Place]:
+    def metadata(self) -> dict[int, Endpoint]:
         """Returns the brokers in a Metadata answer that a client gets."""
         with self.client() as client:
             brokers = client.ask(METADATA, 12, topics=()).brokers
-        return {each.node_id: Place(each.host, each.port) for each in brokers}
+        return {each.node_id: Endpoint(each.host, each.port) for each in brokers}
 
 
 @contextmanager
-def proxying(*upstream: Place, **changes: Any) -> Iterator[Scene]:
+def proxying(*upstream: Endpoint, **changes: Any) -> Iterator[Scene]:
     proxy = Proxy(ProxySetup(upstream=upstream, **{"look_interval": 0.2, **changes}))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -139,11 +139,11 @@ def until(find: Callable[[], Any], what: str) -> None:
 
 def test_a_client_is_connected_to_the_broker_that_it_means() -> None:
     with FakeCluster() as cluster:
-        places = {node_id: cluster.start(node_id) for node_id in (1, 5)}
-        with proxying(places[1]) as scene:
-            assert scene.told() == {node_id: scene.proxy.place_of(node_id) for node_id in (1, 5)}
+        endpoints = {node_id: cluster.start(node_id) for node_id in (1, 5)}
+        with proxying(endpoints[1]) as scene:
+            assert scene.metadata() == {node_id: scene.proxy.endpoint_of(node_id) for node_id in (1, 5)}
             assert {node_id: scene.port_behind(node_id) for node_id in (1, 5)} == {
-                node_id: place.port for node_id, place in places.items()
+                node_id: endpoint.port for node_id, endpoint in endpoints.items()
             }
 
 
@@ -151,8 +151,8 @@ def test_a_broker_that_an_answer_tells_of_can_be_reached_when_the_answer_is_ther
     with FakeCluster() as cluster, proxying(cluster.start(1)) as scene, scene.client() as client:
         for node_id in range(2, 8):
             new = cluster.start(node_id)
-            told = {each.node_id: each.port for each in client.ask(METADATA, 12, topics=()).brokers}
-            with Client("127.0.0.1", told[node_id]) as straight:
+            ports = {each.node_id: each.port for each in client.ask(METADATA, 12, topics=()).brokers}
+            with Client("127.0.0.1", ports[node_id]) as straight:
                 answer = straight.ask(HEARTBEAT, 4)
             assert answer.throttle_time.total_seconds() * 1000 == new.port
 
@@ -162,12 +162,12 @@ def test_a_broker_that_moves_is_followed_without_any_client_asking() -> None:
         first, old = cluster.start(1), cluster.start(2)
         with proxying(first) as scene:
             assert scene.port_behind(2) == old.port
-            here = scene.proxy.place_of(2)
+            here = scene.proxy.endpoint_of(2)
             new = cluster.start(2)
             cluster.stop(old)
-            until(lambda: scene.proxy.brokers.place(2) == new, "the look that finds it")
+            until(lambda: scene.proxy.brokers.endpoint(2) == new, "the look that finds it")
             assert scene.port_behind(2) == new.port
-            assert scene.proxy.place_of(2) == here
+            assert scene.proxy.endpoint_of(2) == here
 
 
 def test_a_broker_that_is_down_is_hung_up_for_and_one_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -181,11 +181,11 @@ def test_a_broker_that_is_down_is_hung_up_for_and_one_line_says_so(caplog: pytes
                     client.ask(HEARTBEAT, 4)
             assert scene.port_behind(1) == first.port
             cluster.start(2)
-            until(lambda: scene.proxy.brokers.place(2) == cluster.places[2], "the look that finds it")
-            assert scene.port_behind(2) == cluster.places[2].port
-    said = [record.getMessage() for record in caplog.records]
-    assert len([line for line in said if line.startswith("not reached node=2")]) == 1
-    assert [line for line in said if line.startswith("reached again")] == ["reached again node=2"]
+            until(lambda: scene.proxy.brokers.endpoint(2) == cluster.endpoints[2], "the look that finds it")
+            assert scene.port_behind(2) == cluster.endpoints[2].port
+    messages = [record.getMessage() for record in caplog.records]
+    assert len([line for line in messages if line.startswith("not reached node=2")]) == 1
+    assert [line for line in messages if line.startswith("reached again")] == ["reached again node=2"]
 
 
 def test_a_broker_that_returns_is_one_line_and_is_reached_again_only_when_it_is(
@@ -195,7 +195,7 @@ def test_a_broker_that_returns_is_one_line_and_is_reached_again_only_when_it_is(
     with FakeCluster() as cluster:
         first, second = cluster.start(1), cluster.start(2)
         with proxying(first) as scene:
-            del cluster.places[2]
+            del cluster.endpoints[2]
             cluster.stop(second)
             until(lambda: scene.proxy.brokers.live == (1,), "the look that misses it")
             with pytest.raises(Disconnected):
@@ -205,8 +205,8 @@ def test_a_broker_that_returns_is_one_line_and_is_reached_again_only_when_it_is(
             until(lambda: "broker returned" in caplog.text, "the line")
             assert "reached again" not in caplog.text
             assert scene.port_behind(2) == back.port
-    said = [record.getMessage() for record in caplog.records if "again" in record.msg or "returned" in record.msg]
-    assert said == [f"broker returned node=2 upstream={back}", "reached again node=2"]
+    messages = [record.getMessage() for record in caplog.records if "again" in record.msg or "returned" in record.msg]
+    assert messages == [f"broker returned node=2 upstream={back}", "reached again node=2"]
 
 
 def test_who_means_any_broker_is_logged_so() -> None:
@@ -245,8 +245,8 @@ def test_a_broker_that_is_not_told_of_keeps_its_port() -> None:
     with FakeCluster() as cluster:
         first, second = cluster.start(1), cluster.start(2)
         with proxying(first) as scene:
-            del cluster.places[2]
-            assert scene.told() == {1: scene.proxy.place_of(1)}
+            del cluster.endpoints[2]
+            assert scene.metadata() == {1: scene.proxy.endpoint_of(1)}
             assert scene.proxy.brokers.live == (1,)
             assert scene.port_behind(2) == second.port
 
@@ -256,11 +256,11 @@ def test_ports_go_by_ids_and_a_new_broker_whose_port_is_taken_gets_another(caplo
         first = cluster.start(0)
         base = next(port for port in free_ports(100) if not {port + 1, port + 2} & {first.port})
         with proxying(first, port_base=base) as scene:
-            assert scene.told() == {0: Place("127.0.0.1", base)}
+            assert scene.metadata() == {0: Endpoint("127.0.0.1", base)}
             with socket.create_server(("127.0.0.1", base + 2)):
                 third = cluster.start(2)
-                told = scene.told()
-            assert told[2].port != base + 2
+                endpoints = scene.metadata()
+            assert endpoints[2].port != base + 2
             assert scene.port_behind(2) == third.port
     assert [record.levelname for record in caplog.records if "another port node=2" in record.getMessage()] == [
         "WARNING"
@@ -279,10 +279,10 @@ def test_an_id_that_leads_beyond_the_last_port_is_said_at_the_start() -> None:
 
 def test_nobody_upstream_is_said_at_the_start() -> None:
     with FakeCluster() as cluster:
-        place = cluster.start(1)
-        cluster.stop(place)
-        refused = f"cannot connect to {place}: connection refused"
-        with pytest.raises(CannotProxy, match=refused), proxying(place):
+        endpoint = cluster.start(1)
+        cluster.stop(endpoint)
+        refused = f"cannot connect to {endpoint}: connection refused"
+        with pytest.raises(CannotProxy, match=refused), proxying(endpoint):
             pytest.fail("it has started")
 
 
@@ -298,8 +298,8 @@ def test_a_port_that_could_not_be_had_is_tried_again_when_its_broker_is_told_of_
             patched.setattr(scene.proxy._listeners, "_bind", bind)
             second = cluster.start(2)
             with pytest.raises(Disconnected):
-                scene.told()
-        assert scene.told() == {1: scene.proxy.place_of(1), 2: scene.proxy.place_of(2)}
+                scene.metadata()
+        assert scene.metadata() == {1: scene.proxy.endpoint_of(1), 2: scene.proxy.endpoint_of(2)}
         assert scene.port_behind(2) == second.port
     assert "upstream: too many open files" in caplog.text
     assert "bug" not in caplog.text
@@ -328,10 +328,10 @@ def test_ports_of_named_brokers_lead_to_any_where_only_clients_can_log_in_and_as
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with FakeCluster() as cluster, proxying(cluster.start(1), broker_ids=(1, 7)) as scene:
-        monkeypatch.setattr(scene.proxy._looking, "needs_login", True)
+        monkeypatch.setattr(scene.proxy._metadata_refresher, "needs_login", True)
         assert scene.port_behind(7) == scene.port_behind(1)
         seventh = cluster.start(7)
-        assert scene.told().keys() == {1, 7}
+        assert scene.metadata().keys() == {1, 7}
         assert scene.port_behind(7) == seventh.port
 
 
@@ -345,9 +345,9 @@ def test_a_client_that_is_held_back_and_hears_nothing_is_idle(is_full: bool) -> 
     ):
         assert client.ask(HEARTBEAT, 4)
         (side,) = scene.proxy.clients
-        side.awaited.append(Awaited(1, scene.proxy.routes[HEARTBEAT << 16 | 4], 0.0))
+        side.pending.append(PendingRequest(1, scene.proxy.routes[HEARTBEAT << 16 | 4], 0.0))
         if is_full:
-            scene.loop.call_soon_threadsafe(side.upstream_is_full)
+            scene.loop.call_soon_threadsafe(side.on_upstream_full)
             until(lambda: not scene.proxy.clients, "the sweep")
         else:  # an answer comes, possibly later
             time.sleep(1)

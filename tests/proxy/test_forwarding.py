@@ -13,8 +13,8 @@ from kcoord.protocol.codec import decode_response, encode_response, known_versio
 from kcoord.protocol.frames import BadBody
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.api_versions import NEWEST
-from kcoord.proxy.forwarding.endpoints import Place
-from kcoord.proxy.forwarding.interceptors import PASS, Answer, Decision, Request, Take
+from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.forwarding.interceptors import PASS, Answer, Decision, Handle, Request
 from kcoord.proxy.forwarding.routes import SASL_HANDSHAKE, Routes
 from tests.proxy.answers import frame_of, here, moved, random_answer
 from tests.proxy.forwarding_scene import (
@@ -24,8 +24,8 @@ from tests.proxy.forwarding_scene import (
     METADATA,
     OFFSET_COMMIT,
     PRODUCE,
-    Clerk,
     Link,
+    RecordingInterceptor,
     Scene,
     answer,
     heartbeat,
@@ -40,12 +40,12 @@ def metadata_answer(correlation_id: int, *, version: int = 12) -> tuple[bytes, A
     from kio.index import load_response_schema
 
     brokers = [{"node_id": 1, "host": "kafka-1", "port": 9092}, {"node_id": 2, "host": "kafka-2", "port": 9092}]
-    told = build(load_response_schema(METADATA, version), {"brokers": brokers, "cluster_id": "c", "topics": ()})
-    return encode_response(RequestHeader(METADATA, version, correlation_id), told), told
+    entity = build(load_response_schema(METADATA, version), {"brokers": brokers, "cluster_id": "c", "topics": ()})
+    return encode_response(RequestHeader(METADATA, version, correlation_id), entity), entity
 
 
-def cut(stream: bytes, places: list[int]) -> list[bytes]:
-    at = sorted({min(place, len(stream)) for place in places})
+def cut(stream: bytes, positions: list[int]) -> list[bytes]:
+    at = sorted({min(position, len(stream)) for position in positions})
     return [stream[start:end] for start, end in zip([0, *at], [*at, len(stream)], strict=True) if start < end]
 
 
@@ -58,7 +58,7 @@ def test_a_request_and_its_answer_pass_as_they_are() -> None:
     assert scene.broker_link.written == heartbeat(1)
     scene.answer(answer(1))
     assert scene.client_link.written == answer(1)
-    assert not scene.client.awaited
+    assert not scene.client.pending
 
 
 def test_requests_that_come_together_leave_together() -> None:
@@ -89,8 +89,8 @@ def test_a_long_answer_is_not_waited_for() -> None:
 @given(seeds=st.lists(st.integers(0, 5), max_size=8), data=st.data())
 def test_however_the_stream_is_cut_the_same_comes_out(seeds: list[int], data: st.DataObject) -> None:
     """The stream has all kinds of requests: forwarded, Produce with acks=0, seen whole, and answered here."""
-    refused = Clerk(lambda request: Answer(REFUSED), interests=[OFFSET_COMMIT])
-    watching = Clerk(watched=[HEARTBEAT])
+    refused = RecordingInterceptor(lambda request: Answer(REFUSED), interests=[OFFSET_COMMIT])
+    watching = RecordingInterceptor(observed=[HEARTBEAT])
     scene = Scene(refused, watching)
     asked, passed, replies, sent = b"", b"", b"", b""
     for number, seed in enumerate(seeds):
@@ -108,15 +108,15 @@ def test_however_the_stream_is_cut_the_same_comes_out(seeds: list[int], data: st
                 sent += REFUSED[0]
                 continue
         asked, passed, replies, sent = asked + frame, passed + frame, replies + reply, sent + reply
-    places = st.lists(st.integers(0, 4000), max_size=12)
+    positions = st.lists(st.integers(0, 4000), max_size=12)
 
-    scene.ask(*cut(asked, data.draw(places)))
+    scene.ask(*cut(asked, data.draw(positions)))
     if replies:
-        scene.answer(*cut(replies, data.draw(places)))
+        scene.answer(*cut(replies, data.draw(positions)))
 
     assert scene.broker_link.written == passed
     assert scene.client_link.written == sent
-    assert not scene.client.awaited
+    assert not scene.client.pending
     assert len(watching.answered) == seeds.count(0) + seeds.count(1)
 
 
@@ -134,18 +134,18 @@ def test_a_produce_without_acks_is_not_awaited_wherever_it_is_cut(version: int) 
 # Addresses.
 
 
-@pytest.mark.parametrize("places", [[], [3], [7, 8, 9], [20, 40]])
-def test_addresses_are_rewritten_and_told_before_the_answer_is_sent(places: list[int]) -> None:
+@pytest.mark.parametrize("positions", [[], [3], [7, 8, 9], [20, 40]])
+def test_addresses_are_rewritten_and_told_before_the_answer_is_sent(positions: list[int]) -> None:
     scene = Scene()
     scene.ask(request(METADATA, 12, 5, topics=None) + heartbeat(6))
-    told, entity = metadata_answer(5)
-    scene.answer(*cut(told + answer(6), places))
+    metadata, entity = metadata_answer(5)
+    scene.answer(*cut(metadata + answer(6), positions))
 
     sent = scene.client_link.written
     length = int.from_bytes(sent[:4])
     assert decode_response(sent[4 : 4 + length], METADATA, 12) == (5, moved(entity))
     assert sent[4 + length :] == answer(6)
-    assert scene.seen == [({1: Place("kafka-1", 9092), 2: Place("kafka-2", 9092)}, True)]
+    assert scene.seen == [({1: Endpoint("kafka-1", 9092), 2: Endpoint("kafka-2", 9092)}, True)]
 
 
 def test_the_end_of_a_fetch_answer_is_rewritten_though_its_beginning_has_left() -> None:
@@ -169,7 +169,7 @@ def test_the_end_of_a_fetch_answer_is_rewritten_though_its_beginning_has_left() 
     assert len(sent) == len(framed + answer(8))
     assert decode_response(sent[4 : len(framed)], FETCH, 17) == (77, moved(entity))
     assert sent[len(framed) :] == answer(8)
-    assert {node_id for told, _ in scene.seen for node_id in told} == {7}
+    assert {node_id for named, _ in scene.seen for node_id in named} == {7}
 
 
 def test_versions_are_cut_to_what_can_be_passed_on() -> None:
@@ -177,8 +177,8 @@ def test_versions_are_cut_to_what_can_be_passed_on() -> None:
 
     scene = Scene()
     scene.ask(request(API_VERSIONS, 3, 1, client_software_name="x", client_software_version="1"))
-    told = {"api_keys": [{"api_key": FETCH, "min_version": 4, "max_version": 99}]}
-    scene.answer(encode_response(RequestHeader(API_VERSIONS, 3, 1), build(load_response_schema(18, 3), told)))
+    values = {"api_keys": [{"api_key": FETCH, "min_version": 4, "max_version": 99}]}
+    scene.answer(encode_response(RequestHeader(API_VERSIONS, 3, 1), build(load_response_schema(18, 3), values)))
     _, sent = decode_response(scene.client_link.written[4:], API_VERSIONS, 3)
     assert [(each.api_key, each.max_version) for each in sent.api_keys] == [(FETCH, known_versions(FETCH)[-1])]
 
@@ -197,7 +197,7 @@ def test_a_client_that_speaks_a_newer_apiversions_is_told_so_without_the_broker(
 
 
 def test_an_answer_of_ours_waits_for_those_of_the_broker_before_it() -> None:
-    scene = Scene(Clerk(lambda request: Answer(REFUSED), interests=[OFFSET_COMMIT]))
+    scene = Scene(RecordingInterceptor(lambda request: Answer(REFUSED), interests=[OFFSET_COMMIT]))
     scene.ask(heartbeat(1) + request(OFFSET_COMMIT, 9, 2, group_id="g", topics=()) + heartbeat(3))
     assert scene.broker_link.written == heartbeat(1) + heartbeat(3)
     assert not scene.client_link.written
@@ -208,9 +208,9 @@ def test_an_answer_of_ours_waits_for_those_of_the_broker_before_it() -> None:
 
 
 def test_the_first_that_does_not_let_it_pass_decides() -> None:
-    first = Clerk(interests=[HEARTBEAT])
-    second = Clerk(lambda request: Answer(REFUSED), interests=[HEARTBEAT])
-    third = Clerk(interests=[HEARTBEAT])
+    first = RecordingInterceptor(interests=[HEARTBEAT])
+    second = RecordingInterceptor(lambda request: Answer(REFUSED), interests=[HEARTBEAT])
+    third = RecordingInterceptor(interests=[HEARTBEAT])
     scene = Scene(first, second, third)
     scene.ask(heartbeat(1))
     assert scene.client_link.written == REFUSED[0]
@@ -222,9 +222,9 @@ def test_what_is_taken_begins_when_all_before_it_is_answered_and_nothing_overtak
     begun: list[int] = []
 
     def take(request: Request) -> Decision:
-        return Take(lambda: begun.append(request.correlation_id))
+        return Handle(lambda: begun.append(request.correlation_id))
 
-    scene = Scene(Clerk(take, interests=[OFFSET_COMMIT]))
+    scene = Scene(RecordingInterceptor(take, interests=[OFFSET_COMMIT]))
     commits = [request(OFFSET_COMMIT, 9, number, group_id="g", topics=()) for number in (2, 4)]
     scene.ask(heartbeat(1) + commits[0] + heartbeat(3) + commits[1])
     assert not begun
@@ -244,7 +244,9 @@ def test_what_is_taken_begins_when_all_before_it_is_answered_and_nothing_overtak
 
 
 def test_what_is_taken_may_be_answered_at_once_however_much_of_it_there_is() -> None:
-    scene = Scene(Clerk(lambda request: Take(lambda: scene.client.answer([b"."])), interests=[OFFSET_COMMIT]))
+    scene = Scene(
+        RecordingInterceptor(lambda request: Handle(lambda: scene.client.answer([b"."])), interests=[OFFSET_COMMIT])
+    )
     commits = b"".join(request(OFFSET_COMMIT, 9, number, group_id="g", topics=()) for number in range(5000))
     scene.ask(commits)
     assert scene.client_link.written == b"." * 5000
@@ -252,7 +254,7 @@ def test_what_is_taken_may_be_answered_at_once_however_much_of_it_there_is() -> 
 
 
 def test_an_answer_to_a_client_that_has_gone_is_dropped() -> None:
-    scene = Scene(Clerk(lambda request: Take(lambda: None), interests=[HEARTBEAT]))
+    scene = Scene(RecordingInterceptor(lambda request: Handle(lambda: None), interests=[HEARTBEAT]))
     scene.ask(heartbeat(1))
     scene.client.connection_lost(None)
     scene.client.answer([b"late"])
@@ -260,8 +262,10 @@ def test_an_answer_to_a_client_that_has_gone_is_dropped() -> None:
     assert scene.is_gone
 
 
-def taking(begun: list[int]) -> Clerk:
-    return Clerk(lambda request: Take(lambda: begun.append(request.correlation_id)), interests=[OFFSET_COMMIT])
+def taking(begun: list[int]) -> RecordingInterceptor:
+    return RecordingInterceptor(
+        lambda request: Handle(lambda: begun.append(request.correlation_id)), interests=[OFFSET_COMMIT]
+    )
 
 
 def commit(correlation_id: int) -> bytes:
@@ -324,27 +328,27 @@ def test_a_request_that_was_taken_with_nothing_behind_it_keeps_no_client_that_ha
 
 
 def test_what_is_watched_is_seen_whole_as_the_broker_said_it() -> None:
-    clerk = Clerk(watched=[METADATA])
+    clerk = RecordingInterceptor(observed=[METADATA])
     scene = Scene(clerk)
     asked = request(METADATA, 12, 5, topics=None)
     scene.ask(asked[:9], asked[9:])
-    told, _ = metadata_answer(5)
-    scene.answer(told[:30], told[30:])
-    assert [(seen.frame, frame) for seen, frame in clerk.answered] == [(asked[4:], told[4:])]
+    metadata, _ = metadata_answer(5)
+    scene.answer(metadata[:30], metadata[30:])
+    assert [(seen.frame, frame) for seen, frame in clerk.answered] == [(asked[4:], metadata[4:])]
     assert here(1).host.encode() in scene.client_link.written
 
 
 def test_a_produce_that_was_seen_and_passed_is_awaited_only_if_it_is_answered() -> None:
-    scene = Scene(Clerk(lambda request: PASS, interests=[PRODUCE]))
+    scene = Scene(RecordingInterceptor(lambda request: PASS, interests=[PRODUCE]))
     scene.ask(produce(1, acks=0) + produce(2, acks=1))
-    assert [each.correlation_id for each in scene.client.awaited] == [2]
+    assert [each.correlation_id for each in scene.client.pending] == [2]
 
 
 # Errors
 
 
 @pytest.mark.parametrize(
-    ("hostile", "said"),
+    ("hostile", "reason"),
     [
         (b"\xff\xff\xff\xff" + bytes(20), "a frame length of -1"),
         (b"\x00\x00\x00\x03" + bytes(20), "a frame length of 3"),
@@ -354,20 +358,20 @@ def test_a_produce_that_was_seen_and_passed_is_awaited_only_if_it_is_answered() 
         (b"\x00\x00\x00\x20" + b"\x00\x11\x00\x00" + bytes(28), "version 0 of API key 17 is not passed on"),
     ],
 )
-def test_who_sends_what_cannot_be_is_hung_up_on(hostile: bytes, said: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_sends_what_cannot_be_is_hung_up_on(hostile: bytes, reason: str, caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
     with caplog.at_level(logging.WARNING):
         scene.ask(heartbeat(1), hostile, hostile)
     assert scene.client_link.is_closed
     assert scene.broker_link.written == heartbeat(1)
-    assert [said in record.getMessage() for record in caplog.records] == [True]
+    assert [reason in record.getMessage() for record in caplog.records] == [True]
 
 
 def test_a_request_that_an_interceptor_cannot_read_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     def refuse(request: Request) -> Decision:
         raise BadBody("the body ends too early")
 
-    scene = Scene(Clerk(refuse, interests=[HEARTBEAT]))
+    scene = Scene(RecordingInterceptor(refuse, interests=[HEARTBEAT]))
     scene.ask(heartbeat(1) + heartbeat(2))
     assert scene.client_link.is_closed
     assert not scene.broker_link.written
@@ -406,9 +410,9 @@ def test_who_is_served_here_goes_on_without_a_broker_that_has_nothing_to_answer(
     taken: list[Request] = []
 
     def take(request: Request) -> Decision:
-        return Take(lambda: taken.append(request))
+        return Handle(lambda: taken.append(request))
 
-    scene = Scene(Clerk(take, interests=[HEARTBEAT]))
+    scene = Scene(RecordingInterceptor(take, interests=[HEARTBEAT]))
     scene.ask(request(OFFSET_COMMIT, 8, 1), heartbeat(2))
     scene.answer(answer(1))
     assert scene.broker
@@ -434,9 +438,9 @@ def test_a_malformed_produce_is_not_waited_for_when_all_of_it_is_there(caplog: p
     assert "malformed Produce" in caplog.text
 
 
-@pytest.mark.parametrize("clerks", [(), (Clerk(interests=[PRODUCE]),)])
+@pytest.mark.parametrize("clerks", [(), (RecordingInterceptor(interests=[PRODUCE]),)])
 def test_a_produce_whose_lengths_cannot_be_read_is_hung_up_on_with_one_line(
-    clerks: tuple[Clerk, ...], caplog: pytest.LogCaptureFixture
+    clerks: tuple[RecordingInterceptor, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     hostile = b"\0\0\0\x1a" + b"\0\0\0\x0c" + bytes(4) + b"\xff\xff" + b"\xff" * 16  # tags: a varint that never ends
     scene = Scene(*clerks)
@@ -509,7 +513,7 @@ def test_a_client_that_is_far_ahead_is_not_read_from(is_together: bool) -> None:
     assert scene.reading() == (False, True)
     scene.answer(b"".join(answer(number) for number in range(20_000)))
     assert scene.reading() == (True, True)
-    assert not scene.client.awaited
+    assert not scene.client.pending
 
 
 def test_what_a_client_sent_before_it_went_reaches_a_broker_that_is_still_called() -> None:

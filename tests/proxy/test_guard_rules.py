@@ -47,7 +47,7 @@ def test_only_a_family_may_have_members_that_nobody_knows_yet() -> None:
 
 def test_a_regex_matches_whole_names_and_may_have_colons() -> None:
     rule = parse_rule("JoinGroup:team:[ab]")
-    assert [rule.is_about(name) for name in ("team:a", "team:ab", "my-team:a")] == [True, False, False]
+    assert [rule.matches(name) for name in ("team:a", "team:ab", "my-team:a")] == [True, False, False]
 
 
 @pytest.mark.parametrize(

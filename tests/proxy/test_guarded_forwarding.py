@@ -7,25 +7,25 @@ from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_request, decode_response, encode_response, response_type
 from kcoord.protocol.frames import FrameSplitter
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.forwarding.interceptors import Answer, Take
+from kcoord.proxy.forwarding.interceptors import Answer, Handle
 from kcoord.proxy.guards.guard_rules import GuardRules, parse_rule
-from kcoord.proxy.guards.guarding import Guarding
-from kcoord.proxy.observing.group_observer import Watching
+from kcoord.proxy.guards.guarding import GuardInterceptor
+from kcoord.proxy.observing.group_observer import GroupObserver
 
-from .forwarding_scene import FETCH, METADATA, PRODUCE, Clerk, Scene, answer, heartbeat, produce, request
+from .forwarding_scene import FETCH, METADATA, PRODUCE, RecordingInterceptor, Scene, answer, heartbeat, produce, request
 from .guard_scene import Clock
 
 DESCRIBE_GROUPS = 15
 REFUSED = ErrorCode.group_authorization_failed
 
 
-def _guard(**rules: object) -> Guarding:
+def _guard(**rules: object) -> GuardInterceptor:
     clock = Clock()
-    return Guarding(GuardRules(**rules), Watching(clock), clock)  # type: ignore[arg-type]
+    return GuardInterceptor(GuardRules(**rules), GroupObserver(clock), clock)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def secretive() -> Guarding:
+def secretive() -> GuardInterceptor:
     return _guard(denied=(parse_rule("groups:secret"),), checks_subscriptions=False)
 
 
@@ -47,7 +47,7 @@ def _outcomes(frame: bytes) -> list[tuple[str, ErrorCode]]:
 ASKED = request(DESCRIBE_GROUPS, 5, 2, groups=["open", "secret"])
 
 
-def test_a_request_without_the_denied_group_passes_in_its_place_between_others(secretive: Guarding) -> None:
+def test_a_request_without_the_denied_group_passes_in_its_place_between_others(secretive: GuardInterceptor) -> None:
     scene = Scene(secretive)
     scene.ask(heartbeat(1) + ASKED + heartbeat(3))
     first, second, third = _frames(scene.broker_link.written)
@@ -59,33 +59,37 @@ def test_a_request_without_the_denied_group_passes_in_its_place_between_others(s
     assert _outcomes(second) == [("open", ErrorCode.none), ("secret", REFUSED)]
 
 
-def test_a_request_that_comes_in_pieces_is_guarded_as_well(secretive: Guarding) -> None:
+def test_a_request_that_comes_in_pieces_is_guarded_as_well(secretive: GuardInterceptor) -> None:
     scene = Scene(secretive)
     scene.ask(*(ASKED[at : at + 7] for at in range(0, len(ASKED), 7)))
     (frame,) = _frames(scene.broker_link.written)
     assert decode_request(frame, DESCRIBE_GROUPS, 5)[1].groups == ("open",)
 
 
-def test_interceptors_behind_see_what_is_left_and_what_the_broker_says_of_it(secretive: Guarding) -> None:
-    behind = Clerk(interests=[DESCRIBE_GROUPS], watched=[DESCRIBE_GROUPS])
+def test_interceptors_behind_see_what_is_left_and_what_the_broker_says_of_it(secretive: GuardInterceptor) -> None:
+    behind = RecordingInterceptor(interests=[DESCRIBE_GROUPS], observed=[DESCRIBE_GROUPS])
     scene = Scene(secretive, behind)
     scene.ask(ASKED)
     scene.answer(_described(2, "open"))
     (seen,) = behind.asked
     assert decode_request(seen.frame, DESCRIBE_GROUPS, 5)[1].groups == ("open",)
-    ((_, told),) = behind.answered
-    assert _outcomes(told) == [("open", ErrorCode.none)]
+    ((_, shown),) = behind.answered
+    assert _outcomes(shown) == [("open", ErrorCode.none)]
 
 
-def test_what_is_answered_here_is_amended_too(secretive: Guarding) -> None:
-    scene = Scene(secretive, Clerk(lambda _: Answer([_described(2, "open")]), interests=[DESCRIBE_GROUPS]))
+def test_what_is_answered_here_is_amended_too(secretive: GuardInterceptor) -> None:
+    scene = Scene(
+        secretive, RecordingInterceptor(lambda _: Answer([_described(2, "open")]), interests=[DESCRIBE_GROUPS])
+    )
     scene.ask(ASKED)
     (frame,) = _frames(scene.client_link.written)
     assert _outcomes(frame) == [("open", ErrorCode.none), ("secret", REFUSED)]
 
 
-def test_what_is_taken_is_amended_and_watched_when_it_is_answered(secretive: Guarding) -> None:
-    behind = Clerk(lambda _: Take(lambda: None), interests=[DESCRIBE_GROUPS], watched=[DESCRIBE_GROUPS])
+def test_what_is_taken_is_amended_and_watched_when_it_is_answered(secretive: GuardInterceptor) -> None:
+    behind = RecordingInterceptor(
+        lambda _: Handle(lambda: None), interests=[DESCRIBE_GROUPS], observed=[DESCRIBE_GROUPS]
+    )
     scene = Scene(secretive, behind)
     scene.ask(ASKED)
     scene.client.answer([_described(2, "open")])

@@ -13,8 +13,8 @@ from kcoord.protocol.frames import BadBody
 from kcoord.proxy.forwarding.interceptors import PASS, Answer, Pass, Request
 from kcoord.proxy.guards.guard_rules import GuardRules, parse_rate, parse_rule, parse_size
 from kcoord.proxy.guards.guarded_apis import GUARDED
-from kcoord.proxy.guards.guarding import Guarding
-from kcoord.proxy.observing.group_observer import Watching
+from kcoord.proxy.guards.guarding import GuardInterceptor
+from kcoord.proxy.observing.group_observer import GroupObserver
 
 from .guard_scene import (
     JOIN_GROUP,
@@ -35,16 +35,16 @@ GROUP_REFUSED = ErrorCode.group_authorization_failed
 TOPIC_SETTINGS, GROUP_SETTINGS = 2, 32
 
 
-def _guard(**rules: Any) -> Guarding:
+def _guard(**rules: Any) -> GuardInterceptor:
     clock = Clock()
-    return Guarding(GuardRules(**rules), Watching(clock), clock)
+    return GuardInterceptor(GuardRules(**rules), GroupObserver(clock), clock)
 
 
-def _deny(*texts: str) -> Guarding:
+def _deny(*texts: str) -> GuardInterceptor:
     return _guard(denied=tuple(map(parse_rule, texts)))
 
 
-def _allow(*texts: str) -> Guarding:
+def _allow(*texts: str) -> GuardInterceptor:
     return _guard(allowed=tuple(map(parse_rule, texts)))
 
 
@@ -165,8 +165,8 @@ def test_in_read_only_mode_topics_are_not_made_by_asking_for_them() -> None:
     passed = forwarded_by(guard.request(FakeClient(), making), making)
     assert not passed.allow_auto_topic_creation
     assert [topic.name for topic in passed.topics] == ["new"]
-    looking = asked(METADATA, 12, topics=None, allow_auto_topic_creation=False)
-    assert guard.request(FakeClient(), looking) is PASS
+    read_only = asked(METADATA, 12, topics=None, allow_auto_topic_creation=False)
+    assert guard.request(FakeClient(), read_only) is PASS
     assert guard.limits[METADATA] == range(4, 14)
 
 
@@ -268,14 +268,14 @@ def test_denied_groups_among_others_are_taken_out_and_come_back_refused(
     decision = guard.request(FakeClient(), request)
     assert getattr(forwarded_by(decision, request), field) == ("a", "b")
     broker = answered(request, **{results: [{name: "a"}, {name: "b"}]})
-    _, response = decode_response(decision.amended(broker), api_key, version)  # type: ignore[union-attr, misc]
+    _, response = decode_response(decision.transform(broker), api_key, version)  # type: ignore[union-attr, misc]
     assert [(getattr(each, name), each.error_code) for each in getattr(response, results)] == [
         ("a", ErrorCode.none),
         ("b", ErrorCode.none),
         ("secret-1", GROUP_REFUSED),
         ("secret-2", GROUP_REFUSED),
     ]
-    assert api_key in guard.watched
+    assert api_key in guard.observed
 
 
 @pytest.mark.parametrize("version", [8, 10])
@@ -287,7 +287,7 @@ def test_a_denied_group_among_others_whose_offsets_are_fetched_comes_back_refuse
     decision = guard.request(FakeClient(), request)
     (passed,) = forwarded_by(decision, request).groups
     assert (passed.group_id, passed.topics[0].partition_indexes) == ("a", (0,))
-    _, response = decode_response(decision.amended(answered(request, groups=[{"group_id": "a"}])), 9, version)  # type: ignore[union-attr, misc]
+    _, response = decode_response(decision.transform(answered(request, groups=[{"group_id": "a"}])), 9, version)  # type: ignore[union-attr, misc]
     assert [(group.group_id, group.error_code) for group in response.groups] == [
         ("a", ErrorCode.none),
         ("secret", GROUP_REFUSED),
@@ -305,11 +305,11 @@ def test_settings_of_denied_groups_are_taken_out_and_others_are_not(api_key: int
         passed = forwarded_by(decision, request).resources
         assert [(each.resource_type, each.resource_name) for each in passed] == [named[0], named[2]]
         broker = answered(request, **{results: [resources[0], resources[2]]})
-        _, response = decode_response(decision.amended(broker), api_key, version)  # type: ignore[union-attr, misc]
-        told = [(each.resource_type, each.resource_name, each.error_code) for each in getattr(response, results)]
-        assert told[:2] == [(*named[0], ErrorCode.none), (*named[2], ErrorCode.none)]
-        assert told[2:] == [(*named[1], ErrorCode.cluster_authorization_failed)]
-    assert api_key in guard.watched
+        _, response = decode_response(decision.transform(broker), api_key, version)  # type: ignore[union-attr, misc]
+        outcomes = [(each.resource_type, each.resource_name, each.error_code) for each in getattr(response, results)]
+        assert outcomes[:2] == [(*named[0], ErrorCode.none), (*named[2], ErrorCode.none)]
+        assert outcomes[2:] == [(*named[1], ErrorCode.cluster_authorization_failed)]
+    assert api_key in guard.observed
 
 
 def test_of_settings_only_those_of_groups_are_held_to_what_is_allowed_of_groups() -> None:
@@ -340,7 +340,7 @@ def test_a_partition_of_a_denied_share_group_is_not_found() -> None:
     decision = guard.request(FakeClient(), request)
     assert forwarded_by(decision, request).coordinator_keys == (keys[0],)
     broker = answered(request, coordinators=[{"key": keys[0]}])
-    _, response = decode_response(decision.amended(broker), FIND_COORDINATOR, 6)  # type: ignore[union-attr, misc]
+    _, response = decode_response(decision.transform(broker), FIND_COORDINATOR, 6)  # type: ignore[union-attr, misc]
     assert [(each.key, each.error_code) for each in response.coordinators] == [
         (keys[0], ErrorCode.none),
         (keys[1], GROUP_REFUSED),
@@ -432,9 +432,9 @@ def clock() -> Clock:
     return Clock()
 
 
-def _watched(clock: Clock, **rules: Any) -> Coordinator:
-    watching = Watching(clock)
-    return Coordinator(watching, Guarding(GuardRules(**rules), watching, clock))
+def _guarded_coordinator(clock: Clock, **rules: Any) -> Coordinator:
+    watching = GroupObserver(clock)
+    return Coordinator(watching, GuardInterceptor(GuardRules(**rules), watching, clock))
 
 
 def _grow(coordinator: Coordinator, size: int, group_id: str = "g") -> list[FakeClient]:
@@ -442,13 +442,15 @@ def _grow(coordinator: Coordinator, size: int, group_id: str = "g") -> list[Fake
     clients = [FakeClient(client_id=f"m{number}") for number in range(size)]
     members = tuple(f"m{number}" for number in range(size))
     for client, member_id in zip(clients, members, strict=True):
-        coordinator.let_in(client, group_id, member_id, generation=1, leads=members if member_id == "m0" else ())
+        coordinator.join_and_answer(
+            client, group_id, member_id, generation=1, leads=members if member_id == "m0" else ()
+        )
         coordinator.sync(client, group_id, member_id, generation=1)
     return clients
 
 
 def test_a_member_more_than_the_group_may_have_is_refused_and_the_others_are_not(clock: Clock) -> None:
-    coordinator = _watched(clock, sizes=(parse_size("2"),))
+    coordinator = _guarded_coordinator(clock, sizes=(parse_size("2"),))
     clients = _grow(coordinator, 2)
     third = join("g")
     response = response_of(coordinator.ask(FakeClient(), third), third)
@@ -457,21 +459,21 @@ def test_a_member_more_than_the_group_may_have_is_refused_and_the_others_are_not
 
 
 def test_who_has_left_makes_room(clock: Clock) -> None:
-    coordinator = _watched(clock, sizes=(parse_size("2"),))
+    coordinator = _guarded_coordinator(clock, sizes=(parse_size("2"),))
     clients = _grow(coordinator, 2)
     coordinator.leave(clients[1], "g", "m1")
     assert coordinator.ask(FakeClient(), join("g")) is PASS
 
 
 def test_members_whose_session_is_over_make_room(clock: Clock) -> None:
-    coordinator = _watched(clock, sizes=(parse_size("2"),))
+    coordinator = _guarded_coordinator(clock, sizes=(parse_size("2"),))
     _grow(coordinator, 2)
     clock.pass_time(11)
     assert coordinator.ask(FakeClient(), join("g")) is PASS
 
 
 def test_who_is_on_the_way_is_counted(clock: Clock) -> None:
-    coordinator = _watched(clock, sizes=(parse_size("2"),))
+    coordinator = _guarded_coordinator(clock, sizes=(parse_size("2"),))
     _grow(coordinator, 1)
     assert coordinator.ask(FakeClient(), join("g", version=3)) is PASS
     assert isinstance(coordinator.ask(FakeClient(), join("g", version=3)), Answer)
@@ -487,7 +489,7 @@ def _given_ids(coordinator: Coordinator, size: int) -> list[FakeClient]:
 
 
 def test_of_members_that_start_together_no_more_are_let_in_than_the_group_may_have(clock: Clock) -> None:
-    coordinator = _watched(clock, sizes=(parse_size("2"),))
+    coordinator = _guarded_coordinator(clock, sizes=(parse_size("2"),))
     clients = _given_ids(coordinator, 6)
     joins = [join("g", f"m{number}") for number in range(6)]
     decisions = [coordinator.ask(client, request) for client, request in zip(clients, joins, strict=True)]
@@ -500,7 +502,7 @@ def test_of_members_that_start_together_no_more_are_let_in_than_the_group_may_ha
 
 
 def test_who_joins_again_before_there_is_an_answer_is_counted_once(clock: Clock) -> None:
-    coordinator = _watched(clock, sizes=(parse_size("2"),))
+    coordinator = _guarded_coordinator(clock, sizes=(parse_size("2"),))
     _given_ids(coordinator, 2)
     for member_id in ("m0", "m0", "m1", "m0"):
         assert coordinator.ask(FakeClient(), join("g", member_id)) is PASS
@@ -508,39 +510,39 @@ def test_who_joins_again_before_there_is_an_answer_is_counted_once(clock: Clock)
 
 
 def test_joins_that_one_client_sends_at_once_are_all_counted(clock: Clock) -> None:
-    coordinator = _watched(clock, sizes=(parse_size("2"),))
+    coordinator = _guarded_coordinator(clock, sizes=(parse_size("2"),))
     client = FakeClient()
     assert [coordinator.ask(client, join("g", version=3)) for _ in range(2)] == [PASS, PASS]
     assert isinstance(coordinator.ask(client, join("g", version=3)), Answer)
 
 
 def test_who_the_coordinator_refuses_or_who_goes_makes_room_for_the_next(clock: Clock) -> None:
-    coordinator = _watched(clock, sizes=(parse_size("1"),))
+    coordinator = _guarded_coordinator(clock, sizes=(parse_size("1"),))
     (client,) = _given_ids(coordinator, 1)
     assert coordinator.ask(client, join("g", "m0")) is PASS
     assert isinstance(coordinator.ask(FakeClient(), join("g", "m1")), Answer)
     coordinator.answer(client, join("g", "m0"), error_code=ErrorCode.unknown_member_id, protocol_name="")
     assert coordinator.ask(client, join("g", "m1")) is PASS
-    coordinator.watching.gone(client)
+    coordinator.observer.on_closed(client)
     assert coordinator.ask(FakeClient(), join("g", "m2")) is PASS
 
 
 def test_a_static_member_that_returns_needs_no_room(clock: Clock) -> None:
-    coordinator = _watched(clock, sizes=(parse_size("1"),))
-    coordinator.let_in(FakeClient(), "g", "a-1", generation=1, leads=("a-1",), group_instance_id="a")
+    coordinator = _guarded_coordinator(clock, sizes=(parse_size("1"),))
+    coordinator.join_and_answer(FakeClient(), "g", "a-1", generation=1, leads=("a-1",), group_instance_id="a")
     assert coordinator.ask(FakeClient(), join("g", group_instance_id="a")) is PASS
     assert isinstance(coordinator.ask(FakeClient(), join("g", group_instance_id="b")), Answer)
 
 
 def test_a_limit_for_some_groups_goes_before_the_one_for_all(clock: Clock) -> None:
-    coordinator = _watched(clock, sizes=(parse_size("1"), parse_size("2:big-.*")))
+    coordinator = _guarded_coordinator(clock, sizes=(parse_size("1"), parse_size("2:big-.*")))
     for group_id, is_let_in in (("g", False), ("big-g", True)):
         _grow(coordinator, 1, group_id)
         assert isinstance(coordinator.ask(FakeClient(), join(group_id)), Pass) is is_let_in
 
 
 def test_a_heartbeat_that_joins_a_full_group_of_the_newer_protocol_is_refused(clock: Clock) -> None:
-    coordinator = _watched(clock, sizes=(parse_size("1"),))
+    coordinator = _guarded_coordinator(clock, sizes=(parse_size("1"),))
     coordinator.answer(FakeClient(), joining_beat("g", "a"), member_id="a", member_epoch=1, assignment=None)
     assert isinstance(coordinator.ask(FakeClient(), joining_beat("g", "a", member_epoch=1)), Pass)
     refused = response_of(coordinator.ask(FakeClient(), joining_beat("g", "b")), joining_beat("g", "b"))
@@ -548,7 +550,7 @@ def test_a_heartbeat_that_joins_a_full_group_of_the_newer_protocol_is_refused(cl
 
 
 def test_a_heartbeat_that_joins_counts_while_it_is_on_its_way_and_no_longer(clock: Clock) -> None:
-    coordinator = _watched(clock, sizes=(parse_size("2"),))
+    coordinator = _guarded_coordinator(clock, sizes=(parse_size("2"),))
     first, second, third = FakeClient(), FakeClient(), FakeClient()
     for client, member_id in ((first, "a"), (second, "b"), (second, "b")):
         assert isinstance(coordinator.ask(client, joining_beat("g", member_id)), Pass)
@@ -557,7 +559,7 @@ def test_a_heartbeat_that_joins_counts_while_it_is_on_its_way_and_no_longer(cloc
     refusal: Any = {"member_id": "a", "assignment": None, "error_code": ErrorCode.not_coordinator}
     coordinator.answer(first, joining_beat("g", "a"), **refusal)
     assert isinstance(coordinator.ask(third, joining_beat("g", "c")), Pass)
-    coordinator.watching.gone(second)
+    coordinator.observer.on_closed(second)
     assert isinstance(coordinator.ask(first, joining_beat("g", "a")), Pass)
     coordinator.answer(third, joining_beat("g", "c"), member_id="c", member_epoch=1, assignment=None)
     coordinator.answer(first, joining_beat("g", "a"), member_id="a", member_epoch=2, assignment=None)
@@ -566,13 +568,13 @@ def test_a_heartbeat_that_joins_counts_while_it_is_on_its_way_and_no_longer(cloc
 
 
 def test_heartbeats_that_join_together_are_as_many_rebalances(clock: Clock) -> None:
-    coordinator = _watched(clock, rates=(parse_rate("2/1m"),))
+    coordinator = _guarded_coordinator(clock, rates=(parse_rate("2/1m"),))
     decisions = [coordinator.ask(FakeClient(), joining_beat("g", f"m{number}")) for number in range(4)]
     assert [isinstance(decision, Pass) for decision in decisions] == [True, True, False, False]
 
 
 def test_a_full_classic_group_takes_no_member_of_the_newer_protocol_nor_the_other_way_round(clock: Clock) -> None:
-    coordinator = _watched(clock, sizes=(parse_size("2"),))
+    coordinator = _guarded_coordinator(clock, sizes=(parse_size("2"),))
     _grow(coordinator, 2)
     lost = joining_beat("g", "zz", member_epoch=7)
     refusal: Any = {"assignment": None, "error_code": ErrorCode.group_id_not_found}
@@ -583,12 +585,12 @@ def test_a_full_classic_group_takes_no_member_of_the_newer_protocol_nor_the_othe
 
 def _rebalance(coordinator: Coordinator, client: FakeClient, generation: int) -> None:
     coordinator.beat(client, "g", "m0", generation=generation - 1, error_code=ErrorCode.rebalance_in_progress)
-    coordinator.let_in(client, "g", "m0", generation=generation, leads=("m0",))
+    coordinator.join_and_answer(client, "g", "m0", generation=generation, leads=("m0",))
     coordinator.sync(client, "g", "m0", generation=generation)
 
 
 def test_a_group_that_rebalances_too_often_lets_nobody_in_until_it_has_been_quiet(clock: Clock) -> None:
-    coordinator = _watched(clock, rates=(parse_rate("3/1m"),))
+    coordinator = _guarded_coordinator(clock, rates=(parse_rate("3/1m"),))
     (client,) = _grow(coordinator, 1)
     for generation in (2, 3):
         assert coordinator.ask(FakeClient(), join("g")) is PASS
@@ -601,7 +603,7 @@ def test_a_group_that_rebalances_too_often_lets_nobody_in_until_it_has_been_quie
 
 
 def test_members_that_only_join_again_are_not_held_up_by_the_rate(clock: Clock) -> None:
-    coordinator = _watched(clock, rates=(parse_rate("1/1m"),))
+    coordinator = _guarded_coordinator(clock, rates=(parse_rate("1/1m"),))
     (client,) = _grow(coordinator, 1)
     assert isinstance(coordinator.ask(FakeClient(), join("g")), Answer)
     assert coordinator.ask(client, join("g", "m0")) is PASS
@@ -609,7 +611,7 @@ def test_members_that_only_join_again_are_not_held_up_by_the_rate(clock: Clock) 
 
 def test_one_is_told_as_one_and_a_span_of_time_as_it_was_given(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     for rules in ({"sizes": (parse_size("1"),)}, {"rates": (parse_rate("1/20s"),)}, {"sizes": (parse_size("2"),)}):
-        coordinator = _watched(clock, **rules)
+        coordinator = _guarded_coordinator(clock, **rules)
         _grow(coordinator, 2 if rules == {"sizes": (parse_size("2"),)} else 1)
         assert isinstance(coordinator.ask(FakeClient(), join("g")), Answer)
     assert [record.getMessage().partition(" why=")[2] for record in caplog.records] == [
@@ -620,7 +622,7 @@ def test_one_is_told_as_one_and_a_span_of_time_as_it_was_given(clock: Clock, cap
 
 
 def test_the_rebalance_that_a_new_member_begins_counts_as_soon_as_it_joins(clock: Clock) -> None:
-    coordinator = _watched(clock, rates=(parse_rate("3/1m"),))
+    coordinator = _guarded_coordinator(clock, rates=(parse_rate("3/1m"),))
     (client,) = _grow(coordinator, 1)
     first = join("g")
     new = FakeClient()
@@ -633,7 +635,7 @@ def test_the_rebalance_that_a_new_member_begins_counts_as_soon_as_it_joins(clock
 
 
 def test_who_was_given_an_id_is_held_to_the_rate_when_it_joins_with_it(clock: Clock) -> None:
-    coordinator = _watched(clock, rates=(parse_rate("1/1m"),))
+    coordinator = _guarded_coordinator(clock, rates=(parse_rate("1/1m"),))
     clients = _given_ids(coordinator, 3)
     joins = [join("g", f"m{number}") for number in range(3)]
     assert coordinator.ask(clients[0], joins[0]) is PASS
@@ -647,7 +649,7 @@ def test_who_was_given_an_id_is_held_to_the_rate_when_it_joins_with_it(clock: Cl
 
 
 def test_a_member_that_leaves_and_comes_back_at_once_does_not_slip_in_while_the_others_join(clock: Clock) -> None:
-    coordinator = _watched(clock, rates=(parse_rate("2/1m"),))
+    coordinator = _guarded_coordinator(clock, rates=(parse_rate("2/1m"),))
     clients = _grow(coordinator, 2)
     coordinator.leave(clients[1], "g", "m1")
     assert isinstance(coordinator.ask(clients[1], join("g")), Answer)
@@ -658,16 +660,16 @@ def test_a_member_that_leaves_and_comes_back_at_once_does_not_slip_in_while_the_
 
 def test_a_client_that_asks_again_and_again_is_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    guard = Guarding(GuardRules(denied=(parse_rule("groups:bad\n.*"),)), Watching(clock), clock)
+    guard = GuardInterceptor(GuardRules(denied=(parse_rule("groups:bad\n.*"),)), GroupObserver(clock), clock)
     client = FakeClient(client_id="an app", principal="User:alice")
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
             guard.request(client, join("bad\ngroup"))
         clock.pass_time(61)
         guard.request(client, join("bad\ngroup"))
-    said = (
+    expected = (
         "refused api=JoinGroup reason=denied group='bad\\ngroup' peer=10.0.0.7:5555 client='an app' "
         "principal=User:alice why='refused by the proxy: denied'"
     )
-    assert caplog.messages == [said, f"{said} unsaid=4"]
+    assert caplog.messages == [expected, f"{expected} unsaid=4"]
     assert guard.refusals == {("denied", "JoinGroup"): 6}

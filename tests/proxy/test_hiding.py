@@ -18,15 +18,15 @@ from kcoord.protocol.codec import (
 from kcoord.protocol.entity_fields import shape_of
 from kcoord.protocol.frames import FrameSplitter
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.forwarding.interceptors import PASS, Answer, Instead
+from kcoord.proxy.forwarding.interceptors import PASS, Answer, Replace
 from kcoord.proxy.guards.guard_rules import GuardRules
 from kcoord.proxy.guards.guarded_apis import GUARDED
-from kcoord.proxy.guards.guarding import Guarding
+from kcoord.proxy.guards.guarding import GuardInterceptor
 from kcoord.proxy.guards.hidden_names import HiddenNames
-from kcoord.proxy.guards.hiding import Hiding, hidden_journal, untouchable_transactions
+from kcoord.proxy.guards.hiding import HidingInterceptor, hidden_journal, untouchable_transactions
 from kcoord.proxy.guards.naming_apis import NAMING, REFUSED
 from kcoord.proxy.local.answering import GROUP_APIS, UNSERVED
-from kcoord.proxy.observing.group_observer import Watching
+from kcoord.proxy.observing.group_observer import GroupObserver
 from tests.proxy.forwarding_scene import FETCH, METADATA, PRODUCE, Scene, answer, heartbeat, request
 from tests.proxy.guard_scene import Clock, FakeClient, answered, asked, forwarded_by, response_of
 
@@ -41,10 +41,10 @@ ACLS = {29, 30, 31}
 
 
 @pytest.fixture
-def hiding() -> Hiding:
+def hiding() -> HidingInterceptor:
     names = HiddenNames(topic=JOURNAL, transactional_id=TRANSACTION)
     names.learn_topic_id(JOURNAL_ID)
-    return Hiding(hidden_journal(names), Clock())
+    return HidingInterceptor(hidden_journal(names), Clock())
 
 
 @pytest.fixture
@@ -78,40 +78,44 @@ def test_the_fields_that_the_table_tells_are_there_in_every_version(key: int) ->
             assert entity is not None, (version, name)
 
 
-def test_a_frame_without_the_names_passes_unread(hiding: Hiding, client: FakeClient) -> None:
+def test_a_frame_without_the_names_passes_unread(hiding: HidingInterceptor, client: FakeClient) -> None:
     broken = asked(LIST_OFFSETS, 7, topics=[{"name": "t"}])._replace(frame=b"no request at all")
     assert hiding.request(client, broken) is PASS
 
 
 def test_bytes_of_the_name_that_stand_for_something_else_are_no_reason_to_refuse(
-    hiding: Hiding, client: FakeClient
+    hiding: HidingInterceptor, client: FakeClient
 ) -> None:
     records = [{"index": 0, "records": JOURNAL.encode() + JOURNAL_ID.bytes}]
     produced = asked(PRODUCE, 9, acks=1, topic_data=[{"name": f"{JOURNAL}-2", "partition_data": records}])
     assert hiding.request(client, produced) is PASS
 
 
-def test_of_several_topics_the_hidden_one_is_unknown_and_the_rest_is_asked(hiding: Hiding, client: FakeClient) -> None:
+def test_of_several_topics_the_hidden_one_is_unknown_and_the_rest_is_asked(
+    hiding: HidingInterceptor, client: FakeClient
+) -> None:
     partitions = [{"partition_index": 3, "timestamp": -1}]
     both = asked(LIST_OFFSETS, 7, topics=[{"name": each, "partitions": partitions} for each in (JOURNAL, "t")])
 
     decision = hiding.request(client, both)
 
     assert [topic.name for topic in forwarded_by(decision, both).topics] == ["t"]
-    told = _amended(decision, both, topics=[{"name": "t", "partitions": [{"partition_index": 3, "offset": 8}]}])
-    assert [(each.name, each.partitions[0].error_code, each.partitions[0].partition_index) for each in told.topics] == [
+    result = _amended(decision, both, topics=[{"name": "t", "partitions": [{"partition_index": 3, "offset": 8}]}])
+    assert [
+        (each.name, each.partitions[0].error_code, each.partitions[0].partition_index) for each in result.topics
+    ] == [
         ("t", ErrorCode.none, 3),
         (JOURNAL, UNKNOWN, 3),
     ]
 
 
-def test_topics_by_name_and_by_id_are_told_each_in_its_way(hiding: Hiding, client: FakeClient) -> None:
+def test_topics_by_name_and_by_id_are_told_each_in_its_way(hiding: HidingInterceptor, client: FakeClient) -> None:
     named = [{"name": JOURNAL, "topic_id": None}, {"name": None, "topic_id": JOURNAL_ID}]
     deletion = asked(DELETE_TOPICS, 6, topics=named)
 
-    told = response_of(hiding.request(client, deletion), deletion).responses
+    result = response_of(hiding.request(client, deletion), deletion).responses
 
-    assert {(each.name, each.topic_id): each.error_code for each in told} == {
+    assert {(each.name, each.topic_id): each.error_code for each in result} == {
         (JOURNAL, None): UNKNOWN,
         (None, JOURNAL_ID): ErrorCode.unknown_topic_id,
     }
@@ -119,32 +123,34 @@ def test_topics_by_name_and_by_id_are_told_each_in_its_way(hiding: Hiding, clien
 
 @pytest.mark.parametrize("version", known_versions(METADATA))
 def test_metadata_of_all_topics_leaves_it_out_and_learns_its_id(
-    hiding: Hiding, client: FakeClient, version: int
+    hiding: HidingInterceptor, client: FakeClient, version: int
 ) -> None:
     everything = asked(METADATA, version, topics=() if version == 0 else None)
     topics = [{"name": JOURNAL, "topic_id": OTHER_ID}, {"name": "t", "topic_id": UUID(int=9)}]
 
-    told = _amended(hiding.request(client, everything), everything, topics=topics, brokers=[])
+    result = _amended(hiding.request(client, everything), everything, topics=topics, brokers=[])
 
-    assert [each.name for each in told.topics] == ["t"]
+    assert [each.name for each in result.topics] == ["t"]
     assert (OTHER_ID in hiding.names.topic_ids) == (version >= 10)
 
 
 @pytest.mark.parametrize("version", range(10, known_versions(METADATA).stop))
-def test_metadata_by_id_can_be_told_in_every_version(hiding: Hiding, client: FakeClient, version: int) -> None:
+def test_metadata_by_id_can_be_told_in_every_version(
+    hiding: HidingInterceptor, client: FakeClient, version: int
+) -> None:
     by_id = asked(METADATA, version, topics=[{"topic_id": JOURNAL_ID, "name": None}])
-    (told,) = response_of(hiding.request(client, by_id), by_id).topics
-    assert (told.error_code, told.topic_id, told.partitions) == (ErrorCode.unknown_topic_id, JOURNAL_ID, ())
+    (result,) = response_of(hiding.request(client, by_id), by_id).topics
+    assert (result.error_code, result.topic_id, result.partitions) == (ErrorCode.unknown_topic_id, JOURNAL_ID, ())
 
 
-def test_settings_of_a_group_of_the_same_name_are_not_hidden(hiding: Hiding, client: FakeClient) -> None:
+def test_settings_of_a_group_of_the_same_name_are_not_hidden(hiding: HidingInterceptor, client: FakeClient) -> None:
     of_group = {"resource_type": 32, "resource_name": JOURNAL, "configuration_keys": None}
     assert hiding.request(client, asked(DESCRIBE_CONFIGS, 4, resources=[of_group])) is PASS
 
 
 @pytest.mark.parametrize("name", [JOURNAL, "..journal", "_.journal"])
 def test_a_topic_that_collides_with_it_is_refused_before_a_broker_tells_why(
-    hiding: Hiding, client: FakeClient, name: str
+    hiding: HidingInterceptor, client: FakeClient, name: str
 ) -> None:
     """A broker would name the journal in its message: Topic '_.journal' collides with existing topic: __journal."""
     creation = asked(
@@ -154,14 +160,14 @@ def test_a_topic_that_collides_with_it_is_refused_before_a_broker_tells_why(
     decision = hiding.request(client, creation)
 
     assert [each.name for each in forwarded_by(decision, creation).topics] == ["t"]
-    told = _amended(decision, creation, topics=[{"name": "t", "configs": []}]).topics
-    assert [(each.name, each.error_code) for each in told] == [
+    result = _amended(decision, creation, topics=[{"name": "t", "configs": []}]).topics
+    assert [(each.name, each.error_code) for each in result] == [
         ("t", ErrorCode.none),
         (name, ErrorCode.topic_authorization_failed),
     ]
 
 
-def test_a_topic_that_collides_with_it_does_not_pass_unseen(hiding: Hiding) -> None:
+def test_a_topic_that_collides_with_it_does_not_pass_unseen(hiding: HidingInterceptor) -> None:
     scene = Scene(hiding)
     scene.ask(request(CREATE_TOPICS, 7, 1, topics=[{"name": "_.journal", "assignments": [], "configs": []}]))
     assert scene.broker_link.written == b""
@@ -169,41 +175,43 @@ def test_a_topic_that_collides_with_it_does_not_pass_unseen(hiding: Hiding) -> N
 
 @pytest.mark.parametrize("partition", [0, 3])
 def test_a_cursor_does_not_tell_its_name_and_goes_on_behind_it(
-    hiding: Hiding, client: FakeClient, partition: int
+    hiding: HidingInterceptor, client: FakeClient, partition: int
 ) -> None:
     first = asked(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=None)
     cursor = {"topic_name": JOURNAL, "partition_index": partition}
-    told = _amended(hiding.request(client, first), first, topics=[{"name": "T"}], next_cursor=cursor).next_cursor
-    assert JOURNAL not in told.topic_name
-    assert told.topic_name, "there is more to come"
+    result = _amended(hiding.request(client, first), first, topics=[{"name": "T"}], next_cursor=cursor).next_cursor
+    assert JOURNAL not in result.topic_name
+    assert result.topic_name, "there is more to come"
 
-    for said in ({"topic_name": told.topic_name, "partition_index": told.partition_index}, cursor):
+    for said in ({"topic_name": result.topic_name, "partition_index": result.partition_index}, cursor):
         second = asked(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=said)
         passed = forwarded_by(hiding.request(client, second), second).cursor
         assert (passed.topic_name, passed.partition_index > 1_000_000) == (JOURNAL, True)
 
 
-def test_a_cursor_of_another_topic_is_passed_as_it_is(hiding: Hiding, client: FakeClient) -> None:
+def test_a_cursor_of_another_topic_is_passed_as_it_is(hiding: HidingInterceptor, client: FakeClient) -> None:
     cursor = {"topic_name": "t", "partition_index": 2}
     wanted = asked(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], cursor=cursor)
     decision = hiding.request(client, wanted)
     passed = forwarded_by(decision, wanted).cursor
-    told = _amended(decision, wanted, topics=[{"name": JOURNAL}], next_cursor=cursor)
+    result = _amended(decision, wanted, topics=[{"name": JOURNAL}], next_cursor=cursor)
     assert (passed.topic_name, passed.partition_index) == ("t", 2)
-    assert (told.topics, told.next_cursor.topic_name, told.next_cursor.partition_index) == ((), "t", 2)
+    assert (result.topics, result.next_cursor.topic_name, result.next_cursor.partition_index) == ((), "t", 2)
 
 
 TRANSACTIONS, TRANSACTIONS_ID = "__transaction_state", UUID(int=0xFEDCBA << 64 | 9)
 
 
 @pytest.fixture
-def transactions() -> Hiding:
+def transactions() -> HidingInterceptor:
     names = HiddenNames(topic=TRANSACTIONS)
     names.learn_topic_id(TRANSACTIONS_ID)
-    return Hiding(untouchable_transactions(names), Clock())
+    return HidingInterceptor(untouchable_transactions(names), Clock())
 
 
-def test_records_of_transactions_are_neither_read_nor_written(transactions: Hiding, client: FakeClient) -> None:
+def test_records_of_transactions_are_neither_read_nor_written(
+    transactions: HidingInterceptor, client: FakeClient
+) -> None:
     """They name the journal's transactional id, and a broker takes them from who calls itself __admin_client."""
     parts = [{"index": 0, "records": b"tombstone"}]
     requests = [
@@ -212,8 +220,8 @@ def test_records_of_transactions_are_neither_read_nor_written(transactions: Hidi
         asked(PRODUCE, 9, "__admin_client", acks=1, topic_data=[{"name": TRANSACTIONS, "partition_data": parts}]),
         asked(PRODUCE, 13, acks=1, topic_data=[{"topic_id": TRANSACTIONS_ID, "partition_data": parts}]),
     ]
-    told = [response_of(transactions.request(client, each), each).responses[0] for each in requests]
-    results = [getattr(each, "partitions", None) or each.partition_responses for each in told]
+    result = [response_of(transactions.request(client, each), each).responses[0] for each in requests]
+    results = [getattr(each, "partitions", None) or each.partition_responses for each in result]
     assert [each[0].error_code for each in results] == [
         ErrorCode.topic_authorization_failed,
         ErrorCode.unknown_topic_id,
@@ -235,30 +243,30 @@ def test_records_of_transactions_are_neither_read_nor_written(transactions: Hidi
     ],
 )
 def test_the_topic_of_transactions_is_not_changed_either(
-    transactions: Hiding, client: FakeClient, key: int, version: int, values: dict[str, Any]
+    transactions: HidingInterceptor, client: FakeClient, key: int, version: int, values: dict[str, Any]
 ) -> None:
     assert isinstance(transactions.request(client, asked(key, version, **values)), Answer)
 
 
-def test_clients_may_see_that_there_is_a_topic_of_transactions(transactions: Hiding) -> None:
+def test_clients_may_see_that_there_is_a_topic_of_transactions(transactions: HidingInterceptor) -> None:
     assert METADATA not in transactions.interests
 
 
-def test_a_fetch_session_goes_on_without_it(hiding: Hiding, client: FakeClient) -> None:
+def test_a_fetch_session_goes_on_without_it(hiding: HidingInterceptor, client: FakeClient) -> None:
     topic = {"topic_id": JOURNAL_ID, "partitions": [{"partition": 2}]}
     first = asked(FETCH, 16, session_epoch=0, topics=[topic])
-    (told,) = response_of(hiding.request(client, first), first).responses
-    assert (told.topic_id, told.partitions[0].partition_index) == (JOURNAL_ID, 2)
-    assert told.partitions[0].error_code is ErrorCode.unknown_topic_id
+    (result,) = response_of(hiding.request(client, first), first).responses
+    assert (result.topic_id, result.partitions[0].partition_index) == (JOURNAL_ID, 2)
+    assert result.partitions[0].error_code is ErrorCode.unknown_topic_id
 
     later = asked(FETCH, 16, session_id=8, session_epoch=3, topics=[topic])
     decision = hiding.request(client, later)
     assert forwarded_by(decision, later).topics == ()
-    told = _amended(decision, later, session_id=8, responses=[{"topic_id": OTHER_ID}])
-    assert [each.topic_id for each in told.responses] == [OTHER_ID, JOURNAL_ID]
+    result = _amended(decision, later, session_id=8, responses=[{"topic_id": OTHER_ID}])
+    assert [each.topic_id for each in result.responses] == [OTHER_ID, JOURNAL_ID]
 
 
-def test_produce_that_wants_no_answer_is_hung_up_on(hiding: Hiding, client: FakeClient) -> None:
+def test_produce_that_wants_no_answer_is_hung_up_on(hiding: HidingInterceptor, client: FakeClient) -> None:
     parts = [{"index": 0, "records": b""}]
     hiding.request(client, asked(PRODUCE, 9, acks=0, topic_data=[{"name": JOURNAL, "partition_data": parts}]))
     assert client.hung_up
@@ -266,20 +274,20 @@ def test_produce_that_wants_no_answer_is_hung_up_on(hiding: Hiding, client: Fake
 
 @pytest.mark.parametrize("version", known_versions(FIND_COORDINATOR))
 def test_its_coordinator_is_not_found_and_a_group_of_the_same_name_is(
-    hiding: Hiding, client: FakeClient, version: int
+    hiding: HidingInterceptor, client: FakeClient, version: int
 ) -> None:
     def find(key_type: int) -> Any:
         return asked(FIND_COORDINATOR, version, key_type=key_type, key=TRANSACTION, coordinator_keys=[TRANSACTION])
 
     assert hiding.request(client, find(0)) is PASS
     if version > 0:
-        told = response_of(hiding.request(client, find(1)), find(1))
-        assert [each.error_code for each in getattr(told, "coordinators", (told,))] == [NOT_YOURS]
+        result = response_of(hiding.request(client, find(1)), find(1))
+        assert [each.error_code for each in getattr(result, "coordinators", (result,))] == [NOT_YOURS]
 
 
 @pytest.mark.parametrize("version", known_versions(ADD_PARTITIONS_TO_TXN))
 def test_a_transaction_with_a_hidden_topic_is_not_begun_at_all(
-    hiding: Hiding, client: FakeClient, version: int
+    hiding: HidingInterceptor, client: FakeClient, version: int
 ) -> None:
     topics = [{"name": each, "partitions": [4]} for each in ("t", JOURNAL)]
     transaction = {"transactional_id": "mine", "producer_id": 1, "producer_epoch": 0, "topics": topics}
@@ -298,34 +306,38 @@ def test_a_transaction_with_a_hidden_topic_is_not_begun_at_all(
         results = response_of(decision, adding).results_by_topic_v3_and_below
     else:
         assert [each.transactional_id for each in forwarded_by(decision, adding).transactions] == ["other"]
-        told = _amended(decision, adding, results_by_transaction=[])
-        assert told.error_code is ErrorCode.none
-        results = [topic for each in told.results_by_transaction for topic in each.topic_results]
+        result = _amended(decision, adding, results_by_transaction=[])
+        assert result.error_code is ErrorCode.none
+        results = [topic for each in result.results_by_transaction for topic in each.topic_results]
     assert {each.name: each.results_by_partition[0].partition_error_code for each in results} == {
         JOURNAL: UNKNOWN,
         "t": ErrorCode.operation_not_attempted,
     }
 
 
-def test_markers_are_written_to_other_topics(hiding: Hiding, client: FakeClient) -> None:
+def test_markers_are_written_to_other_topics(hiding: HidingInterceptor, client: FakeClient) -> None:
     topics = [{"name": each, "partition_indexes": [0]} for each in ("t", JOURNAL)]
     marking = asked(WRITE_TXN_MARKERS, 1, markers=[{"producer_id": 6, "producer_epoch": 0, "topics": topics}])
     (marker,) = forwarded_by(hiding.request(client, marking), marking).markers
     assert (marker.producer_id, [each.name for each in marker.topics]) == (6, ["t"])
 
 
-def test_folders_are_described_without_it_also_if_it_is_asked_for_alone(hiding: Hiding, client: FakeClient) -> None:
+def test_folders_are_described_without_it_also_if_it_is_asked_for_alone(
+    hiding: HidingInterceptor, client: FakeClient
+) -> None:
     alone = asked(DESCRIBE_LOG_DIRS, 4, topics=[{"topic": JOURNAL, "partitions": [0]}])
     decision = hiding.request(client, alone)
     assert forwarded_by(decision, alone).topics == (), "none; null would be all of them"
 
     everything = asked(DESCRIBE_LOG_DIRS, 4, topics=None)
     results = [{"log_dir": "/d", "topics": [{"name": JOURNAL}, {"name": "t"}]}]
-    told = _amended(hiding.request(client, everything), everything, results=results)
-    assert [[topic.name for topic in each.topics] for each in told.results] == [["t"]]
+    result = _amended(hiding.request(client, everything), everything, results=results)
+    assert [[topic.name for topic in each.topics] for each in result.results] == [["t"]]
 
 
-def test_it_is_one_line_of_the_log(hiding: Hiding, client: FakeClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_it_is_one_line_of_the_log(
+    hiding: HidingInterceptor, client: FakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(3):
         hiding.request(client, asked(DELETE_TOPICS, 5, topic_names=[JOURNAL]))
     (line,) = caplog.messages
@@ -335,7 +347,7 @@ def test_it_is_one_line_of_the_log(hiding: Hiding, client: FakeClient, caplog: p
 # Within forwarding
 
 
-def test_produce_and_fetch_pass_between_others_in_order(hiding: Hiding) -> None:
+def test_produce_and_fetch_pass_between_others_in_order(hiding: HidingInterceptor) -> None:
     scene = Scene(hiding)
     partition = {"partition": 0, "fetch_offset": 5}
     hidden = request(FETCH, 12, 2, topics=[{"topic": JOURNAL, "partitions": [partition]}])
@@ -355,13 +367,18 @@ def test_produce_and_fetch_pass_between_others_in_order(hiding: Hiding) -> None:
     first, second, third, fourth = FrameSplitter(1 << 20).feed(scene.client_link.written)
     assert (first, fourth) == (answer(1)[4:], answer(4)[4:])
     assert [each.topic for each in decode_response(second, FETCH, 12)[1].responses] == [JOURNAL]
-    told = decode_response(third, FETCH, 12)[1].responses
-    assert [(each.topic, each.partitions[0].error_code) for each in told] == [("t", ErrorCode.none), (JOURNAL, UNKNOWN)]
+    result = decode_response(third, FETCH, 12)[1].responses
+    assert [(each.topic, each.partitions[0].error_code) for each in result] == [
+        ("t", ErrorCode.none),
+        (JOURNAL, UNKNOWN),
+    ]
 
 
 @pytest.mark.parametrize("size", [10, 10_000])
 @pytest.mark.parametrize("cut", [0, 20])
-def test_what_does_not_name_it_passes_as_it_is_and_what_does_never(hiding: Hiding, size: int, cut: int) -> None:
+def test_what_does_not_name_it_passes_as_it_is_and_what_does_never(
+    hiding: HidingInterceptor, size: int, cut: int
+) -> None:
     def produced(topic: str) -> bytes:
         parts = [{"index": 0, "records": bytes(size)}]
         return request(PRODUCE, 9, 1, acks=1, topic_data=[{"name": topic, "partition_data": parts}])
@@ -372,28 +389,30 @@ def test_what_does_not_name_it_passes_as_it_is_and_what_does_never(hiding: Hidin
     assert scene.broker_link.written == produced("t")
 
 
-def test_answers_to_requests_that_do_not_name_it_pass_in_parts(hiding: Hiding) -> None:
+def test_answers_to_requests_that_do_not_name_it_pass_in_parts(hiding: HidingInterceptor) -> None:
     scene = Scene(hiding)
     scene.ask(request(FETCH, 12, 1, topics=[{"topic": "t", "partitions": [{"partition": 0}]}]))
     scene.answer(answer(1, bytes(100))[:50])
     assert len(scene.client_link.written) == 50, "as it comes"
 
 
-def test_guards_may_change_the_same_request(hiding: Hiding) -> None:
+def test_guards_may_change_the_same_request(hiding: HidingInterceptor) -> None:
     """Read-only mode changes a Metadata request, so that it creates no topics, and hiding changes its answer."""
     clock = Clock()
-    scene = Scene(hiding, Guarding(GuardRules(is_read_only=True), Watching(clock), clock))
+    scene = Scene(hiding, GuardInterceptor(GuardRules(is_read_only=True), GroupObserver(clock), clock))
     scene.ask(request(METADATA, 12, 1, topics=None, allow_auto_topic_creation=True))
     (passed,) = FrameSplitter(1 << 20).feed(scene.broker_link.written)
     assert not decode_request(passed, METADATA, 12)[1].allow_auto_topic_creation
     values = {"topics": [{"name": JOURNAL}, {"name": "t"}], "brokers": []}
     scene.answer(encode_response(RequestHeader(METADATA, 12, 1), build(response_type(METADATA, 12), values)))
-    (told,) = FrameSplitter(1 << 20).feed(scene.client_link.written)
-    assert [each.name for each in decode_response(told, METADATA, 12)[1].topics] == ["t"]
+    (result,) = FrameSplitter(1 << 20).feed(scene.client_link.written)
+    assert [each.name for each in decode_response(result, METADATA, 12)[1].topics] == ["t"]
 
 
 @pytest.mark.parametrize("api_key", [4, 58, 83, 93, 999, 32767])
-def test_what_nobody_here_knows_or_only_brokers_ask_is_neither_offered_nor_passed(hiding: Hiding, api_key: int) -> None:
+def test_what_nobody_here_knows_or_only_brokers_ask_is_neither_offered_nor_passed(
+    hiding: HidingInterceptor, api_key: int
+) -> None:
     scene = Scene(hiding)
     frame = api_key.to_bytes(2) + bytes(2) + (1).to_bytes(4) + b"\xff\xff"
     scene.ask(len(frame).to_bytes(4) + frame)
@@ -407,9 +426,9 @@ def test_what_nobody_here_knows_or_only_brokers_ask_is_neither_offered_nor_passe
 
 def _amended(decision: Any, asked_for: Any, **values: Any) -> Any:
     """Decodes a broker's answer as the client gets it."""
-    assert isinstance(decision, Instead)
-    assert decision.amended
-    frame = decision.amended(answered(asked_for, **values))
+    assert isinstance(decision, Replace)
+    assert decision.transform
+    frame = decision.transform(answered(asked_for, **values))
     return decode_response(frame, asked_for.api_key, asked_for.api_version)[1]
 
 

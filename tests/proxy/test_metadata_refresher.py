@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kcoord.proxy.brokers import metadata_refresher
-from kcoord.proxy.brokers.failures import Failure, advised, told_together
-from kcoord.proxy.forwarding.endpoints import Place
-from kcoord.proxy.metrics import ProxyMeter
+from kcoord.proxy.brokers.failures import Failure, format_failures, with_advice
+from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.metrics import ProxyCounters
 from kcoord.proxy.proxy import Proxy
 from kcoord.proxy.setup import CannotProxy, ProxySetup
 from kcoord.testing.node import free_ports
@@ -20,7 +20,7 @@ from tests.certificates import authority, signed
 from tests.proxy.fake_cluster import METADATA, FakeCluster
 from tests.proxy.test_following import DEADLINE, proxying, until
 
-A, B, C = Place("a", 1), Place("b", 2), Place("c", 3)
+A, B, C = Endpoint("a", 1), Endpoint("b", 2), Endpoint("c", 3)
 
 
 # failures.format_failures
@@ -32,14 +32,14 @@ def test_reasons_that_differ_by_the_place_alone_are_told_once() -> None:
         Failure(B, "cannot connect to b:2: the host 'b' is not known"),
         Failure(C, "c:3 does not let us in"),
     ]
-    assert told_together(failures) == (
+    assert format_failures(failures) == (
         "a:1 does not let us in (the same of c:3); cannot connect to b:2: the host 'b' is not known"
     )
 
 
 def test_advice_stands_first_and_in_place_of_what_it_is_about() -> None:
     failures = [Failure(A, "no a:1"), Failure(B, "b:2 hung up"), Failure(C, "c:3 hung up")]
-    assert told_together(advised(failures, failures[1], "speak up")) == "b:2: speak up (the same of c:3); no a:1"
+    assert format_failures(with_advice(failures, failures[1], "speak up")) == "b:2: speak up (the same of c:3); no a:1"
 
 
 # A running proxy.
@@ -72,8 +72,8 @@ def test_who_waits_says_each_new_reason_once_with_advice_and_counts_every_look(
 ) -> None:
     monkeypatch.setattr(metadata_refresher, "_REST", 0.01)
     (port,) = free_ports(1)
-    place, meter, lines = Place("127.0.0.1", port), ProxyMeter(), _Lines()
-    proxy = Proxy(ProxySetup(upstream=(place,), waits=True), meter)
+    endpoint, meter, lines = Endpoint("127.0.0.1", port), ProxyCounters(), _Lines()
+    proxy = Proxy(ProxySetup(upstream=(endpoint,), waits_for_upstream=True), meter)
 
     async def wait_in_vain() -> None:
         waiting = asyncio.create_task(proxy.__aenter__())
@@ -95,13 +95,15 @@ def test_who_waits_says_each_new_reason_once_with_advice_and_counts_every_look(
     finally:
         logging.getLogger("kcoord.proxy").removeHandler(lines)
     refused, insecure = lines.silent[:2]
-    assert refused == f"upstream silent why='cannot connect to {place}: connection refused; is a broker running there?'"
-    assert insecure == f"upstream silent why='{place}: it speaks TLS: use security.protocol=SSL or SASL_SSL'"
+    assert (
+        refused == f"upstream silent why='cannot connect to {endpoint}: connection refused; is a broker running there?'"
+    )
+    assert insecure == f"upstream silent why='{endpoint}: it speaks TLS: use security.protocol=SSL or SASL_SSL'"
     assert len([line for line in lines.silent if "TLS" in line]) == 1
 
 
 def test_brokers_that_fail_alike_are_one_reason_at_the_start() -> None:
-    first, second, third = (Place("127.0.0.1", port) for port in free_ports(3))
+    first, second, third = (Endpoint("127.0.0.1", port) for port in free_ports(3))
     with pytest.raises(CannotProxy) as caught, proxying(first, second, third):
         pytest.fail("it has started")
     assert str(caught.value) == (
@@ -111,7 +113,7 @@ def test_brokers_that_fail_alike_are_one_reason_at_the_start() -> None:
 
 def test_a_broker_that_hung_up_between_two_looks_and_is_there_is_not_silent(caplog: pytest.LogCaptureFixture) -> None:
     with FakeCluster() as cluster, proxying(cluster.start(1)) as scene:
-        dialogue = scene.proxy._looking._dialogue
+        dialogue = scene.proxy._metadata_refresher._connection
         assert dialogue
         scene.loop.call_soon_threadsafe(dialogue.transport.abort)
         asked = cluster.asked[1, METADATA]
@@ -121,15 +123,15 @@ def test_a_broker_that_hung_up_between_two_looks_and_is_there_is_not_silent(capl
 
 def test_who_begins_and_reaches_nobody_is_one_line_whoever_is_tried_first(caplog: pytest.LogCaptureFixture) -> None:
     with FakeCluster() as cluster:
-        places = [cluster.start(node_id) for node_id in (1, 2, 3)]
-        with proxying(*places, look_interval=600) as scene:
-            for place in places:
-                cluster.stop(place)
+        endpoints = [cluster.start(node_id) for node_id in (1, 2, 3)]
+        with proxying(*endpoints, look_interval=600) as scene:
+            for endpoint in endpoints:
+                cluster.stop(endpoint)
             for _ in range(4):
                 with contextlib.suppress(OSError):
                     scene.port_behind()
-    said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("not reached")]
-    first, *others = sorted(places)
+    messages = [record.getMessage() for record in caplog.records if record.getMessage().startswith("not reached")]
+    first, *others = sorted(endpoints)
     same = f"(the same of {others[0]}, {others[1]})"
     refused = f"cannot connect to {first}: connection refused; is a broker running there? {same}"
-    assert said == [f"not reached node=any why={refused!r}"]
+    assert messages == [f"not reached node=any why={refused!r}"]

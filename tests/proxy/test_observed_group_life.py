@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kcoord.groups.classic.state import State
-from kcoord.proxy.observing.observed_group import Joined, Joining, Rebalanced, WatchedGroup, WatchedMember
+from kcoord.proxy.observing.observed_group import JoinRequest, JoinResponse, ObservedGroup, ObservedMember, Rebalanced
 
 clients = st.integers(1, 3)
 members = st.sampled_from(["a", "b", "c"])
@@ -18,20 +18,20 @@ generations = st.integers(1, 6)
 class GroupLife(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.group = WatchedGroup("g")
+        self.group = ObservedGroup("g")
         self.now = 0.0
         self.highest = -1
         self.had_nobody = True
         self.over: list[Rebalanced] = []
         self.waiting: dict[int, tuple[str, str | None]] = {}  # by client: member id, instance id
 
-    def _tell(self, over: Rebalanced | None) -> None:
-        if over:
-            self.over.append(over)
+    def _on_completed(self, completed: Rebalanced | None) -> None:
+        if completed:
+            self.over.append(completed)
 
     @rule(client=clients, member_id=members | st.just(""), instance_id=instances)
     def a_join_is_sent(self, client: int, member_id: str, instance_id: str | None) -> None:
-        self.group.join_sent(client, _joining(member_id, instance_id))
+        self.group.on_join_sent(client, _join_request(member_id, instance_id))
         self.waiting[client] = (member_id, instance_id)
 
     @rule(client=clients, member_id=members, instance_id=instances, generation=generations, listed=st.sets(members))
@@ -39,34 +39,34 @@ class GroupLife(RuleBasedStateMachine):
         self, client: int, member_id: str, instance_id: str | None, generation: int, listed: set[str]
     ) -> None:
         leads = [(each, None) for each in listed | {member_id}] if listed else []
-        answer = Joined(member_id, generation, "range", leads)
-        self._tell(self.group.join_answered(client, _joining(member_id, instance_id), answer, self.now))
+        answer = JoinResponse(member_id, generation, "range", leads)
+        self._on_completed(self.group.on_join_answered(client, _join_request(member_id, instance_id), answer, self.now))
         self.waiting.pop(client, None)
 
     @rule(client=clients)
     def a_join_is_refused(self, client: int) -> None:
-        self.group.join_refused(client)
+        self.group.on_join_refused(client)
         self.waiting.pop(client, None)
 
     @rule(member_id=members, generation=generations)
     def a_sync_is_answered(self, member_id: str, generation: int) -> None:
-        self._tell(self.group.synced(member_id, generation, self.now))
+        self._on_completed(self.group.on_synced(member_id, generation, self.now))
 
     @rule(member_id=members, generation=generations)
     def a_heartbeat_is_answered(self, member_id: str, generation: int) -> None:
-        self.group.confirmed(member_id, generation, self.now)
+        self.group.on_member_confirmed(member_id, generation, self.now)
 
     @rule(member_id=members)
     def a_rebalance_is_announced(self, member_id: str) -> None:
-        self.group.announced(member_id, self.now)
+        self.group.on_rebalance_announced(member_id, self.now)
 
     @rule(gone=st.sets(members), instance=st.booleans())
     def members_leave(self, gone: set[str], instance: bool) -> None:
-        self.group.left(gone, ["static"] if instance else [])
+        self.group.on_left(gone, ["static"] if instance else [])
 
     @rule(member_id=members)
     def a_member_is_not_known(self, member_id: str) -> None:
-        self.group.forgotten(member_id)
+        self.group.on_unknown_member(member_id)
 
     @rule(seconds=st.sampled_from([1.0, 11.0, 60.0]))
     def time_passes(self, seconds: float) -> None:
@@ -77,7 +77,7 @@ class GroupLife(RuleBasedStateMachine):
         if self.group.generation < self.highest:
             assert self.had_nobody
         self.highest = self.group.generation
-        self.had_nobody = not replace(self.group, _joining={}).alive(self.now)  # except members that join again
+        self.had_nobody = not replace(self.group, _pending_joins={}).alive(self.now)  # except members that join again
 
     @invariant()
     def a_group_is_empty_if_nobody_is_in_it_or_on_the_way(self) -> None:
@@ -85,7 +85,7 @@ class GroupLife(RuleBasedStateMachine):
         assert (self.group.state is State.EMPTY) == is_deserted
 
     @invariant()
-    def a_rebalance_is_told_once(self) -> None:
+    def a_rebalance_is_reported_once(self) -> None:
         assert len(self.over) <= len(self.group.rebalanced_at)
 
     @invariant()
@@ -108,9 +108,9 @@ class GroupLife(RuleBasedStateMachine):
         assert self.group.rebalances_since(self.now) >= has_begun
 
 
-def _joining(member_id: str, instance_id: str | None) -> Joining:
-    member = WatchedMember(member_id=member_id, instance_id=instance_id, session_timeout=10.0)
-    return Joining(member=member, protocol_type="consumer")
+def _join_request(member_id: str, instance_id: str | None) -> JoinRequest:
+    member = ObservedMember(member_id=member_id, instance_id=instance_id, session_timeout=10.0)
+    return JoinRequest(member=member, protocol_type="consumer")
 
 
 TestGroupLife = GroupLife.TestCase

@@ -10,8 +10,8 @@ from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.interceptors import Interceptor
 from kcoord.proxy.guards.guard_rules import GuardRules, parse_rule
 from kcoord.proxy.guards.hidden_names import HiddenNames
-from kcoord.proxy.guards.hiding import Hiding, hidden_journal
-from kcoord.proxy.guards.wiring import guards_of
+from kcoord.proxy.guards.hiding import HidingInterceptor, hidden_journal
+from kcoord.proxy.guards.wiring import make_guards
 from tests.proxy.forwarding_scene import FETCH, PRODUCE, Scene, request
 from tests.proxy.guard_scene import Clock
 
@@ -20,7 +20,7 @@ DENIED = ErrorCode.topic_authorization_failed
 
 
 def scene_of(*, deny: tuple[str, ...] = (), allow: tuple[str, ...] = ()) -> Scene:
-    guards = guards_of(GuardRules(denied=tuple(map(parse_rule, deny)), allowed=tuple(map(parse_rule, allow))))
+    guards = make_guards(GuardRules(denied=tuple(map(parse_rule, deny)), allowed=tuple(map(parse_rule, allow))))
     interceptors: list[Interceptor] = [*guards.interceptors]
     return Scene(*interceptors)
 
@@ -38,7 +38,7 @@ def passed(scene: Scene) -> list[bytes]:
     return FrameSplitter(1 << 20).feed(scene.broker_link.written)
 
 
-def told(scene: Scene) -> list[bytes]:
+def answers_in(scene: Scene) -> list[bytes]:
     return FrameSplitter(1 << 20).feed(scene.client_link.written)
 
 
@@ -47,7 +47,7 @@ def test_who_may_not_read_a_group_may_not_read_it_from_the_topic_either(rule: st
     scene = scene_of(deny=(rule,))
     scene.ask(fetch(OFFSETS))
     assert passed(scene) == []
-    (topic,) = decode_response(told(scene)[0], FETCH, 12)[1].responses
+    (topic,) = decode_response(answers_in(scene)[0], FETCH, 12)[1].responses
     assert (topic.topic, topic.partitions[0].error_code) == (OFFSETS, DENIED)
 
 
@@ -64,7 +64,7 @@ def test_other_topics_of_the_same_fetch_are_read() -> None:
     assert [each.topic for each in decode_request(frame, FETCH, 12)[1].topics] == ["t"]
     entity = build(response_type(FETCH, 12), {"responses": [{"topic": "t", "partitions": [{"partition_index": 0}]}]})
     scene.answer(encode_response(RequestHeader(FETCH, 12, 1), entity))
-    topics = decode_response(told(scene)[0], FETCH, 12)[1].responses
+    topics = decode_response(answers_in(scene)[0], FETCH, 12)[1].responses
     assert [(each.topic, each.partitions[0].error_code) for each in topics] == [
         ("t", ErrorCode.none),
         (OFFSETS, DENIED),
@@ -75,7 +75,7 @@ def test_who_may_not_commit_for_a_group_may_not_write_its_offsets_to_the_topic()
     scene = scene_of(deny=("OffsetCommit:secret.*",))
     scene.ask(produce(OFFSETS))
     assert passed(scene) == []
-    (topic,) = decode_response(told(scene)[0], PRODUCE, 9)[1].responses
+    (topic,) = decode_response(answers_in(scene)[0], PRODUCE, 9)[1].responses
     assert topic.partition_responses[0].error_code is DENIED
     scene.ask(fetch(OFFSETS))
     assert passed(scene) == [fetch(OFFSETS)[4:]], "reading is not denied"
@@ -97,14 +97,14 @@ def test_without_a_rule_about_what_the_topic_tells_it_is_one_like_others(deny: t
 
 
 def test_refusals_of_the_journal_are_counted_and_come_before_all_others() -> None:
-    hiding = Hiding(hidden_journal(HiddenNames(topic="__journal")), Clock())
-    guards = guards_of(GuardRules(denied=(parse_rule("groups:secret.*"),)))._replace(journal=(hiding,))
+    hiding = HidingInterceptor(hidden_journal(HiddenNames(topic="__journal")), Clock())
+    guards = make_guards(GuardRules(denied=(parse_rule("groups:secret.*"),)))._replace(journal=(hiding,))
     assert guards.interceptors[0] is hiding
     Scene(*guards.interceptors).ask(fetch("__journal"))
     assert guards.refusals == {("journal", "Fetch"): 1}
 
 
 def test_it_is_counted_among_refusals() -> None:
-    guards = guards_of(GuardRules(denied=(parse_rule("groups:secret.*"),)))
+    guards = make_guards(GuardRules(denied=(parse_rule("groups:secret.*"),)))
     Scene(*guards.interceptors).ask(fetch(OFFSETS))
     assert guards.refusals["denied", "Fetch"] == 1  # type: ignore[index]  # a StrEnum is its text

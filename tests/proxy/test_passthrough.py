@@ -12,14 +12,20 @@ from hypothesis import strategies as st
 
 from kcoord.protocol.codec import known_versions
 from kcoord.protocol.frames import BadBody, framed
-from kcoord.proxy.forwarding.fetch_scanner import SINCE
-from kcoord.proxy.forwarding.passthrough import is_plain_fetch, is_plain_produce_by_id, is_plain_produce_by_name
-from kcoord.proxy.forwarding.rewriting import FETCH, PRODUCE, addressed
+from kcoord.proxy.forwarding.fetch_scanner import FIRST_WITH_ENDPOINTS
+from kcoord.proxy.forwarding.passthrough import (
+    fetch_needs_no_rewrite,
+    produce_by_id_needs_no_rewrite,
+    produce_by_name_needs_no_rewrite,
+)
+from kcoord.proxy.forwarding.rewriting import FETCH, PRODUCE, find_addresses
 from tests.proxy.answers import frame_of, random_answer
 
-FETCHES = [(FETCH, version, is_plain_fetch) for version in range(SINCE, known_versions(FETCH).stop)]
-PRODUCES = [(PRODUCE, version, is_plain_produce_by_name) for version in (10, 11, 12)]
-PRODUCES += [(PRODUCE, version, is_plain_produce_by_id) for version in range(13, known_versions(PRODUCE).stop)]
+FETCHES = [
+    (FETCH, version, fetch_needs_no_rewrite) for version in range(FIRST_WITH_ENDPOINTS, known_versions(FETCH).stop)
+]
+PRODUCES = [(PRODUCE, version, produce_by_name_needs_no_rewrite) for version in (10, 11, 12)]
+PRODUCES += [(PRODUCE, version, produce_by_id_needs_no_rewrite) for version in range(13, known_versions(PRODUCE).stop)]
 every_version = pytest.mark.parametrize(("api_key", "version", "is_plain"), FETCHES + PRODUCES)
 seeds = st.integers(0, 1_000_000)
 
@@ -39,10 +45,10 @@ def _partition_lists(topic: Any) -> list[str]:
 
 def _plain_partition(partition: Any) -> Any:
     unusual = ("aborted_transactions", "record_errors")
-    usual: dict[str, Any] = {field.name: () for field in fields(partition) if field.name in unusual}
-    told = ("error_message", "diverging_epoch", "current_leader", "snapshot_id")
-    usual |= {name: _default(partition, name) for name in told if hasattr(partition, name)}
-    return replace(partition, **usual)
+    empty_fields: dict[str, Any] = {field.name: () for field in fields(partition) if field.name in unusual}
+    error_fields = ("error_message", "diverging_epoch", "current_leader", "snapshot_id")
+    empty_fields |= {name: _default(partition, name) for name in error_fields if hasattr(partition, name)}
+    return replace(partition, **empty_fields)
 
 
 def _default(entity: Any, name: str) -> Any:
@@ -71,7 +77,7 @@ def test_where_anything_unusual_is_told_an_answer_is_plain_only_if_it_has_no_add
 ) -> None:
     frame = frame_of(api_key, version, random_answer(api_key, version, random.Random(seed)))
     if is_plain(framed([frame])):
-        assert addressed(frame, api_key, version) is None
+        assert find_addresses(frame, api_key, version) is None
 
 
 @every_version
@@ -86,7 +92,7 @@ def test_a_broken_answer_is_plain_only_if_it_has_no_addresses(
         frame[rng.randrange(4, len(frame))] = rng.choice((0, 1, 2, 0x7F, 0x80, 0xFF, rng.randrange(256)))
     if is_plain(framed([bytes(frame)])):
         with suppress(BadBody):  # such as a null array: the client gets it unchanged
-            assert addressed(bytes(frame), api_key, version) is None
+            assert find_addresses(bytes(frame), api_key, version) is None
 
 
 @every_version
@@ -102,6 +108,6 @@ def test_an_answer_that_is_too_short_or_too_long_is_not_plain(
 
 def test_what_no_layout_fits_is_not_plain() -> None:
     with pytest.raises(BadBody):
-        addressed(bytes(5) + b"\xff" * 5, FETCH, FETCHES[0][1])
+        find_addresses(bytes(5) + b"\xff" * 5, FETCH, FETCHES[0][1])
     for _, _, is_plain in FETCHES + PRODUCES:
         assert not is_plain(bytes(8) + b"\xff" * 40)

@@ -10,7 +10,7 @@ from kcoord.protocol.codec import decode_response, encode_response
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.downstream_connection import UNSENT_BYTES
 from tests.proxy.answers import here, random_answer
-from tests.proxy.forwarding_scene import FETCH, PRODUCE, Clerk, Scene, produce, request
+from tests.proxy.forwarding_scene import FETCH, PRODUCE, RecordingInterceptor, Scene, produce, request
 from tests.proxy.test_passthrough import plain
 
 LONG = 100_000
@@ -23,8 +23,8 @@ def fetch_answer(correlation_id: int, *, size: int, is_plain: bool = True) -> tu
     topic = next(topic for topic in found.responses if topic.partitions)
     partition = replace(plain(found).responses[found.responses.index(topic)].partitions[0], records=bytes(size))
     endpoints = () if is_plain else tuple(replace(each, node_id=1, host="h" * 60) for each in found.node_endpoints)
-    told = replace(found, responses=(replace(topic, partitions=(partition,)),), node_endpoints=endpoints)
-    return encode_response(RequestHeader(FETCH, 18, correlation_id), told), told
+    entity = replace(found, responses=(replace(topic, partitions=(partition,)),), node_endpoints=endpoints)
+    return encode_response(RequestHeader(FETCH, 18, correlation_id), entity), entity
 
 
 def parts(answer: bytes) -> list[bytes]:
@@ -38,7 +38,7 @@ def test_a_short_fetch_answer_that_comes_in_parts_leaves_in_one_piece() -> None:
     answer, _ = fetch_answer(1, size=200)
     scene.answer(*parts(answer))
     assert scene.client_link.writes == [answer]
-    assert not scene.client.awaited
+    assert not scene.client.pending
 
 
 def test_the_next_answer_may_come_with_the_end_of_a_short_one() -> None:
@@ -47,7 +47,7 @@ def test_the_next_answer_may_come_with_the_end_of_a_short_one() -> None:
     first, second, third = (fetch_answer(number, size=200 * number)[0] for number in (1, 2, 3))
     scene.answer(first[:100], first[100:] + second[:9], second[9:], third)
     assert scene.client_link.written == first + second + third
-    assert not scene.client.awaited
+    assert not scene.client.pending
 
 
 def test_a_long_fetch_answer_leaves_as_it_comes() -> None:
@@ -63,15 +63,15 @@ def test_a_long_fetch_answer_leaves_as_it_comes() -> None:
 
 @pytest.mark.parametrize("size", [200, LONG])
 def test_addresses_do_not_take_it_however_short_the_answer_is_and_wherever_it_is_cut(size: int) -> None:
-    answer, told = fetch_answer(1, size=size, is_plain=False)
+    answer, entity = fetch_answer(1, size=size, is_plain=False)
     for chunks in ([answer], parts(answer)):
         scene = Scene()
         scene.ask(request(FETCH, 18, 1))
         scene.answer(*chunks)
         _, read = decode_response(scene.client_link.written[4:], FETCH, 18)
-        assert {each.host for each in told.node_endpoints} == {"h" * 60}
+        assert {each.host for each in entity.node_endpoints} == {"h" * 60}
         assert {each.host for each in read.node_endpoints} == {here(1).host}
-        assert replace(read, node_endpoints=()) == replace(told, node_endpoints=())
+        assert replace(read, node_endpoints=()) == replace(entity, node_endpoints=())
 
 
 @pytest.mark.parametrize("version", [10, 12, 13])
@@ -80,11 +80,11 @@ def test_a_produce_and_its_answer_pass_as_they_are(version: int) -> None:
     asked = produce(1, acks=1, version=version)
     scene.ask(asked)
     assert scene.broker_link.writes == [asked]
-    told = plain(random_answer(PRODUCE, version, random.Random(5)))
-    answer = encode_response(RequestHeader(PRODUCE, version, 1), told)
+    entity = plain(random_answer(PRODUCE, version, random.Random(5)))
+    answer = encode_response(RequestHeader(PRODUCE, version, 1), entity)
     scene.answer(answer)
     assert scene.client_link.writes == [answer]
-    assert not scene.client.awaited
+    assert not scene.client.pending
 
 
 def test_a_produce_that_is_longer_than_allowed_does_not_take_it() -> None:
@@ -95,9 +95,9 @@ def test_a_produce_that_is_longer_than_allowed_does_not_take_it() -> None:
 
 
 def test_a_produce_that_somebody_wants_to_see_is_seen() -> None:
-    clerk = Clerk(interests=[PRODUCE], watched=[PRODUCE])
+    clerk = RecordingInterceptor(interests=[PRODUCE], observed=[PRODUCE])
     scene = Scene(clerk)
     scene.ask(produce(1, acks=1, version=12))
-    told = plain(random_answer(PRODUCE, 12, random.Random(5)))
-    scene.answer(encode_response(RequestHeader(PRODUCE, 12, 1), told))
+    entity = plain(random_answer(PRODUCE, 12, random.Random(5)))
+    scene.answer(encode_response(RequestHeader(PRODUCE, 12, 1), entity))
     assert len(clerk.asked) == len(clerk.answered) == 1

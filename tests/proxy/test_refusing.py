@@ -123,19 +123,19 @@ def test_a_refused_fetch_says_so_of_each_partition_and_not_of_the_session(versio
 
 
 def test_refused_groups_are_named_where_they_were_bare_names() -> None:
-    for api_key, version, asked, told, name in [
+    for api_key, version, asked, result_field, name in [
         (15, 5, "groups", "groups", "group_id"),
         (42, 2, "groups_names", "results", "group_id"),
         (69, 1, "group_ids", "groups", "group_id"),
         (10, 4, "coordinator_keys", "coordinators", "key"),
     ]:
         answer = _answered(api_key, version, build(request_type(api_key, version), {asked: ["a", "b"]}))
-        results = getattr(answer, told)
+        results = getattr(answer, result_field)
         assert [(getattr(each, name), each.error_code) for each in results] == [
             ("a", _REFUSAL.error),
             ("b", _REFUSAL.error),
         ]
-        assert result_list(api_key, version) == told
+        assert result_list(api_key, version) == result_field
 
 
 def test_a_refused_fetch_of_offsets_says_so_of_the_group_from_version_8_and_of_partitions_in_version_1() -> None:

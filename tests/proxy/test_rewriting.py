@@ -13,27 +13,27 @@ from kcoord.protocol.codec import decode_response, known_versions
 from kcoord.protocol.entity_fields import shape_of
 from kcoord.protocol.frames import BadBody
 from kcoord.proxy.forwarding import rewriting
-from kcoord.proxy.forwarding.endpoints import Place
-from kcoord.proxy.forwarding.rewriting import addressed, rewritable_versions
-from kcoord.proxy.forwarding.routes import limits_of
+from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.forwarding.rewriting import find_addresses, rewritable_versions
+from kcoord.proxy.forwarding.routes import version_limits
 from tests.proxy.answers import CORRELATION_ID, frame_of, here, moved, random_answer
 
 BEARING = [
     (api_key, version)
     for api_key in range(200)
     for version in known_versions(api_key)
-    if rewriting.bears_addresses(api_key, version)
+    if rewriting.may_have_addresses(api_key, version)
 ]
 ANSWERS = 15
 
 
 def rewrite(frame: bytes, api_key: int, version: int) -> bytes:
-    found = addressed(frame, api_key, version)
-    return found.moved(here) if found else frame
+    found = find_addresses(frame, api_key, version)
+    return found.rewritten(here) if found else frame
 
 
-def brokers(frame: bytes, api_key: int, version: int) -> Mapping[int, Place]:
-    found = addressed(frame, api_key, version)
+def brokers(frame: bytes, api_key: int, version: int) -> Mapping[int, Endpoint]:
+    found = find_addresses(frame, api_key, version)
     return found.brokers if found else {}
 
 
@@ -43,7 +43,7 @@ def test_the_apis_that_bear_addresses_are_these() -> None:
 
 def test_no_other_answer_to_a_client_has_a_host_and_a_port() -> None:
     """The check covers all APIs of kio for clients: a new one with addresses has to be rewritten, or listed here."""
-    limits = limits_of(())
+    limits = version_limits(())
     bearing = [
         (api_key, version)
         for api_key in api_key_map
@@ -82,14 +82,14 @@ def test_only_addresses_differ(api_key: int, version: int) -> None:
 @pytest.mark.parametrize(("api_key", "version"), BEARING)
 def test_every_broker_of_an_answer_is_told_where_it_is(api_key: int, version: int) -> None:
     rng = random.Random(f"{api_key} {version} places")
-    told = 0
+    checked = 0
     for _ in range(ANSWERS):
         frame = frame_of(api_key, version, random_answer(api_key, version, rng))
         before = brokers(frame, api_key, version)
         after = brokers(rewrite(frame, api_key, version), api_key, version)
-        told += len(before)
+        checked += len(before)
         assert after == {node_id: here(node_id) for node_id in before}
-    assert told
+    assert checked
 
 
 @pytest.mark.parametrize(("api_key", "version"), BEARING)
@@ -121,5 +121,5 @@ def test_versions_without_addresses_pass_even_if_nobody_knows_them() -> None:
 
 
 def test_a_place_is_written_as_people_write_it() -> None:
-    assert str(Place("::1", 9092)) == "[::1]:9092"
-    assert str(Place("proxy", 9092)) == "proxy:9092"
+    assert str(Endpoint("::1", 9092)) == "[::1]:9092"
+    assert str(Endpoint("proxy", 9092)) == "proxy:9092"

@@ -16,7 +16,7 @@ from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
 from kcoord.client.tls import as_file
-from kcoord.security.certificates import BadCertificate, OwnCertificate, own_certificate, subject_of
+from kcoord.security.certificates import BadCertificate, ListenerCertificate, listener_certificate, subject_of
 from tests.certificates import authority, signed
 
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -103,13 +103,13 @@ DAY = datetime.timedelta(days=1)
 REFUSED = "clients that check it will refuse it"
 
 
-def own(*hosts: str) -> OwnCertificate:
-    return own_certificate(signed(AUTHORITY, "server", hosts=hosts).certificate_pem)
+def certificate_for(*hosts: str) -> ListenerCertificate:
+    return listener_certificate(signed(AUTHORITY, "server", hosts=hosts).certificate_pem)
 
 
 def test_what_clients_look_at_is_read_from_the_first_of_a_chain() -> None:
     server = signed(AUTHORITY, "server", hosts=("kafka.example", "*.kafka.example", "10.0.0.7", "fe80::1"))
-    read = own_certificate(server.certificate_pem + AUTHORITY.certificate_pem)
+    read = listener_certificate(server.certificate_pem + AUTHORITY.certificate_pem)
     assert read.hosts == ("kafka.example", "*.kafka.example", "10.0.0.7", "fe80::1")
     assert read.begins_at == server.certificate.not_valid_before_utc
     assert read.ends_at == server.certificate.not_valid_after_utc
@@ -120,19 +120,19 @@ def test_years_are_read_in_both_forms(year: int) -> None:
     ends_at = datetime.datetime(year, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
     builder = x509.CertificateBuilder(x509.Name([]), x509.Name([]), KEY.public_key(), 7).not_valid_before(ends_at - DAY)
     made = builder.not_valid_after(ends_at).sign(KEY, hashes.SHA256())
-    assert own_certificate(made.public_bytes(Encoding.PEM).decode()).ends_at == ends_at
+    assert listener_certificate(made.public_bytes(Encoding.PEM).decode()).ends_at == ends_at
 
 
 def test_one_that_is_too_old_too_young_or_about_to_expire_is_doubted() -> None:
     begins_at = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-    certificate = OwnCertificate(begins_at=begins_at, ends_at=begins_at + 90 * DAY, hosts=())
+    certificate = ListenerCertificate(begins_at=begins_at, ends_at=begins_at + 90 * DAY, hosts=())
     second = datetime.timedelta(seconds=1)
-    assert certificate.doubt_by_time(begins_at - second) == f"is not valid before 2026-01-01 00:00 UTC: {REFUSED}"
-    assert certificate.doubt_by_time(begins_at) is None
-    assert certificate.doubt_by_time(begins_at + 76 * DAY) is None
-    assert certificate.doubt_by_time(begins_at + 76 * DAY + second) == "expires on 2026-04-01 00:00 UTC"
-    assert certificate.doubt_by_time(begins_at + 90 * DAY) == "expires on 2026-04-01 00:00 UTC"
-    assert certificate.doubt_by_time(begins_at + 90 * DAY + second) == f"expired on 2026-04-01 00:00 UTC: {REFUSED}"
+    assert certificate.time_problem(begins_at - second) == f"is not valid before 2026-01-01 00:00 UTC: {REFUSED}"
+    assert certificate.time_problem(begins_at) is None
+    assert certificate.time_problem(begins_at + 76 * DAY) is None
+    assert certificate.time_problem(begins_at + 76 * DAY + second) == "expires on 2026-04-01 00:00 UTC"
+    assert certificate.time_problem(begins_at + 90 * DAY) == "expires on 2026-04-01 00:00 UTC"
+    assert certificate.time_problem(begins_at + 90 * DAY + second) == f"expired on 2026-04-01 00:00 UTC: {REFUSED}"
 
 
 HELD_AND_ASKED = [
@@ -153,7 +153,7 @@ HELD_AND_ASKED = [
 
 @pytest.mark.parametrize(("held", "asked", "is_for_it"), HELD_AND_ASKED)
 def test_a_host_is_looked_for_as_openssl_looks_for_it(held: str, asked: str, is_for_it: bool) -> None:
-    assert (own(held).doubt_by_host(asked) is None) is is_for_it
+    assert (certificate_for(held).host_problem(asked) is None) is is_for_it
     assert is_taken_by_openssl(held, asked) is is_for_it
 
 
@@ -177,11 +177,11 @@ def is_taken_by_openssl(held: str, asked: str) -> bool:
 
 
 def test_what_it_is_for_is_told_where_it_is_not_for_what_clients_are_told() -> None:
-    said = own("localhost", "127.0.0.1").doubt_by_host("elsewhere.example")
-    assert said == f"is not for elsewhere.example, which clients are told: {REFUSED}; it is for localhost, 127.0.0.1"
-    said = own(*(f"b{number}.example" for number in range(9))).doubt_by_host("b9.example")
-    assert said is not None
-    assert said.endswith("; it is for b0.example, b1.example, b2.example, b3.example, b4.example and 4 more")
+    problem = certificate_for("localhost", "127.0.0.1").host_problem("elsewhere.example")
+    assert problem == f"is not for elsewhere.example, which clients are told: {REFUSED}; it is for localhost, 127.0.0.1"
+    problem = certificate_for(*(f"b{number}.example" for number in range(9))).host_problem("b9.example")
+    assert problem is not None
+    assert problem.endswith("; it is for b0.example, b1.example, b2.example, b3.example, b4.example and 4 more")
 
 
 def test_an_address_that_is_held_as_a_name_is_none() -> None:
@@ -189,14 +189,14 @@ def test_an_address_that_is_held_as_a_name_is_none() -> None:
     builder = x509.CertificateBuilder(x509.Name([]), x509.Name([]), KEY.public_key(), 7)
     now = datetime.datetime.now(datetime.UTC)
     dated = builder.not_valid_before(now).not_valid_after(now + DAY).add_extension(names, critical=True)
-    made = own_certificate(dated.sign(KEY, hashes.SHA256()).public_bytes(Encoding.PEM).decode())
-    said = made.doubt_by_host("127.0.0.1")
-    assert said == f"is not for 127.0.0.1, which clients are told: {REFUSED}; it is for DNS:127.0.0.1"
+    made = listener_certificate(dated.sign(KEY, hashes.SHA256()).public_bytes(Encoding.PEM).decode())
+    problem = made.host_problem("127.0.0.1")
+    assert problem == f"is not for 127.0.0.1, which clients are told: {REFUSED}; it is for DNS:127.0.0.1"
 
 
 def test_one_without_names_is_doubted_as_few_clients_look_elsewhere() -> None:
-    said = "has no subjectAltName, and many clients look for own, which they are told, nowhere else"
-    assert own_certificate(AUTHORITY.certificate_pem).doubt_by_host("own") == said
+    problem = "has no subjectAltName, and many clients look for own, which they are told, nowhere else"
+    assert listener_certificate(AUTHORITY.certificate_pem).host_problem("own") == problem
 
 
 @pytest.mark.parametrize(
@@ -213,16 +213,16 @@ def test_one_without_names_is_doubted_as_few_clients_look_elsewhere() -> None:
     ],
 )
 def test_below_a_domain_brokers_have_names_of_their_own(held: str, is_for_it: bool) -> None:
-    said = own(held).doubt_by_domain("x.example")
-    told = f"is not for *.x.example or b<N>.x.example, which clients are told: {REFUSED}; it is for {held}"
-    assert said == (None if is_for_it else told)
+    problem = certificate_for(held).domain_problem("x.example")
+    expected = f"is not for *.x.example or b<N>.x.example, which clients are told: {REFUSED}; it is for {held}"
+    assert problem == (None if is_for_it else expected)
 
 
 def test_what_is_cut_off_anywhere_is_no_certificate_of_ours() -> None:
     whole = signed(AUTHORITY, "server").certificate.public_bytes(Encoding.DER)
     for size in range(len(whole)):
         with pytest.raises(BadCertificate):
-            own_certificate(ssl.DER_cert_to_PEM_cert(whole[:size]))
+            listener_certificate(ssl.DER_cert_to_PEM_cert(whole[:size]))
     for text in ("", "no PEM", "-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----"):
         with pytest.raises(BadCertificate):
-            own_certificate(text)
+            listener_certificate(text)

@@ -16,7 +16,7 @@ from kcoord.client.security import Plain, Sasl, Scram, Security
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
-from kcoord.security.login import Check, LoggedIn, Login, Outcome, Refuse, Say, State, TellVersions
+from kcoord.security.login import AnswerApiVersions, Check, LoggedIn, Login, Outcome, Refuse, Send, State
 from kcoord.security.refusals import Refusal
 from kcoord.security.users import Users
 
@@ -37,7 +37,7 @@ def login(*mechanisms: str) -> Login:
 
 def begun(mechanism: str, *, version: int = 1) -> Login:
     made = login()
-    assert isinstance(made.receive(request(HANDSHAKE, version, mechanism=mechanism)), Say)
+    assert isinstance(made.receive(request(HANDSHAKE, version, mechanism=mechanism)), Send)
     return made
 
 
@@ -46,7 +46,7 @@ def finished(made: Login, outcome: Outcome) -> Outcome:
 
 
 def response(outcome: Outcome, api_key: int, version: int) -> Any:
-    assert isinstance(outcome, Say | LoggedIn | Refuse)
+    assert isinstance(outcome, Send | LoggedIn | Refuse)
     return decode_response(b"".join(outcome.pieces)[4:], api_key, version)[1]
 
 
@@ -62,7 +62,7 @@ def log_in(made: Login, sasl: Sasl) -> Outcome:
     while True:
         frame = request(question.api_key, question.api_version, **question.values)
         outcome = finished(made, made.receive(frame))
-        answer = versions() if isinstance(outcome, TellVersions) else response(outcome, *question[:2])
+        answer = versions() if isinstance(outcome, AnswerApiVersions) else response(outcome, *question[:2])
         try:
             question = steps.send(answer)
         except StopIteration:
@@ -272,9 +272,9 @@ def test_a_mechanism_that_is_not_offered_is_answered_with_those_that_are() -> No
 
 def test_versions_may_be_asked_for_three_times_before_the_login_and_not_more_often() -> None:
     made = login()
-    assert isinstance(made.receive(request(VERSIONS, 4)), TellVersions)
-    assert isinstance(made.receive(request(VERSIONS, 4)), TellVersions)
-    assert isinstance(made.receive(request(VERSIONS, 0)), TellVersions)
+    assert isinstance(made.receive(request(VERSIONS, 4)), AnswerApiVersions)
+    assert isinstance(made.receive(request(VERSIONS, 4)), AnswerApiVersions)
+    assert isinstance(made.receive(request(VERSIONS, 0)), AnswerApiVersions)
     assert refused(made.receive(request(VERSIONS, 0))) is Refusal.BEFORE_LOGIN
 
 
@@ -324,7 +324,7 @@ def test_after_an_old_handshake_messages_come_and_go_as_they_are() -> None:
     made = begun("SCRAM-SHA-256", version=0)
     first = scram.ClientFirst(username=NAME, nonce="client")
     challenge = made.receive(first.text().encode())
-    assert isinstance(challenge, Say)
+    assert isinstance(challenge, Send)
     final, expected = scram.answer("SCRAM-SHA-256", first, "pässword", b"".join(challenge.pieces)[4:].decode())
     closing = made.receive(final.text().encode())
     assert isinstance(closing, LoggedIn)

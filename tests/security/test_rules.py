@@ -121,9 +121,9 @@ def test_all_that_can_be_done_is_what_a_server_without_rules_tells(kind: Kind) -
     from kcoord.broker.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
     from kcoord.groups.describing import GROUP_OPERATIONS
 
-    told = {TOPIC: TOPIC_OPERATIONS, GROUP: GROUP_OPERATIONS, CLUSTER: CLUSTER_OPERATIONS}
-    assert rights("super User:alice").operations(kind, "x") == told[kind]
-    assert set(possible_operations(kind)) >= {each for each in Operation if told[kind] & (1 << each)}
+    expected = {TOPIC: TOPIC_OPERATIONS, GROUP: GROUP_OPERATIONS, CLUSTER: CLUSTER_OPERATIONS}
+    assert rights("super User:alice").operations(kind, "x") == expected[kind]
+    assert set(possible_operations(kind)) >= {each for each in Operation if expected[kind] & (1 << each)}
 
 
 @pytest.mark.parametrize(
@@ -151,18 +151,18 @@ def test_what_is_remembered_of_made_up_names_is_bounded() -> None:
     alice = rights("allow User:alice read topic orders")
     for number in range(25_000):
         assert not alice.may(Operation.READ, TOPIC, f"made-up-{number}")
-    assert len(alice._decided) <= 10_000
+    assert len(alice._decisions) <= 10_000
     assert alice.may(Operation.READ, TOPIC, "orders")
 
 
 @pytest.mark.parametrize(
-    ("rules", "said"),
+    ("rules", "expected"),
     [
         ("allow User:alice alter-configs group orders", ErrorCode.invalid_request),
         ("allow User:alice all topic *", ErrorCode.group_authorization_failed),
     ],
 )
-def test_settings_of_groups_are_asked_for_by_who_may_though_there_are_none(rules: str, said: ErrorCode) -> None:
+def test_settings_of_groups_are_asked_for_by_who_may_though_there_are_none(rules: str, expected: ErrorCode) -> None:
     permissions = Permissions(rights(rules), "User:alice", HOST)
     cluster: Any = None  # it is not used
     asked = DescribeConfigs(
@@ -176,5 +176,5 @@ def test_settings_of_groups_are_asked_for_by_who_may_though_there_are_none(rules
     changed = topic_apis.alter_configs(
         altered, permissions, cluster, lambda allowed: alter_configs(cluster, allowed, at)
     )
-    assert [line.error_code for line in described.results] == [said]
-    assert [line.error_code for line in changed.responses] == [said]
+    assert [line.error_code for line in described.results] == [expected]
+    assert [line.error_code for line in changed.responses] == [expected]

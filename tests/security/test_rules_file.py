@@ -127,15 +127,15 @@ def test_a_changed_file_is_taken_up_once_it_rests(tmp_path: Path) -> None:
     path = tmp_path / "rules.txt"
     path.write_text("super User:a\n")
     file = RulesFile(path)
-    assert not file.look()
+    assert not file.reload()
     path.write_text("")  # it is still being written
-    assert not file.look()
+    assert not file.reload()
     replace(path, "super User:b\n")
-    assert not file.look()
+    assert not file.reload()
     assert file.rules.super_users == {"User:a": 1}
-    assert file.look()
+    assert file.reload()
     assert file.rules.super_users == {"User:b": 1}
-    assert not file.look()
+    assert not file.reload()
 
 
 def test_a_broken_file_is_reported_once_and_the_rules_stay(tmp_path: Path) -> None:
@@ -143,19 +143,19 @@ def test_a_broken_file_is_reported_once_and_the_rules_stay(tmp_path: Path) -> No
     path.write_text("super User:a\n")
     file = RulesFile(path)
     replace(path, "supper User:b\n")
-    assert not file.look()
+    assert not file.reload()
     with pytest.raises(BadRules, match="line 1"):
-        file.look()
-    assert not file.look()
+        file.reload()
+    assert not file.reload()
     path.unlink()
-    assert not file.look()
+    assert not file.reload()
     with pytest.raises(BadRules, match="cannot be read"):
-        file.look()
-    assert not file.look()
+        file.reload()
+    assert not file.reload()
     assert file.rules.super_users == {"User:a": 1}
     replace(path, "super User:c\n")
-    assert not file.look()
-    assert file.look()
+    assert not file.reload()
+    assert file.reload()
     assert file.rules.super_users == {"User:c": 1}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from kcoord.client import scram
 from kcoord.client.secret import Secret
-from kcoord.security.users import BadUsers, Users, UsersFile, changing_users, is_open_to_others, read_users
+from kcoord.security.users import BadUsers, Users, UsersFile, editing_users, is_open_to_others, read_users
 
 FEW = 4096
 PASSWORD = Secret("pässword, with = and , in it")
@@ -28,24 +28,24 @@ def users_of(**passwords: str) -> Users:
 
 
 def written(path: Path, users: Users) -> Path:
-    with changing_users(path) as current:
+    with editing_users(path) as current:
         current[0] = users
     return path
 
 
 def test_a_password_is_known_and_another_is_not() -> None:
     users = Users.nobody().with_user("alice", PASSWORD, iterations=FEW)
-    assert users.knows("alice", PASSWORD)
-    assert not users.knows("alice", Secret("another"))
-    assert not users.knows("nobody", PASSWORD)
+    assert users.is_password("alice", PASSWORD)
+    assert not users.is_password("alice", Secret("another"))
+    assert not users.is_password("nobody", PASSWORD)
 
 
 def test_what_is_kept_is_what_the_rfc_says_and_salted_anew_each_time() -> None:
     once, again = users_of(alice="secret"), users_of(alice="secret")
     for mechanism in scram.HASHES:
-        kept = once.credential("alice", mechanism)
-        assert kept == scram.Credential.of(mechanism, "secret", kept.salt, FEW)
-        assert kept.salt != again.credential("alice", mechanism).salt
+        credential = once.credential("alice", mechanism)
+        assert credential == scram.Credential.of(mechanism, "secret", credential.salt, FEW)
+        assert credential.salt != again.credential("alice", mechanism).salt
 
 
 def test_a_name_that_nobody_has_looks_like_one_that_somebody_has() -> None:
@@ -60,7 +60,7 @@ def test_a_name_that_nobody_has_looks_like_one_that_somebody_has() -> None:
 def test_a_decoy_is_the_same_after_a_restart_and_when_others_come_and_go(tmp_path: Path) -> None:
     path = written(tmp_path / "users.json", users_of(alice="secret", bob="hush"))
     before = read_users(path).credential("nobody", "SCRAM-SHA-256")
-    with changing_users(path) as current:
+    with editing_users(path) as current:
         current[0] = current[0].without("bob").with_user("carol", Secret("sssh"), iterations=FEW)
     assert read_users(path).credential("nobody", "SCRAM-SHA-256") == before
 
@@ -70,7 +70,7 @@ def test_the_file_is_for_its_owner_only_and_holds_no_password(tmp_path: Path) ->
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not is_open_to_others(path)
     assert "secret" not in path.read_text()
-    assert read_users(path).knows("bob", Secret("b-secret"))
+    assert read_users(path).is_password("bob", Secret("b-secret"))
     path.chmod(0o640)
     assert is_open_to_others(path)
 
@@ -94,14 +94,14 @@ with changing_users(Path("users.json")) as current:
 def test_names_are_the_same_whatever_the_locale(tmp_path: Path) -> None:
     ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     subprocess.run([sys.executable, "-c", ADDING], cwd=tmp_path, env={**os.environ, **ascii_alone}, check=True)
-    assert read_users(tmp_path / "users.json").knows("älice", Secret("secret"))
+    assert read_users(tmp_path / "users.json").is_password("älice", Secret("secret"))
 
 
 def test_a_change_leaves_nothing_beside_the_file_and_follows_a_link(tmp_path: Path) -> None:
     path = written(tmp_path / "users.json", users_of(alice="secret"))
     link = tmp_path / "link.json"
     link.symlink_to(path)
-    with changing_users(link) as current:
+    with editing_users(link) as current:
         current[0] = current[0].without("alice")
     assert read_users(path).by_name == {}
     assert link.is_symlink()
@@ -111,7 +111,7 @@ def test_a_change_leaves_nothing_beside_the_file_and_follows_a_link(tmp_path: Pa
 def test_a_change_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = written(tmp_path / "users.json", users_of(alice="secret"))
     before = path.read_bytes()
-    with pytest.raises(BadUsers, match="there is no user 'bob'"), changing_users(path) as current:
+    with pytest.raises(BadUsers, match="there is no user 'bob'"), editing_users(path) as current:
         current[0] = current[0].without("alice").without("bob")
     assert path.read_bytes() == before
 
@@ -121,7 +121,7 @@ def test_changes_at_the_same_time_are_all_there_afterwards(tmp_path: Path) -> No
     names = [f"user-{number}" for number in range(8)]
 
     def add(name: str) -> None:
-        with changing_users(path) as current:
+        with editing_users(path) as current:
             current[0] = current[0].with_user(name, Secret("secret"), iterations=FEW)
 
     threads = [threading.Thread(target=add, args=[name]) for name in names]
@@ -138,11 +138,11 @@ def test_a_name_that_cannot_be_is_refused(name: str) -> None:
         Users.nobody().with_user(name, PASSWORD)
 
 
-@pytest.mark.parametrize(("password", "said"), [("", "is empty"), ("a\0b", "is not one that PLAIN can carry")])
-def test_a_password_that_cannot_be_is_refused_without_being_told(password: str, said: str) -> None:
+@pytest.mark.parametrize(("password", "expected"), [("", "is empty"), ("a\0b", "is not one that PLAIN can carry")])
+def test_a_password_that_cannot_be_is_refused_without_being_told(password: str, expected: str) -> None:
     with pytest.raises(BadUsers) as caught:
         Users.nobody().with_user("alice", Secret(password))
-    assert str(caught.value) == f"the password of alice {said}"
+    assert str(caught.value) == f"the password of alice {expected}"
 
 
 def test_a_file_that_changed_is_read_again_and_one_that_broke_is_not(
@@ -179,7 +179,7 @@ AT_ALICE = "user 'alice', SCRAM-SHA-256"
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "said"),
+    ("at", "value", "expected"),
     [
         (["kcoord"], "users/v2", "its format is not users/v1"),
         (["decoy"], "AAAA", "'decoy' has not the 32 bytes that it must have"),
@@ -198,17 +198,17 @@ AT_ALICE = "user 'alice', SCRAM-SHA-256"
     ],
 )
 def test_a_damaged_file_is_told_in_one_line_without_what_is_in_it(
-    tmp_path: Path, at: list[str], value: Any, said: str
+    tmp_path: Path, at: list[str], value: Any, expected: str
 ) -> None:
     path = written(tmp_path / "users.json", users_of(alice="secret"))
     path.write_text(json.dumps(change(json.loads(path.read_text()), at, value)))
     with pytest.raises(BadUsers) as caught:
         read_users(path)
-    assert str(caught.value) == f"{path} is no file of users: {said}"
+    assert str(caught.value) == f"{path} is no file of users: {expected}"
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         (b"", "it is not JSON: expecting value at line 1, column 1"),
         (b'{\n  "decoy": "c2VjcmV0"\n  "users": {}}', "it is not JSON: expecting ',' delimiter at line 3, column 3"),
@@ -222,12 +222,12 @@ def test_a_damaged_file_is_told_in_one_line_without_what_is_in_it(
         (b"[" * 100_000, "a number in it is too long, or it is nested too deeply"),
     ],
 )
-def test_what_is_not_even_a_document_is_told_with_its_place(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_is_not_even_a_document_is_told_with_its_place(tmp_path: Path, content: bytes, expected: str) -> None:
     path = tmp_path / "users.json"
     path.write_bytes(content)
     with pytest.raises(BadUsers) as caught:
         read_users(path)
-    assert str(caught.value) == f"{path} is no file of users: {said}"
+    assert str(caught.value) == f"{path} is no file of users: {expected}"
 
 
 def test_a_file_that_is_not_there_says_how_to_make_it(tmp_path: Path) -> None:
@@ -244,9 +244,9 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 def test_no_credential_shows_itself() -> None:
     users = users_of(alice="secret")
-    kept = users.credential("alice", "SCRAM-SHA-256")
-    shown = f"{users!r}{kept!r}"
-    assert kept.stored.hex() not in shown
-    assert repr(kept.stored) not in shown
-    assert repr(kept.server) not in shown
+    credential = users.credential("alice", "SCRAM-SHA-256")
+    shown = f"{users!r}{credential!r}"
+    assert credential.stored.hex() not in shown
+    assert repr(credential.stored) not in shown
+    assert repr(credential.server) not in shown
     assert repr(users.decoy) not in shown

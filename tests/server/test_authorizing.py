@@ -203,10 +203,10 @@ def test_what_is_remembered_of_those_who_ask_is_bounded(rules: Path) -> None:
     rights = authorizer._file.rules.rights_of("User:a", "127.0.0.1")
     for number in range(12_000):
         rights.may(Operation.READ, Kind.GROUP, f"group-{number}")
-    assert len(rights._decided) <= 10_000
-    before = len(rights._decided)
+    assert len(rights._decisions) <= 10_000
+    before = len(rights._decisions)
     rights.may(Operation.READ, Kind.GROUP, "g" * 30_000)
-    assert len(rights._decided) == before, "a long name is not remembered"
+    assert len(rights._decisions) == before, "a long name is not remembered"
 
 
 def test_an_address_is_the_same_however_the_listener_sees_it(rules: Path) -> None:

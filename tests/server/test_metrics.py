@@ -17,7 +17,7 @@ from kcoord.client.client import Client, Disconnected
 from kcoord.client.connect_errors import CannotConnect, LoginFailed
 from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Scram, Security
-from kcoord.metrics.listening import Where, bound, shown, where
+from kcoord.metrics.listening import Endpoint, endpoint_of, format_endpoint, listen_on
 from kcoord.security.listener import Listener, Sasl
 from kcoord.security.users import Users
 from kcoord.server.metrics.metrics_source import measured
@@ -65,8 +65,8 @@ def counting(
         fsync=fsync,
         listener=listener,
     )
-    listening = bound(Where(host="127.0.0.1", port=0))
-    url = f"http://{shown(where(listening))}"
+    listening = listen_on(Endpoint(host="127.0.0.1", port=0))
+    url = f"http://{format_endpoint(endpoint_of(listening))}"
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -14,87 +14,92 @@ from kcoord.client.connect_errors import CannotConnect, Disconnected
 from kcoord.client.kio_codec import KioAsking
 from kcoord.protocol.frames import BadBody, BadFrame, framed
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.brokers.broker_connections import connected_dialogue
+from kcoord.proxy.brokers.broker_connections import open_connection
 from kcoord.proxy.forwarding import api_versions
 from kcoord.proxy.forwarding.api_versions import API_VERSIONS, Limits
-from kcoord.proxy.forwarding.endpoints import Place
+from kcoord.proxy.forwarding.endpoints import Endpoint
 
 if TYPE_CHECKING:
     from kcoord.proxy.setup import ProxySetup
 
-_KEPT: Final = 5.0
+_CACHE_SECONDS: Final = 5.0
 """Seconds for which an answer is cached: short enough that a broker that was upgraded has been restarted meanwhile."""
 _SOFTWARE: Final = {"client_software_name": "kcoord", "client_software_version": "0"}
 
 
-class Told(NamedTuple):
+class CachedApiVersions(NamedTuple):
     """A broker's answer to ApiVersions."""
 
-    by: Place
+    endpoint: Endpoint
     frame: bytes
     """The answer without its length; its correlation id is meaningless."""
 
-    def to(self, correlation_id: int, api_version: int, limits: Limits) -> bytes:
+    def response_to(self, correlation_id: int, api_version: int, limits: Limits) -> bytes:
         """Returns the answer for a client's request, with its length."""
-        return framed([correlation_id.to_bytes(4, signed=True), api_versions.cut(self.frame, api_version, limits)[4:]])
+        return framed(
+            [
+                correlation_id.to_bytes(4, signed=True),
+                api_versions.intersect_versions(self.frame, api_version, limits)[4:],
+            ]
+        )
 
 
-class _Asked(NamedTuple):
-    task: asyncio.Task[Told]
+class _Fetch(NamedTuple):
+    task: asyncio.Task[CachedApiVersions]
     until: float
 
 
-class VersionTelling:
+class ApiVersionsCache:
     """Fetches and caches ApiVersions answers by endpoint and version."""
 
     def __init__(self, setup: "ProxySetup") -> None:
         self._setup = setup
-        self._asked: dict[tuple[Place, int], _Asked] = {}
+        self._fetches: dict[tuple[Endpoint, int], _Fetch] = {}
 
-    async def hear(self, places: Iterable[Place], api_version: int) -> Told:
+    async def fetch(self, endpoints: Iterable[Endpoint], api_version: int) -> CachedApiVersions:
         """Returns the answer of the first endpoint that answers this version of ApiVersions. Raises CannotConnect."""
         failure = CannotConnect("nobody to ask")
-        for place in places:
+        for endpoint in endpoints:
             try:
-                return await asyncio.shield(self._task(place, api_version))
+                return await asyncio.shield(self._fetch_task(endpoint, api_version))
             except CannotConnect as error:
                 failure = error
         raise failure
 
     async def end(self) -> None:
-        tasks = [asked.task for asked in self._asked.values()]
+        tasks = [fetch.task for fetch in self._fetches.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _task(self, place: Place, api_version: int) -> asyncio.Task[Told]:
+    def _fetch_task(self, endpoint: Endpoint, api_version: int) -> asyncio.Task[CachedApiVersions]:
         """Returns the fetch that is running or cached, or starts one."""
         now = asyncio.get_running_loop().time()
-        self._asked = {key: asked for key, asked in self._asked.items() if _is_of_use(asked, now)}
-        if (place, api_version) not in self._asked:
-            task = asyncio.create_task(self._ask(place, api_version))
-            self._asked[place, api_version] = _Asked(task, now + _KEPT)
-        return self._asked[place, api_version].task
+        self._fetches = {key: fetch for key, fetch in self._fetches.items() if _is_usable(fetch, now)}
+        if (endpoint, api_version) not in self._fetches:
+            task = asyncio.create_task(self._request(endpoint, api_version))
+            self._fetches[endpoint, api_version] = _Fetch(task, now + _CACHE_SECONDS)
+        return self._fetches[endpoint, api_version].task
 
-    async def _ask(self, place: Place, api_version: int) -> Told:
-        patience = self._setup.connect_timeout
+    async def _request(self, endpoint: Endpoint, api_version: int) -> CachedApiVersions:
+        timeout = self._setup.connect_timeout
         header = RequestHeader(API_VERSIONS, api_version, 0, self._setup.client_id)
         request = KioAsking(API_VERSIONS, api_version).request(header, _SOFTWARE)
-        dialogue = await connected_dialogue(
-            place, replace(self._setup.security, sasl=None), client_id=self._setup.client_id, patience=patience
+        connection = await open_connection(
+            endpoint, replace(self._setup.security, sasl=None), client_id=self._setup.client_id, timeout=timeout
         )
         try:
-            async with asyncio.timeout(patience):
-                told = Told(place, await dialogue.exchange(request[4:]))
-            told.to(0, api_version, {})  # raises BadBody if it cannot be read
+            async with asyncio.timeout(timeout):
+                cached = CachedApiVersions(endpoint, await connection.exchange(request[4:]))
+            cached.response_to(0, api_version, {})  # raises BadBody if it cannot be read
         except (Disconnected, TimeoutError, BadBody, BadFrame) as error:
-            raise CannotConnect(f"{place} does not answer ApiVersions: {error}") from None
+            raise CannotConnect(f"{endpoint} does not answer ApiVersions: {error}") from None
         finally:
-            dialogue.close()
-        return told
+            connection.close()
+        return cached
 
 
-def _is_of_use(asked: _Asked, now: float) -> bool:
+def _is_usable(fetch: _Fetch, now: float) -> bool:
     """Whether a fetch is still running, or has succeeded within the cache time. Failures are not cached."""
-    task = asked.task
-    return not task.done() or (asked.until > now and not task.cancelled() and task.exception() is None)
+    task = fetch.task
+    return not task.done() or (fetch.until > now and not task.cancelled() and task.exception() is None)

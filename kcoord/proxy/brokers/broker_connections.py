@@ -12,49 +12,51 @@ from kcoord.client.kio_codec import KioAsking
 from kcoord.client.security import Security, Tls
 from kcoord.protocol.frames import BadBody, BadFrame, FrameSplitter, framed
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.forwarding.endpoints import Place
+from kcoord.proxy.forwarding.endpoints import Endpoint
 
 if TYPE_CHECKING:
     from kcoord.client.sasl import Ask, Steps
 
-_MOST_BYTES: Final = 1 << 28
+_MAX_RESPONSE_BYTES: Final = 1 << 28
 
 Side = TypeVar("Side", bound=asyncio.Protocol)
 
 
-async def connect(place: Place, security: Security, side: Side, *, client_id: str, patience: float) -> Side:
+async def connect(endpoint: Endpoint, security: Security, side: Side, *, client_id: str, timeout: float) -> Side:
     """Connects the protocol `side` to a broker, logged in. Raises CannotConnect, with a message of one line."""
     if security.sasl is None:
-        return await _connected(place, security, side, patience)
-    async with _in_time(place, patience):
-        dialogue = await connected_dialogue(place, security, client_id=client_id, patience=patience)
-        if dialogue.transport.is_closing():  # `side` would never get its connection_lost
-            raise LoginFailed(f"{place} closed the connection after the login")
-        dialogue.transport.set_protocol(side)
-        side.connection_made(dialogue.transport)
+        return await _connect(endpoint, security, side, timeout)
+    async with _within(endpoint, timeout):
+        connection = await open_connection(endpoint, security, client_id=client_id, timeout=timeout)
+        if connection.transport.is_closing():  # `side` would never get its connection_lost
+            raise LoginFailed(f"{endpoint} closed the connection after the login")
+        connection.transport.set_protocol(side)
+        side.connection_made(connection.transport)
         return side
 
 
-async def connected_dialogue(place: Place, security: Security, *, client_id: str, patience: float) -> "Dialogue":
+async def open_connection(
+    endpoint: Endpoint, security: Security, *, client_id: str, timeout: float
+) -> "BrokerConnection":
     """Opens a connection for the proxy's own requests, logged in. Raises CannotConnect, with a message of one line."""
-    dialogue = await _connected(place, security, Dialogue(place, client_id), patience)
+    connection = await _connect(endpoint, security, BrokerConnection(endpoint, client_id), timeout)
     if security.sasl:
         try:
-            async with _in_time(place, patience):
-                await _log_in(dialogue, security)
+            async with _within(endpoint, timeout):
+                await _log_in(connection, security)
         except BaseException:
-            dialogue.close()
+            connection.close()
             raise
-    return dialogue
+    return connection
 
 
-class Dialogue(asyncio.Protocol):
+class BrokerConnection(asyncio.Protocol):
     """A connection for the proxy's own requests, one at a time."""
 
-    def __init__(self, place: Place, client_id: str) -> None:
-        self.place = place
+    def __init__(self, endpoint: Endpoint, client_id: str) -> None:
+        self.endpoint = endpoint
         self._client_id = client_id
-        self._splitter = FrameSplitter(_MOST_BYTES)
+        self._splitter = FrameSplitter(_MAX_RESPONSE_BYTES)
         self._correlation_id = 0
         self._answer: asyncio.Future[bytes] | None = None
         self._transport: asyncio.Transport | None = None
@@ -64,24 +66,26 @@ class Dialogue(asyncio.Protocol):
         assert self._transport is not None
         return self._transport
 
-    async def ask(self, api_key: int, api_version: int, **values: Any) -> Any:
+    async def request(self, api_key: int, api_version: int, **values: Any) -> Any:
         """Sends a request and returns kio's response. Raises CannotConnect or Disconnected."""
         self._correlation_id += 1
-        asking = KioAsking(api_key, api_version)
+        client_codec = KioAsking(api_key, api_version)
         header = RequestHeader(api_key, api_version, self._correlation_id, self._client_id)
         try:
-            correlation_id, response = asking.response(await self.exchange(asking.request(header, values)[4:]))
+            correlation_id, response = client_codec.response(
+                await self.exchange(client_codec.request(header, values)[4:])
+            )
             if correlation_id != self._correlation_id:
                 raise BadBody(f"an answer to request {correlation_id}, where that to {self._correlation_id} was due")
         except (BadBody, BadFrame) as bad:
             self.close()
-            raise CannotConnect(f"{self.place} does not answer as a Kafka broker does: {bad}") from None
+            raise CannotConnect(f"{self.endpoint} does not answer as a Kafka broker does: {bad}") from None
         return response
 
     async def exchange(self, frame: bytes) -> bytes:
         """Sends a request frame and returns the answer, both without lengths. Raises Disconnected or BadFrame."""
         if self.transport.is_closing():
-            raise Disconnected(f"{self.place} closed the connection")
+            raise Disconnected(f"{self.endpoint} closed the connection")
         self._answer = asyncio.get_running_loop().create_future()
         self.transport.write(framed([frame]))
         try:
@@ -103,24 +107,24 @@ class Dialogue(asyncio.Protocol):
             self._fail(self._splitter.broken)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._fail(Disconnected(f"{self.place} closed the connection"))
+        self._fail(Disconnected(f"{self.endpoint} closed the connection"))
 
     def _fail(self, error: Exception) -> None:
         if self._answer and not self._answer.done():
             self._answer.set_exception(error)
 
 
-async def _connected(place: Place, security: Security, side: Side, patience: float) -> Side:
+async def _connect(endpoint: Endpoint, security: Security, side: Side, timeout: float) -> Side:
     tls = security.tls
-    context = _context(tls) if tls else None
+    context = _tls_context(tls) if tls else None
     try:
-        async with _in_time(place, patience):
+        async with _within(endpoint, timeout):
             _, connected = await asyncio.get_running_loop().create_connection(
                 lambda: side,
-                place.host,
-                place.port,
+                endpoint.host,
+                endpoint.port,
                 ssl=context,
-                server_hostname=place.host if context else None,
+                server_hostname=endpoint.host if context else None,
             )
     except CannotConnect:
         raise
@@ -128,14 +132,14 @@ async def _connected(place: Place, security: Security, side: Side, patience: flo
         from kcoord.client.tls import tls_failure
 
         assert tls
-        raise tls_failure(error, tls, where=str(place)) from None
+        raise tls_failure(error, tls, where=str(endpoint)) from None
     except (OSError, UnicodeError, ValueError, OverflowError) as error:
-        raise _unreachable(error, place) from None
+        raise _unreachable(error, endpoint) from None
     keep_alive(connected.transport)  # type: ignore[attr-defined]
     return connected
 
 
-def _context(tls: Tls) -> ssl.SSLContext:
+def _tls_context(tls: Tls) -> ssl.SSLContext:
     from kcoord.client.tls import context_of
 
     return context_of(tls)
@@ -148,11 +152,11 @@ def keep_alive(transport: asyncio.BaseTransport) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-def _unreachable(error: Exception, place: Place) -> CannotConnect:
-    where = in_one_line(place)
+def _unreachable(error: Exception, endpoint: Endpoint) -> CannotConnect:
+    where = in_one_line(endpoint)
     match error:
         case socket.gaierror() | UnicodeError():
-            why = f"the host {in_one_line(place.host)!r} is not known"
+            why = f"the host {in_one_line(endpoint.host)!r} is not known"
         case ConnectionRefusedError():
             why = "connection refused; is a broker running there?"
         case ConnectionResetError() | ConnectionAbortedError():
@@ -165,28 +169,28 @@ def _unreachable(error: Exception, place: Place) -> CannotConnect:
 
 
 @asynccontextmanager
-async def _in_time(place: Place, patience: float) -> AsyncIterator[None]:
+async def _within(endpoint: Endpoint, timeout: float) -> AsyncIterator[None]:
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             yield
     except TimeoutError:
-        raise NoAnswer(f"{in_one_line(place)} did not answer within {patience:g} s") from None
+        raise NoAnswer(f"{in_one_line(endpoint)} did not answer within {timeout:g} s") from None
 
 
-async def _log_in(dialogue: Dialogue, security: Security) -> None:
+async def _log_in(connection: BrokerConnection, security: Security) -> None:
     from kcoord.client.sasl import login_steps
 
-    steps = login_steps(security, where=str(dialogue.place))
+    steps = login_steps(security, where=str(connection.endpoint))
     response = None
     # The login steps run in a thread: SCRAM computes for milliseconds, and a token may have to be fetched.
-    while (question := await asyncio.to_thread(_next, steps, response)) is not None:
+    while (step := await asyncio.to_thread(_next_step, steps, response)) is not None:
         try:
-            response = await dialogue.ask(question.api_key, question.api_version, **question.values)
+            response = await connection.request(step.api_key, step.api_version, **step.values)
         except Disconnected:
-            raise LoginFailed(f"{dialogue.place} closed the connection during the login") from None
+            raise LoginFailed(f"{connection.endpoint} closed the connection during the login") from None
 
 
-def _next(steps: "Steps", response: Any) -> "Ask | None":
+def _next_step(steps: "Steps", response: Any) -> "Ask | None":
     try:
         return steps.send(response)
     except StopIteration:

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kcoord.proxy.forwarding.endpoints import Place
+from kcoord.proxy.forwarding.endpoints import Endpoint
 
 
 class Failure(NamedTuple):
     """A broker that could not be reached."""
 
-    place: Place
+    endpoint: Endpoint
     reason: str
     """One line that names the endpoint."""
     may_be_security: bool = False
@@ -18,24 +18,24 @@ class Failure(NamedTuple):
     @property
     def kind(self) -> str:
         """The reason with the endpoint masked, so that failures that differ only in that are of one kind."""
-        return self.reason.replace(str(self.place), "…").replace(repr(self.place.host), "…")
+        return self.reason.replace(str(self.endpoint), "…").replace(repr(self.endpoint.host), "…")
 
 
-def told_together(failures: Sequence[Failure]) -> str:
+def format_failures(failures: Sequence[Failure]) -> str:
     """Formats each kind of failure once, in order, with the other endpoints that failed in this manner."""
     kinds: dict[str, list[Failure]] = {}
     for failure in failures:
         kinds.setdefault(failure.kind, []).append(failure)
-    return "; ".join(_told(*alike) for alike in kinds.values())
+    return "; ".join(_format_kind(*same_kind) for same_kind in kinds.values())
 
 
-def advised(failures: Sequence[Failure], suspect: Failure, advice: str) -> list[Failure]:
+def with_advice(failures: Sequence[Failure], suspect: Failure, advice: str) -> list[Failure]:
     """Puts the failures of the suspect's kind first, with the advice as their reason; the others follow."""
-    alike = [each._replace(reason=f"{each.place}: {advice}") for each in failures if each.kind == suspect.kind]
-    return [*alike, *(each for each in failures if each.kind != suspect.kind)]
+    same_kind = [each._replace(reason=f"{each.endpoint}: {advice}") for each in failures if each.kind == suspect.kind]
+    return [*same_kind, *(each for each in failures if each.kind != suspect.kind)]
 
 
-def _told(first: Failure, *others: Failure) -> str:
+def _format_kind(first: Failure, *others: Failure) -> str:
     if not others:
         return first.reason
-    return f"{first.reason} (the same of {', '.join(str(each.place) for each in others)})"
+    return f"{first.reason} (the same of {', '.join(str(each.endpoint) for each in others)})"

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kcoord.client.connect_errors import CannotConnect, Disconnected, LoginFailed, NoAnswer, Unreachable
 from kcoord.client.sasl import SASL_HANDSHAKE
 from kcoord.errors import ErrorCode
-from kcoord.proxy.brokers.broker_connections import Dialogue, connected_dialogue
-from kcoord.proxy.brokers.failures import Failure, advised, told_together
+from kcoord.proxy.brokers.broker_connections import BrokerConnection, open_connection
+from kcoord.proxy.brokers.failures import Failure, format_failures, with_advice
 from kcoord.proxy.forwarding.addresses import Brokers
-from kcoord.proxy.forwarding.endpoints import Place
+from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.forwarding.rewriting import METADATA
 from kcoord.proxy.setup import CannotProxy
 
@@ -32,41 +32,41 @@ _REST: Final = 0.5
 """The least number of seconds between two refreshes, however many clients fail to connect."""
 
 
-class Household(Protocol):
+class MetadataTarget(Protocol):
     """What a refresh updates: the proxy."""
 
     setup: "ProxySetup"
     brokers: Brokers
 
-    def saw(self, told: Mapping[int, Place], *, is_all: bool) -> None: ...
+    def on_brokers(self, named: Mapping[int, Endpoint], *, is_all: bool) -> None: ...
 
-    def heard_nobody(self) -> None:
+    def on_unreachable(self) -> None:
         """Called when no broker has answered a refresh."""
 
 
-class Looking:
+class MetadataRefresher:
     """Refreshes metadata at an interval and on demand."""
 
-    def __init__(self, household: Household) -> None:
-        self.is_answered = False
+    def __init__(self, target: MetadataTarget) -> None:
+        self.is_reachable = False
         self.needs_login = False  # and the proxy has none: it learns of brokers from answers to clients
-        self._household = household
-        self._dialogue: Dialogue | None = None
+        self._target = target
+        self._connection: BrokerConnection | None = None
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._why_silent: str | None = None
-        self._said: str | None = None  # the reason in the last log line of it
+        self._logged_reason: str | None = None  # the reason in the last log line of it
 
     async def begin(self) -> None:
         """Refreshes once, then in the background. Raises CannotProxy if no broker answers, unless the proxy waits."""
 
-        while failures := await self._look():
-            if not self._household.setup.waits:
+        while failures := await self._refresh():
+            if not self._target.setup.waits_for_upstream:
                 raise CannotProxy(await self._explained(failures))
             await self._log_silence(failures)
             await asyncio.sleep(_REST)
         if not self.needs_login:
-            self._task = asyncio.create_task(self._go_on())
+            self._task = asyncio.create_task(self._repeat())
 
     async def end(self) -> None:
         if self._task:
@@ -74,110 +74,112 @@ class Looking:
             await asyncio.gather(self._task, return_exceptions=True)
         self._hang_up()
 
-    def look_soon(self) -> None:
+    def refresh_soon(self) -> None:
         """Requests a refresh: there is reason to think that brokers have changed."""
         self._wanted.set()
 
-    async def _go_on(self) -> None:
+    async def _repeat(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._household.setup.look_interval):
+                async with asyncio.timeout(self._target.setup.refresh_interval):
                     await self._wanted.wait()
             self._wanted.clear()  # before the refresh, so that a request made during it causes another one
             try:
-                if failures := await self._look():
+                if failures := await self._refresh():
                     await self._log_silence(failures)
             except Exception:
                 log.exception("bug: brokers could not be looked at")
-            await asyncio.sleep(min(_REST, self._household.setup.look_interval))
+            await asyncio.sleep(min(_REST, self._target.setup.refresh_interval))
 
-    async def _look(self) -> list[Failure]:
+    async def _refresh(self) -> list[Failure]:
         """Asks the candidates until one answers; returns the failures if none did."""
         failures = []
-        for place in self._places():
+        for endpoint in self._candidates():
             try:
-                async with asyncio.timeout(self._household.setup.connect_timeout):
-                    await self._ask(place)
+                async with asyncio.timeout(self._target.setup.connect_timeout):
+                    await self._fetch_metadata(endpoint)
             except (CannotConnect, Disconnected) as error:
                 may_be_security = not isinstance(error, Unreachable | NoAnswer | LoginFailed)
-                failures.append(Failure(place, str(error), may_be_security))
+                failures.append(Failure(endpoint, str(error), may_be_security))
             except TimeoutError:
-                failures.append(Failure(place, f"{place} did not answer in time"))
+                failures.append(Failure(endpoint, f"{endpoint} did not answer in time"))
             else:
-                self._heard()
+                self._on_answer()
                 return []
             self._hang_up()
-        self.is_answered = False
-        self._household.heard_nobody()
+        self.is_reachable = False
+        self._target.on_unreachable()
         return failures
 
-    def _heard(self) -> None:
-        if not self.is_answered and self._household.brokers.known:
-            log.info("upstream answers brokers=%s", len(self._household.brokers.live))
-        self.is_answered = True
-        self._why_silent = self._said = None
+    def _on_answer(self) -> None:
+        if not self.is_reachable and self._target.brokers.known:
+            log.info("upstream answers brokers=%s", len(self._target.brokers.live))
+        self.is_reachable = True
+        self._why_silent = self._logged_reason = None
 
     async def _log_silence(self, failures: list[Failure]) -> None:
         """Logs one line when the upstream becomes unreachable, and when the reason changes: refreshes are retried."""
-        why = told_together(failures)
+        why = format_failures(failures)
         if why == self._why_silent:
             return
         self._why_silent = why
-        said = await self._explained(failures)
-        if said != self._said:  # a peer that speaks another protocol closes in changing ways
-            self._said = said
-            log.warning("upstream silent why=%r", said)
+        reason = await self._explained(failures)
+        if reason != self._logged_reason:  # a peer that speaks another protocol closes in changing ways
+            self._logged_reason = reason
+            log.warning("upstream silent why=%r", reason)
 
-    def _places(self) -> list[Place]:
+    def _candidates(self) -> list[Endpoint]:
         """Returns the connected broker, then the live brokers, then the bootstrap brokers."""
-        brokers = self._household.brokers
-        now = [self._dialogue.place] if self._dialogue else []
-        live = [place for node_id in brokers.live if (place := brokers.place(node_id))]
-        return list(dict.fromkeys([*now, *live, *self._household.setup.upstream]))
+        brokers = self._target.brokers
+        now = [self._connection.endpoint] if self._connection else []
+        live = [endpoint for node_id in brokers.live if (endpoint := brokers.endpoint(node_id))]
+        return list(dict.fromkeys([*now, *live, *self._target.setup.upstream]))
 
-    async def _ask(self, place: Place) -> None:
-        if self._dialogue and self._dialogue.transport.is_closing():  # reconnect: the broker may be up by now
+    async def _fetch_metadata(self, endpoint: Endpoint) -> None:
+        if self._connection and self._connection.transport.is_closing():  # reconnect: the broker may be up by now
             self._hang_up()
-        if self._dialogue is None:
-            setup = self._household.setup
-            self._dialogue = await connected_dialogue(
-                place, setup.security, client_id=setup.client_id, patience=setup.connect_timeout
+        if self._connection is None:
+            setup = self._target.setup
+            self._connection = await open_connection(
+                endpoint, setup.security, client_id=setup.client_id, timeout=setup.connect_timeout
             )
-            await self._dialogue.ask(*_API_VERSIONS)
+            await self._connection.request(*_API_VERSIONS)
         try:
-            told = await self._dialogue.ask(METADATA, _METADATA_VERSION, topics=())
+            metadata = await self._connection.request(METADATA, _METADATA_VERSION, topics=())
         except Disconnected:
             # Without a login a broker answers ApiVersions and nothing else.
-            if self.is_answered or self._household.setup.security.sasl or not await self._wants_login(place):
+            if self.is_reachable or self._target.setup.security.sasl or not await self._wants_login(endpoint):
                 raise
             self.needs_login = True
             log.info("upstream wants a login: what brokers there are is learned from answers to clients")
             return
-        self._household.saw({each.node_id: Place(each.host, each.port) for each in told.brokers}, is_all=True)
+        self._target.on_brokers(
+            {each.node_id: Endpoint(each.host, each.port) for each in metadata.brokers}, is_all=True
+        )
 
-    async def _wants_login(self, place: Place) -> bool:
-        setup = self._household.setup
-        dialogue = await connected_dialogue(
-            place, setup.security, client_id=setup.client_id, patience=setup.connect_timeout
+    async def _wants_login(self, endpoint: Endpoint) -> bool:
+        setup = self._target.setup
+        connection = await open_connection(
+            endpoint, setup.security, client_id=setup.client_id, timeout=setup.connect_timeout
         )
         try:
-            told = await dialogue.ask(*SASL_HANDSHAKE, mechanism=_NO_MECHANISM)
+            response = await connection.request(*SASL_HANDSHAKE, mechanism=_NO_MECHANISM)
         finally:
-            dialogue.close()
-        return told.error_code is ErrorCode.unsupported_sasl_mechanism
+            connection.close()
+        return response.error_code is ErrorCode.unsupported_sasl_mechanism
 
     async def _explained(self, failures: list[Failure]) -> str:
         """Formats the failures; if a wrong security.protocol may be the cause, probes the listener for advice."""
 
         suspect = next((each for each in failures if each.may_be_security), None)
         if suspect is None:
-            return told_together(failures)
+            return format_failures(failures)
         from kcoord.client.listener_probe import listener_advice
 
-        advice = await asyncio.to_thread(listener_advice, *suspect.place, self._household.setup.security)
-        return told_together(advised(failures, suspect, advice) if advice else failures)
+        advice = await asyncio.to_thread(listener_advice, *suspect.endpoint, self._target.setup.security)
+        return format_failures(with_advice(failures, suspect, advice) if advice else failures)
 
     def _hang_up(self) -> None:
-        if self._dialogue:
-            self._dialogue.close()
-            self._dialogue = None
+        if self._connection:
+            self._connection.close()
+            self._connection = None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kcoord.proxy.forwarding.endpoints import Place
+from kcoord.proxy.forwarding.endpoints import Endpoint
 
 GRACE: Final = 600.0
 """Seconds for which a missing broker keeps its port."""
@@ -31,40 +31,43 @@ class Brokers:
     """The brokers that answers have named, with their upstream endpoints."""
 
     def __init__(self) -> None:
-        self._places: dict[int, Place] = {}
+        self._endpoints: dict[int, Endpoint] = {}
         self._missing_since: dict[int, float] = {}
 
     @property
     def live(self) -> tuple[int, ...]:
         """The brokers that are not missing, by ascending id."""
-        return tuple(sorted(self._places.keys() - self._missing_since.keys()))
+        return tuple(sorted(self._endpoints.keys() - self._missing_since.keys()))
 
     @property
     def known(self) -> tuple[int, ...]:
-        return tuple(sorted(self._places))
+        return tuple(sorted(self._endpoints))
 
-    def place(self, node_id: int) -> Place | None:
+    def endpoint(self, node_id: int) -> Endpoint | None:
         """Returns the broker's last known endpoint; None if it is not known."""
-        return self._places.get(node_id)
+        return self._endpoints.get(node_id)
 
-    def saw_all(self, told: Mapping[int, Place], now: float) -> Changes:
+    def update_all(self, named: Mapping[int, Endpoint], now: float) -> Changes:
         """Applies an answer that names every broker of the cluster; an empty one is ignored."""
-        if not told:
+        if not named:
             return Changes()
-        changes = self.saw(told)
-        missing = [node_id for node_id in self.live if node_id not in told]
+        changes = self.update(named)
+        missing = [node_id for node_id in self.live if node_id not in named]
         self._missing_since |= dict.fromkeys(missing, now)
         return replace(changes, missing=tuple(missing))
 
-    def saw(self, told: Mapping[int, Place]) -> Changes:
+    def update(self, named: Mapping[int, Endpoint]) -> Changes:
         """Applies an answer that names some brokers."""
-        if all(self._places.get(node_id) == place for node_id, place in told.items()) and not self._missing_since:
+        if (
+            all(self._endpoints.get(node_id) == endpoint for node_id, endpoint in named.items())
+            and not self._missing_since
+        ):
             return Changes()
-        new = [node_id for node_id in told if node_id not in self._places]
-        returned = [node_id for node_id in told if node_id in self._missing_since]
-        stayed = [node_id for node_id in told if node_id not in new and node_id not in returned]
-        moved = [node_id for node_id in stayed if self._places[node_id] != told[node_id]]
-        self._places |= told
+        new = [node_id for node_id in named if node_id not in self._endpoints]
+        returned = [node_id for node_id in named if node_id in self._missing_since]
+        stayed = [node_id for node_id in named if node_id not in new and node_id not in returned]
+        moved = [node_id for node_id in stayed if self._endpoints[node_id] != named[node_id]]
+        self._endpoints |= named
         for node_id in returned:
             del self._missing_since[node_id]
         return Changes(new=tuple(new), moved=tuple(moved), returned=tuple(returned))
@@ -73,12 +76,12 @@ class Brokers:
         """Forgets and returns the brokers that have been missing for too long."""
         gone = [node_id for node_id, since in self._missing_since.items() if now - since >= GRACE]
         for node_id in gone:
-            del self._places[node_id], self._missing_since[node_id]
+            del self._endpoints[node_id], self._missing_since[node_id]
         return tuple(gone)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Numbering:
+class PortNumbering:
     """Assigns ports to brokers: a fixed one by id, or any free one."""
 
     port_base: int

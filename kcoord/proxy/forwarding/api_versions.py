@@ -25,60 +25,60 @@ NEWEST: Final = 4
 _FIRST_FLEXIBLE: Final = 3
 _START: Final = Struct(">ih")  # correlation id, error
 _COUNT: Final = Struct(">i")
-_LINE: Final = Struct(">hhh")  # key, min, max
+_ENTRY: Final = Struct(">hhh")  # key, min, max
 
 Limits = Mapping[int, range]
 """The versions that may be announced, by API key; APIs that are not in it keep the broker's range."""
 
 
-def cut(frame: bytes, api_version: int, limits: Limits) -> bytes:
+def intersect_versions(frame: bytes, api_version: int, limits: Limits) -> bytes:
     """Intersects the answer's ranges with the limits; an API whose range becomes empty is left out. Raises BadBody."""
     try:
         _, code = _START.unpack_from(frame)
         if api_version < _FIRST_FLEXIBLE or code == ErrorCode.unsupported_version:
-            return _cut_plain(frame, limits)
-        return _cut_compact(frame, limits)
+            return _intersect_fixed(frame, limits)
+        return _intersect_compact(frame, limits)
     except (error, IndexError, BadVarint):
         raise BadBody("an ApiVersions answer that ends too early") from None
 
 
-def unsupported(correlation_id: int, newest: int) -> bytes:
+def unsupported_version(correlation_id: int, newest: int) -> bytes:
     """Returns the answer, with its length, to an ApiVersions request of an unknown version."""
-    lines = _COUNT.pack(1) + _LINE.pack(API_VERSIONS, 0, newest)
-    return framed([_START.pack(correlation_id, ErrorCode.unsupported_version), lines])
+    entries = _COUNT.pack(1) + _ENTRY.pack(API_VERSIONS, 0, newest)
+    return framed([_START.pack(correlation_id, ErrorCode.unsupported_version), entries])
 
 
-def _cut_plain(frame: bytes, limits: Limits) -> bytes:
+def _intersect_fixed(frame: bytes, limits: Limits) -> bytes:
     (count,) = _COUNT.unpack_from(frame, _START.size)
     position = _START.size + _COUNT.size
-    kept = []
+    entries = []
     for _ in range(count):
-        if line := _within(limits, *_LINE.unpack_from(frame, position)):
-            kept.append(line)
-        position += _LINE.size
-    return b"".join([frame[: _START.size], _COUNT.pack(len(kept)), *kept, frame[position:]])
+        if entry := _intersect(limits, *_ENTRY.unpack_from(frame, position)):
+            entries.append(entry)
+        position += _ENTRY.size
+    return b"".join([frame[: _START.size], _COUNT.pack(len(entries)), *entries, frame[position:]])
 
 
-def _cut_compact(frame: bytes, limits: Limits) -> bytes:
+def _intersect_compact(frame: bytes, limits: Limits) -> bytes:
     count, position = read_uvarint(frame, _START.size)
-    kept = []
+    entries = []
     for _ in range(count - 1):
-        start, tags = position, position + _LINE.size
-        position = _behind_tags(frame, tags)
-        if line := _within(limits, *_LINE.unpack_from(frame, start)):
-            kept += [line, frame[tags:position]]
-    return b"".join([frame[: _START.size], uvarint(len(kept) // 2 + 1), *kept, frame[position:]])
+        start, tags = position, position + _ENTRY.size
+        position = _skip_tagged_fields(frame, tags)
+        if entry := _intersect(limits, *_ENTRY.unpack_from(frame, start)):
+            entries += [entry, frame[tags:position]]
+    return b"".join([frame[: _START.size], uvarint(len(entries) // 2 + 1), *entries, frame[position:]])
 
 
-def _within(limits: Limits, key: int, oldest: int, newest: int) -> bytes:
+def _intersect(limits: Limits, key: int, oldest: int, newest: int) -> bytes:
     limit = limits.get(key)
     if limit is None:
-        return _LINE.pack(key, oldest, newest)
+        return _ENTRY.pack(key, oldest, newest)
     oldest, newest = max(oldest, limit.start), min(newest, limit.stop - 1)
-    return _LINE.pack(key, oldest, newest) if oldest <= newest else b""
+    return _ENTRY.pack(key, oldest, newest) if oldest <= newest else b""
 
 
-def _behind_tags(frame: bytes, position: int) -> int:
+def _skip_tagged_fields(frame: bytes, position: int) -> int:
     count, position = read_uvarint(frame, position)
     for _ in range(count):
         _, position = read_uvarint(frame, position)

@@ -19,75 +19,81 @@ from typing import Final, assert_never, cast
 from kcoord.protocol.frames import about_length, framed
 from kcoord.protocol.varint import BadVarint
 from kcoord.proxy.brokers.broker_connections import keep_alive
-from kcoord.proxy.connection_host import Owner
+from kcoord.proxy.connection_host import ConnectionHost
 from kcoord.proxy.forwarding.client_gone import ClientGone
-from kcoord.proxy.forwarding.endpoints import Place
-from kcoord.proxy.forwarding.interceptor_chain import Unanswerable, amended_pieces, begin, judge, show_response
-from kcoord.proxy.forwarding.interceptors import Answer, Pass, Request, Take
-from kcoord.proxy.forwarding.routes import START, Awaited, Route, asks_for_answer
-from kcoord.proxy.forwarding.upstream_connection import UpstreamSide
+from kcoord.proxy.forwarding.endpoints import Endpoint
+from kcoord.proxy.forwarding.interceptor_chain import (
+    Unanswerable,
+    intercept,
+    notify_observers,
+    start_handling,
+    transformed_pieces,
+)
+from kcoord.proxy.forwarding.interceptors import Answer, Handle, Pass, Request
+from kcoord.proxy.forwarding.routes import START, PendingRequest, Route, wants_answer
+from kcoord.proxy.forwarding.upstream_connection import UpstreamConnection
 from kcoord.server.log_text import node_word
 
 log = logging.getLogger("kcoord.proxy")
 
 UNSENT_BYTES: Final = 1 << 19
 """How many bytes may wait to be sent to one side before reading from the other side is paused."""
-_SHORTEST: Final = 8
-_MORE: Final = 1 << 10
-_MOST_AWAITED: Final = 10_000
+_MIN_FRAME_BYTES: Final = 8
+_MIN_MORE_BYTES: Final = 1 << 10
+_MAX_PENDING: Final = 10_000
 _MALFORMED_PRODUCE: Final = "a malformed Produce request"
 
-_FULL, _CONNECTING, _TAKEN, _UNREAD, _AHEAD = 1, 2, 4, 8, 16
+_UPSTREAM_FULL, _CONNECTING, _HANDLING, _CLIENT_FULL, _TOO_MANY_PENDING = 1, 2, 4, 8, 16
 
 
-class ClientSide(asyncio.Protocol):
+class DownstreamConnection(asyncio.Protocol):
     """The downstream half of one client; an `interceptors.ClientInfo`."""
 
-    def __init__(self, owner: Owner, node_id: int | None) -> None:
+    def __init__(self, proxy: ConnectionHost, node_id: int | None) -> None:
         self.node_id = node_id
         self.peer = self.host = ""
         self.principal: str | None = None
-        self.first_choice: Place | None = None  # which broker to try first if the client means any
+        self.preferred_endpoint: Endpoint | None = None  # which broker to try first if the client means any
         self.idle_sweeps = 0
-        self.is_waiting = False  # when an answer has been sent: local answers or the paused client wait for it
-        self.awaited: deque[Awaited] = deque()
-        self.upstream: UpstreamSide | None = None
-        self.passed_bytes = 0
-        self._owner = owner
-        self._routes = owner.routes
-        self._write: Callable[[bytes | memoryview], None] = self._wait_for_broker
-        self._waiting: list[bytes | memoryview] = []
-        self._waiting_bytes = 0
-        self._left = 0
-        self._rest = bytearray()
-        self._needed = 0
-        self._last_seen = b""
-        self._is_amidst = False
-        self._is_working = False
-        self._is_taken = False
+        self.needs_flush = False  # when an answer has been sent: local answers or the paused client wait for it
+        self.pending: deque[PendingRequest] = deque()
+        self.upstream: UpstreamConnection | None = None
+        self.forwarded_bytes = 0
+        self._proxy = proxy
+        self._routes = proxy.routes
+        self._write: Callable[[bytes | memoryview], None] = self._buffer_until_connected
+        self._unsent: list[bytes | memoryview] = []
+        self._unsent_bytes = 0
+        self._bytes_remaining = 0
+        self._buffered = bytearray()
+        self._bytes_needed = 0
+        self._last_whole_request = b""
+        self._is_mid_frame = False
+        self._is_processing = False
+        self._is_handling = False
         self._has_ended = False  # the client sends no more; the connection stays until its requests are decided
-        self._is_served_here = False  # an interceptor has handled at least one request
-        self._ours = 0  # how many pending requests are answered here and not yet begun
+        self._was_handled_here = False  # an interceptor has handled at least one request
+        self._local_pending = 0  # how many pending requests are answered here and not yet begun
         self.is_closed = False
-        self._holds = 0
+        self._pause_reasons = 0
         self._is_paused = False
         self._transport: asyncio.Transport | None = None
 
     @property
     def client_id(self) -> str:
         """The client id in the last request that was seen whole."""
-        length = int.from_bytes(self._last_seen[8:10], signed=True)
-        return self._last_seen[10 : 10 + max(length, 0)].decode(errors="replace")
+        length = int.from_bytes(self._last_whole_request[8:10], signed=True)
+        return self._last_whole_request[10 : 10 + max(length, 0)].decode(errors="replace")
 
     @property
     def held_bytes(self) -> int:
-        return len(self._rest) + self._waiting_bytes + (self.upstream.held_bytes if self.upstream else 0)
+        return len(self._buffered) + self._unsent_bytes + (self.upstream.held_bytes if self.upstream else 0)
 
     @property
     def is_idle(self) -> bool:
         """Whether the connection may be closed as idle: no answer is pending, or reading from it is paused because the
         broker does not keep up, so that a disconnect would go unnoticed."""
-        return self.is_closed or not self.awaited or bool(self._holds & (_FULL | _AHEAD))
+        return self.is_closed or not self.pending or bool(self._pause_reasons & (_UPSTREAM_FULL | _TOO_MANY_PENDING))
 
     @property
     def transport(self) -> asyncio.Transport:
@@ -102,41 +108,41 @@ class ClientSide(asyncio.Protocol):
         keep_alive(transport)
         peername = transport.get_extra_info("peername") or ("?", 0)
         self.host, self.peer = str(peername[0]), f"{peername[0]}:{peername[1]}"
-        if reason := self._owner.admit(self):
+        if reason := self._proxy.admit(self):
             self.refuse(reason)
 
     def data_received(self, chunk: bytes) -> None:
         self.idle_sweeps = 0
         size = len(chunk)
-        self.passed_bytes += size
-        if not self._is_amidst and size >= START.size:
+        self.forwarded_bytes += size
+        if not self._is_mid_frame and size >= START.size:
             length, kind, correlation_id = START.unpack_from(chunk)
             if (  # exactly one frame, the common case
-                length == size - 4 and length <= self._owner.max_frame_bytes and len(self.awaited) <= _MOST_AWAITED
+                length == size - 4 and length <= self._proxy.max_frame_bytes and len(self.pending) <= _MAX_PENDING
             ):
                 route = self._routes[kind]
                 if route.passes:
-                    self.awaited.append(Awaited(correlation_id, route, perf_counter()))
+                    self.pending.append(PendingRequest(correlation_id, route, perf_counter()))
                     self._write(chunk)
                     return
-                if route.is_plain_produce and self._expect(route, correlation_id, chunk, START.size, size):
+                if route.is_forwarded_produce and self._expect_answer(route, correlation_id, chunk, START.size, size):
                     self._write(chunk)
                     return
-                if route.is_only_watched:
-                    request = self._seen(route, correlation_id, chunk[4:])
-                    self.awaited.append(Awaited(correlation_id, route, perf_counter(), request))
+                if route.is_only_observed:
+                    request = self._whole_request(route, correlation_id, chunk[4:])
+                    self.pending.append(PendingRequest(correlation_id, route, perf_counter(), request))
                     self._write(chunk)
                     return
-                screen = route.screen
+                screen = route.prefilter
                 if (
                     screen is not None
                     and not screen(chunk)
-                    and self._expect(route, correlation_id, chunk, START.size, size)
+                    and self._expect_answer(route, correlation_id, chunk, START.size, size)
                 ):
                     self._write(chunk)
                     return
         if not self.is_closed:
-            self._receive(chunk)
+            self._on_chunk(chunk)
 
     def eof_received(self) -> bool:
         """Keeps the connection open, as a broker does, until the requests behind a handled one are decided.
@@ -149,7 +155,7 @@ class ClientSide(asyncio.Protocol):
         return self._has_ended
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self.is_closed or self._holds & _UNREAD or not self._has_more():
+        if self.is_closed or self._pause_reasons & _CLIENT_FULL or not self._has_more():
             self._let_go()
             return
         self._has_ended = True
@@ -159,106 +165,106 @@ class ClientSide(asyncio.Protocol):
 
     def _has_more(self) -> bool:
         """Returns whether a handled request has not begun, or bytes have come behind it."""
-        return self._is_taken and (self._ours > 0 or len(self._rest) > 0)
+        return self._is_handling and (self._local_pending > 0 or len(self._buffered) > 0)
 
     def _let_go(self) -> None:
         """Still sends what the client sent, even if the broker is not connected yet: it may want no answers."""
         self.is_closed = True
-        self._rest.clear()
-        self.awaited.clear()
+        self._buffered.clear()
+        self.pending.clear()
         if self.upstream:
             self.upstream.close()
-        self._owner.held(self)
-        self._owner.gone(self)
+        self._proxy.held_bytes_changed(self)
+        self._proxy.on_closed(self)
 
     def pause_writing(self) -> None:
         """Stops reading from both sides: the client does not read its answers."""
-        self._hold(_UNREAD)
+        self._pause_for(_CLIENT_FULL)
         if self.upstream:
             self.upstream.pause()
 
     def resume_writing(self) -> None:
         if self.upstream:
             self.upstream.resume()
-        self._release(_UNREAD)
+        self._resume_after(_CLIENT_FULL)
 
     # Called by the upstream connection.
 
-    def connected(self, upstream: UpstreamSide) -> None:
+    def on_upstream_connected(self, upstream: UpstreamConnection) -> None:
         """Attaches the connection to a broker and sends what was buffered for it."""
         if self.upstream:
-            upstream.passed_bytes = self.upstream.passed_bytes
+            upstream.forwarded_bytes = self.upstream.forwarded_bytes
         self.upstream = upstream
         upstream.answer_to(self.transport)
         self._write = upstream.transport.write
-        if self._waiting:
-            upstream.transport.writelines(self._waiting)
-            self._waiting, self._waiting_bytes = [], 0
-            self._owner.held(self)
+        if self._unsent:
+            upstream.transport.writelines(self._unsent)
+            self._unsent, self._unsent_bytes = [], 0
+            self._proxy.held_bytes_changed(self)
         if self.is_closed:
             upstream.close()
             return
-        if self._holds & _UNREAD:
+        if self._pause_reasons & _CLIENT_FULL:
             upstream.pause()
-        self._release(_CONNECTING)
+        self._resume_after(_CONNECTING)
 
-    def upstream_is_gone(self) -> None:
+    def on_upstream_closed(self) -> None:
         """Closes the client, except one whose requests are handled here and that awaits nothing from the broker.
 
         Brokers close connections after connections.max.idle.ms, and a member of a locally coordinated group may not use
         its upstream connection for longer than that. A new one is made with the next request that needs it.
         """
-        is_awaited = len(self.awaited) > self._is_taken or self._left > 0
-        if self.is_closed or is_awaited or not self._is_served_here:
+        is_pending = len(self.pending) > self._is_handling or self._bytes_remaining > 0
+        if self.is_closed or is_pending or not self._was_handled_here:
             self.close()
         else:
-            self._write = self._wait_for_broker
+            self._write = self._buffer_until_connected
 
-    def upstream_is_full(self) -> None:
-        self._hold(_FULL)
+    def on_upstream_full(self) -> None:
+        self._pause_for(_UPSTREAM_FULL)
 
-    def upstream_is_free(self) -> None:
-        self._release(_FULL)
+    def on_upstream_writable(self) -> None:
+        self._resume_after(_UPSTREAM_FULL)
 
-    def settle(self) -> None:
+    def flush_local_answers(self) -> None:
         """Sends local answers, and begins the request to be handled, once all requests before them have answers."""
-        while self.awaited and self.awaited[0].is_ours:
-            head = self.awaited[0]
-            self._ours -= 1
-            if head.take:
-                self.awaited[0] = head._replace(take=None, is_ours=False)  # so that it begins only once
+        while self.pending and self.pending[0].is_local:
+            head = self.pending[0]
+            self._local_pending -= 1
+            if head.handle:
+                self.pending[0] = head._replace(handle=None, is_local=False)  # so that it begins only once
                 try:
-                    begin(self, head.take)
+                    start_handling(self, head.handle)
                 except Unanswerable as reason:
                     self.hang_up(str(reason))
                 break
-            self.awaited.popleft()
+            self.pending.popleft()
             if head.pieces:
                 self.transport.writelines(head.pieces)
-        if self._holds & _AHEAD and len(self.awaited) < _MOST_AWAITED:
-            self._release(_AHEAD)
-        self.is_waiting = self._ours > 0 or bool(self._holds & _AHEAD)
+        if self._pause_reasons & _TOO_MANY_PENDING and len(self.pending) < _MAX_PENDING:
+            self._resume_after(_TOO_MANY_PENDING)
+        self.needs_flush = self._local_pending > 0 or bool(self._pause_reasons & _TOO_MANY_PENDING)
 
-    def held(self) -> None:
+    def held_bytes_changed(self) -> None:
         """Called when the upstream connection buffers another number of bytes."""
-        self._owner.held(self)
+        self._proxy.held_bytes_changed(self)
 
     # interceptors.ClientInfo
 
     def answer(self, pieces: list[bytes]) -> None:
         if self.is_closed:
             return
-        assert self._is_taken, "nothing was taken"
-        taken = self.awaited.popleft()
-        assert not self.awaited, "nothing overtakes what was taken"
-        self._owner.meter.answered(taken.route.api_key, taken.route.api_version, perf_counter() - taken.started)
-        if pieces and taken.route.watchers:
-            show_response(self, taken.route, taken.request, b"".join(pieces)[4:])
+        assert self._is_handling, "nothing was taken"
+        handled = self.pending.popleft()
+        assert not self.pending, "nothing overtakes what was taken"
+        self._proxy.metrics.answered(handled.route.api_key, handled.route.api_version, perf_counter() - handled.started)
+        if pieces and handled.route.observers:
+            notify_observers(self, handled.route, handled.request, b"".join(pieces)[4:])
         if pieces:
-            self.transport.writelines(amended_pieces(taken.amended, pieces))
-        self._is_taken = False
-        self._release(_TAKEN)  # reading was paused, unless this answer came at once
-        if self._has_ended and not self._is_taken and not self._is_working:
+            self.transport.writelines(transformed_pieces(handled.transform, pieces))
+        self._is_handling = False
+        self._resume_after(_HANDLING)  # reading was paused, unless this answer came at once
+        if self._has_ended and not self._is_handling and not self._is_processing:
             self.transport.close()
 
     def refuse(self, reason: str) -> None:
@@ -272,23 +278,23 @@ class ClientSide(asyncio.Protocol):
         if self.is_closed:
             return
         self.is_closed = True
-        self._owner.meter.broken(reason)
+        self._proxy.metrics.hung_up(reason)
         log.warning("closed peer=%s node=%s why=%r", self.peer, node_word(self.node_id), reason)
         self.transport.close()
 
     def close(self) -> None:
         """Closes the connection because the upstream side has closed; logs nothing."""
         self.is_closed = True
-        self.drop()
+        self.drop_buffers()
         self.transport.close()
 
-    def drop(self) -> None:
+    def drop_buffers(self) -> None:
         """Discards buffered bytes: unforwarded requests and the beginning of a buffered answer."""
-        self._rest.clear()
+        self._buffered.clear()
         if self.upstream:
-            self.upstream.drop()
-        self._waiting, self._waiting_bytes = [], 0
-        self._owner.held(self)
+            self.upstream.drop_buffers()
+        self._unsent, self._unsent_bytes = [], 0
+        self._proxy.held_bytes_changed(self)
 
     def abort(self) -> None:
         self.is_closed = True
@@ -296,169 +302,176 @@ class ClientSide(asyncio.Protocol):
 
     # Requests.
 
-    def _receive(self, chunk: bytes) -> None:
-        if self._rest or self._is_taken:
-            self._rest += chunk
-            self._owner.held(self)
+    def _on_chunk(self, chunk: bytes) -> None:
+        if self._buffered or self._is_handling:
+            self._buffered += chunk
+            self._proxy.held_bytes_changed(self)
         else:
-            self._work(chunk)
+            self._process(chunk)
             return
-        if not self._is_taken and len(self._rest) >= self._needed:
-            self._work_on_rest()
+        if not self._is_handling and len(self._buffered) >= self._bytes_needed:
+            self._process_buffered()
 
-    def _work_on_rest(self) -> None:
-        chunk = bytes(self._rest)
-        self._rest.clear()
-        self._work(chunk)
-        self._owner.held(self)
+    def _process_buffered(self) -> None:
+        chunk = bytes(self._buffered)
+        self._buffered.clear()
+        self._process(chunk)
+        self._proxy.held_bytes_changed(self)
 
-    def _work(self, chunk: bytes) -> None:
+    def _process(self, chunk: bytes) -> None:
         """Processes the frames of a chunk: runs of forwarded frames are written together, others one by one."""
-        self._is_working = True
-        start, position, end = 0, self._left, len(chunk)
-        self._left = self._needed = 0
-        while position < end and not self._is_taken and not self.is_closed:
+        self._is_processing = True
+        start, position, end = 0, self._bytes_remaining, len(chunk)
+        self._bytes_remaining = self._bytes_needed = 0
+        while position < end and not self._is_handling and not self.is_closed:
             if end - position < START.size:
-                self._needed = START.size
+                self._bytes_needed = START.size
                 break
             length, kind, correlation_id = START.unpack_from(chunk, position)
             route = self._routes[kind]
-            if reason := self._why_not(length, route):
+            if reason := self._why_invalid(length, route):
                 self.hang_up(reason)
                 break
             close = position + 4 + length
             if route.is_seen_whole:
                 if close > end:
-                    self._needed = 4 + length
+                    self._bytes_needed = 4 + length
                     break
                 frame = chunk[position + 4 : close]
-                passing = self._show(route, correlation_id, frame)
-                if passing is not frame:
-                    self._pass(chunk, start, position)
+                forwarded = self._intercept(route, correlation_id, frame)
+                if forwarded is not frame:
+                    self._forward(chunk, start, position)
                     start = close
-                    if passing is not None:
-                        self._write(framed([passing]))
-            elif not self._expect(route, correlation_id, chunk, position + START.size, min(close, end)):
-                self._want_more(end - position, of=4 + length)
+                    if forwarded is not None:
+                        self._write(framed([forwarded]))
+            elif not self._expect_answer(route, correlation_id, chunk, position + START.size, min(close, end)):
+                self._need_more(end - position, of=4 + length)
                 break
             position = close
-        self._is_working = False
-        self._pass(chunk, start, min(position, end))
+        self._is_processing = False
+        self._forward(chunk, start, min(position, end))
         if position > end:
-            self._left = position - end
+            self._bytes_remaining = position - end
         elif position < end and not self.is_closed:
-            self._rest += memoryview(chunk)[position:]
-        self._is_amidst = self._left > 0 or position < end or self._is_taken
-        if len(self.awaited) > _MOST_AWAITED:
-            self.is_waiting = True
-            self._hold(_AHEAD)
+            self._buffered += memoryview(chunk)[position:]
+        self._is_mid_frame = self._bytes_remaining > 0 or position < end or self._is_handling
+        if len(self.pending) > _MAX_PENDING:
+            self.needs_flush = True
+            self._pause_for(_TOO_MANY_PENDING)
 
-    def _why_not(self, length: int, route: Route) -> str | None:
-        if not _SHORTEST <= length <= self._owner.max_frame_bytes:
-            return about_length(length, _SHORTEST, self._owner.max_frame_bytes)
+    def _why_invalid(self, length: int, route: Route) -> str | None:
+        if not _MIN_FRAME_BYTES <= length <= self._proxy.max_frame_bytes:
+            return about_length(length, _MIN_FRAME_BYTES, self._proxy.max_frame_bytes)
         if route.is_refused:
             return f"version {route.api_version} of API key {route.api_key} is not passed on"
         return None
 
-    def _expect(self, route: Route, correlation_id: int, buffer: bytes, position: int, end: int) -> bool:
+    def _expect_answer(self, route: Route, correlation_id: int, buffer: bytes, position: int, end: int) -> bool:
         """Records that a forwarded request awaits an answer; False if more bytes are needed to know whether it does."""
         if route.is_produce:
-            is_answered = self._is_answered(route, buffer, position, end)
-            if not is_answered:
-                if is_answered is not None:
-                    self._owner.meter.answered(route.api_key, route.api_version, 0.0)
-                return is_answered is not None
-        self.awaited.append(Awaited(correlation_id, route, perf_counter()))
+            wants_answer = self._wants_answer(route, buffer, position, end)
+            if not wants_answer:
+                if wants_answer is not None:
+                    self._proxy.metrics.answered(route.api_key, route.api_version, 0.0)
+                return wants_answer is not None
+        self.pending.append(PendingRequest(correlation_id, route, perf_counter()))
         return True
 
-    def _is_answered(self, route: Route, buffer: bytes, position: int, end: int) -> bool | None:
+    def _wants_answer(self, route: Route, buffer: bytes, position: int, end: int) -> bool | None:
         """Returns `routes.wants_answer`; for an unreadable request it hangs up and returns None."""
         try:
-            return asks_for_answer(buffer, position, end, route.api_version)
+            return wants_answer(buffer, position, end, route.api_version)
         except BadVarint:
             self.hang_up(_MALFORMED_PRODUCE)
             return None
 
-    def _want_more(self, come: int, *, of: int) -> None:
+    def _need_more(self, received: int, *, of: int) -> None:
         """Waits for more of a Produce request: the bytes received do not show yet whether it wants an answer."""
-        if come >= of:
+        if received >= of:
             self.hang_up(_MALFORMED_PRODUCE)
-        self._needed = min(of, 2 * come + _MORE)
+        self._bytes_needed = min(of, 2 * received + _MIN_MORE_BYTES)
 
-    def _show(self, route: Route, correlation_id: int, frame: bytes) -> bytes | None:
+    def _intercept(self, route: Route, correlation_id: int, frame: bytes) -> bytes | None:
         """Runs the interceptors; returns the frame to forward (the request, or its replacement), or None."""
-        request = self._seen(route, correlation_id, frame)
+        request = self._whole_request(route, correlation_id, frame)
         started = perf_counter()
         try:
-            decision, request, amended = judge(self, route, request)
+            decision, request, transform = intercept(self, route, request)
         except Unanswerable as reason:
             self.hang_up(str(reason))
             return None
-        awaited = Awaited(
-            correlation_id, route.with_whole_answer() if amended else route, started, request, amended=amended
+        pending_request = PendingRequest(
+            correlation_id, route.with_whole_answer() if transform else route, started, request, transform=transform
         )
         match decision:
             case Answer(pieces):
-                self._owner.meter.refused(route.api_key, route.api_version)
-                self._answer_here(awaited._replace(is_ours=True, pieces=amended_pieces(amended, pieces)))
+                self._proxy.metrics.refused(route.api_key, route.api_version)
+                self._answer_locally(
+                    pending_request._replace(is_local=True, pieces=transformed_pieces(transform, pieces))
+                )
                 return None
-            case Take():
-                self._is_taken = self._is_served_here = True
-                self._answer_here(awaited._replace(is_ours=True, take=decision))
-                if self._is_taken:
-                    self._hold(_TAKEN)
+            case Handle():
+                self._is_handling = self._was_handled_here = True
+                self._answer_locally(pending_request._replace(is_local=True, handle=decision))
+                if self._is_handling:
+                    self._pause_for(_HANDLING)
                 return None
             case Pass():
-                if route.is_produce and not self._is_answered(route, frame, START.size - 4, len(frame)):
-                    self._owner.meter.answered(route.api_key, route.api_version, 0.0)
+                if route.is_produce and not self._wants_answer(route, frame, START.size - 4, len(frame)):
+                    self._proxy.metrics.answered(route.api_key, route.api_version, 0.0)
                 else:
-                    self.awaited.append(awaited)
+                    self.pending.append(pending_request)
                 return None if self.is_closed else request.frame
             case _:
                 assert_never(decision)
 
-    def _seen(self, route: Route, correlation_id: int, frame: bytes) -> Request:
-        self._last_seen = frame
+    def _whole_request(self, route: Route, correlation_id: int, frame: bytes) -> Request:
+        self._last_whole_request = frame
         return Request(frame=frame, api_key=route.api_key, api_version=route.api_version, correlation_id=correlation_id)
 
-    def _answer_here(self, awaited: Awaited) -> None:
-        self.awaited.append(awaited)
-        self._ours += 1
-        self.is_waiting = True
-        if len(self.awaited) == 1:
-            self.settle()
+    def _answer_locally(self, pending_request: PendingRequest) -> None:
+        self.pending.append(pending_request)
+        self._local_pending += 1
+        self.needs_flush = True
+        if len(self.pending) == 1:
+            self.flush_local_answers()
 
-    def _pass(self, chunk: bytes, start: int, end: int) -> None:
+    def _forward(self, chunk: bytes, start: int, end: int) -> None:
         if start == 0 and end == len(chunk):
             self._write(chunk)
         elif end > start:
             self._write(memoryview(chunk)[start:end])
 
-    def _wait_for_broker(self, chunk: bytes | memoryview) -> None:
-        self._waiting.append(chunk)
-        self._waiting_bytes += len(chunk)
-        self._owner.held(self)
-        if self._waiting_bytes > UNSENT_BYTES:
-            self._hold(_CONNECTING)
-        if len(self._waiting) == 1:
-            self._owner.connect(self)
+    def _buffer_until_connected(self, chunk: bytes | memoryview) -> None:
+        self._unsent.append(chunk)
+        self._unsent_bytes += len(chunk)
+        self._proxy.held_bytes_changed(self)
+        if self._unsent_bytes > UNSENT_BYTES:
+            self._pause_for(_CONNECTING)
+        if len(self._unsent) == 1:
+            self._proxy.connect(self)
 
     # Backpressure
 
-    def _hold(self, reason: int) -> None:
-        self._holds |= reason
+    def _pause_for(self, reason: int) -> None:
+        self._pause_reasons |= reason
         if not self._is_paused and not self.is_closed and not self._has_ended:
             self._is_paused = True
             self.transport.pause_reading()
 
-    def _release(self, reason: int) -> None:
-        if not self._holds & reason:
+    def _resume_after(self, reason: int) -> None:
+        if not self._pause_reasons & reason:
             return
-        self._holds &= ~reason
+        self._pause_reasons &= ~reason
         if self.is_closed:
             return
-        if not self._is_taken and not self._is_working and self._rest and len(self._rest) >= self._needed:
-            self._work_on_rest()
-        if not self._holds and self._is_paused and not self._has_ended:
+        if (
+            not self._is_handling
+            and not self._is_processing
+            and self._buffered
+            and len(self._buffered) >= self._bytes_needed
+        ):
+            self._process_buffered()
+        if not self._pause_reasons and self._is_paused and not self._has_ended:
             self._is_paused = False
             self.transport.resume_reading()

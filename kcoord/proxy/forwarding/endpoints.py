@@ -10,7 +10,7 @@ _LENGTH: Final = Struct(">h")
 _PORT: Final = Struct(">i")
 
 
-class Place(NamedTuple):
+class Endpoint(NamedTuple):
     """Host and port of a listener."""
 
     host: str
@@ -20,17 +20,17 @@ class Place(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-PlaceOf = Callable[[int], Place]
+EndpointOf = Callable[[int], Endpoint]
 """Returns the endpoint at which clients reach the broker of an id."""
 
 
-def plain(place: Place) -> bytes:
+def encode(endpoint: Endpoint) -> bytes:
     """Encodes an endpoint for non-flexible versions: the host has a 2-byte length."""
-    host = place.host.encode()
-    return _LENGTH.pack(len(host)) + host + _PORT.pack(place.port)
+    host = endpoint.host.encode()
+    return _LENGTH.pack(len(host)) + host + _PORT.pack(endpoint.port)
 
 
-def compact(place: Place) -> bytes:
+def encode_compact(endpoint: Endpoint) -> bytes:
     """Encodes an endpoint for flexible versions: the host has a varint length."""
-    host = place.host.encode()
-    return uvarint(len(host) + 1) + host + _PORT.pack(place.port)
+    host = endpoint.host.encode()
+    return uvarint(len(host) + 1) + host + _PORT.pack(endpoint.port)

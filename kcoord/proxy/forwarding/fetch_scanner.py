@@ -13,20 +13,20 @@ from typing import Final
 
 from kcoord.protocol.frames import BadBody
 
-SINCE: Final = 16
+FIRST_WITH_ENDPOINTS: Final = 16
 """The first version that may have endpoints. All versions from there that kio knows have the same layout."""
 
 _Steps = Generator[int, int, None]
 """Yields how many bytes to skip, and is sent the byte behind them."""
 
 
-class FetchWalk:
+class FetchScanner:
     """Scans one answer, whose bytes without the length go to `feed` as they arrive."""
 
     __slots__ = ("_skipped", "_steps", "is_at_tail")
 
     def __init__(self) -> None:
-        self._steps = _walk()
+        self._steps = _scan()
         self._skipped = next(self._steps)
         self.is_at_tail = False
 
@@ -44,7 +44,7 @@ class FetchWalk:
         return end
 
 
-def _walk() -> _Steps:
+def _scan() -> _Steps:
     yield from _tags((yield 4))
     topics = yield from _uvarint((yield 10))
     for _ in range(topics - 1):

@@ -39,10 +39,10 @@ class Pass:
 PASS: Final = Pass()
 
 
-Amended = Callable[[bytes], bytes]
+ResponseTransform = Callable[[bytes], bytes]
 
 
-class Instead(NamedTuple):
+class Replace(NamedTuple):
     """The decision to forward another frame, with the request's API, version and correlation id.
 
     Neither `frame` nor what `transform` takes and returns has a length prefix. Later interceptors are asked about
@@ -52,7 +52,7 @@ class Instead(NamedTuple):
     """
 
     frame: bytes
-    amended: Amended | None = None
+    transform: ResponseTransform | None = None
 
 
 class Answer(NamedTuple):
@@ -62,13 +62,13 @@ class Answer(NamedTuple):
     pieces: list[bytes]
 
 
-class Take(NamedTuple):
+class Handle(NamedTuple):
     """The decision to answer later, by `ClientInfo.answer`."""
 
     begin: Callable[[], None]
 
 
-Decision = Pass | Instead | Answer | Take
+Decision = Pass | Replace | Answer | Handle
 
 
 class ClientInfo(Protocol):
@@ -100,15 +100,15 @@ class ClientInfo(Protocol):
         """Closes the connection and logs the reason in one line."""
 
 
-Screen = Callable[[bytes], bool]
+Prefilter = Callable[[bytes], bool]
 """Decides from a request's frame, with or without its length, whether the interceptor must see it; False: it passes."""
 
 
 @runtime_checkable
-class Screening(Protocol):
+class HasPrefilter(Protocol):
     """An Interceptor that can exclude most requests of an API, such as Fetch, cheaply."""
 
-    def screen(self, api_key: int) -> Screen | None:
+    def prefilter(self, api_key: int) -> Prefilter | None:
         """Returns the prefilter of this API, or None if the interceptor must see all its requests."""
 
 
@@ -120,7 +120,7 @@ class Interceptor(Protocol):
         """The API keys whose requests `request` gets, whole."""
 
     @property
-    def watched(self) -> frozenset[int]:
+    def observed(self) -> frozenset[int]:
         """The API keys whose responses `response` gets, whole, each with its request."""
 
     @property
@@ -136,11 +136,11 @@ class Interceptor(Protocol):
         """Observes an answer of the broker, or of the interceptor that handled the request. The frame has no length
         prefix, and its addresses are not yet replaced."""
 
-    def gone(self, client: ClientInfo) -> None:
+    def on_closed(self, client: ClientInfo) -> None:
         """Called once when the client's connection has closed, even if this interceptor never saw a request of it."""
 
 
-class Meter(Protocol):
+class MetricsSink(Protocol):
     """Receives what is counted, on the hottest path: implementations add up and do nothing else."""
 
     def opened(self, client: ClientInfo) -> None: ...
@@ -162,7 +162,7 @@ class Meter(Protocol):
     def not_connected(self, node_id: int | None) -> None:
         """Counts an upstream broker that could not be reached, or refused the proxy."""
 
-    def broken(self, reason: str) -> None:
+    def hung_up(self, reason: str) -> None:
         """Counts a client that was hung up on for what it sent, or for what its broker answered."""
 
 

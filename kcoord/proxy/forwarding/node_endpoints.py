@@ -11,41 +11,45 @@ from typing import Final, NamedTuple
 
 from kcoord.protocol.frames import BadBody
 from kcoord.protocol.varint import BadVarint, read_uvarint, uvarint
-from kcoord.proxy.forwarding.endpoints import Place, PlaceOf, compact
+from kcoord.proxy.forwarding.endpoints import Endpoint, EndpointOf, encode_compact
 
 NO_TAGS: Final = b"\0"
 
 _NODE_ENDPOINTS: Final = 0
-_FILLERS: Final = (127, 16_000)
+_PADDING_TAGS: Final = (127, 16_000)
 """Tags that no KIP is likely to use, of one byte and of two: together they can fill any size from 2 bytes on."""
 
 
-class _Endpoint(NamedTuple):
+class _NodeEndpoint(NamedTuple):
     node_id: int
-    place: Place
-    rest: bytes
+    endpoint: Endpoint
+    rack_and_tags: bytes
     """The encoded rack and tagged fields, which stay as they are."""
 
     @property
-    def is_somewhere(self) -> bool:
-        return self.node_id >= 0 and bool(self.place.host)
+    def has_address(self) -> bool:
+        return self.node_id >= 0 and bool(self.endpoint.host)
 
 
-def brokers_in(tail: bytes) -> dict[int, Place]:
+def brokers_in(tail: bytes) -> dict[int, Endpoint]:
     """Returns the brokers that the tail names. Raises BadBody."""
-    return {each.node_id: each.place for each in _endpoints(_tagged_fields(tail)) if each.is_somewhere}
+    return {each.node_id: each.endpoint for each in _node_endpoints(_tagged_fields(tail)) if each.has_address}
 
 
-def moved(tail: bytes, place_of: PlaceOf) -> bytes:
+def rewrite(tail: bytes, endpoint_of: EndpointOf) -> bytes:
     """Replaces all endpoints in the tail, whose size may change. Raises BadBody."""
-    return _written(_moved(_tagged_fields(tail), place_of))
+    return _encode_fields(_rewritten_fields(_tagged_fields(tail), endpoint_of))
 
 
-def moved_in_place(tail: bytes, place_of: PlaceOf) -> bytes:
+def rewrite_same_length(tail: bytes, endpoint_of: EndpointOf) -> bytes:
     """Replaces or removes all endpoints in the tail, whose size stays the same. Raises BadBody."""
     fields = _tagged_fields(tail)
     others = {tag: content for tag, content in fields.items() if tag != _NODE_ENDPOINTS}
-    return _filled(_moved(fields, place_of), len(tail)) or _filled(others, len(tail)) or _blank(len(tail))
+    return (
+        _padded(_rewritten_fields(fields, endpoint_of), len(tail))
+        or _padded(others, len(tail))
+        or _padding_only(len(tail))
+    )
 
 
 def _tagged_fields(tail: bytes) -> dict[int, bytes]:
@@ -64,7 +68,7 @@ def _tagged_fields(tail: bytes) -> dict[int, bytes]:
     return fields
 
 
-def _endpoints(fields: Mapping[int, bytes]) -> list[_Endpoint]:
+def _node_endpoints(fields: Mapping[int, bytes]) -> list[_NodeEndpoint]:
     content = fields.get(_NODE_ENDPOINTS, b"\1")
     found = []
     try:
@@ -73,9 +77,9 @@ def _endpoints(fields: Mapping[int, bytes]) -> list[_Endpoint]:
             size, start = read_uvarint(content, position + 4)
             port = start + size - 1
             rack, behind = read_uvarint(content, port + 4)
-            end = _behind_tags(content, behind + max(rack - 1, 0))
-            place = Place(content[start:port].decode(errors="replace"), _number(content, port))
-            found.append(_Endpoint(_number(content, position), place, content[port + 4 : end]))
+            end = _skip_tagged_fields(content, behind + max(rack - 1, 0))
+            endpoint = Endpoint(content[start:port].decode(errors="replace"), _number(content, port))
+            found.append(_NodeEndpoint(_number(content, position), endpoint, content[port + 4 : end]))
             position = end
     except (IndexError, BadVarint):
         raise BadBody("node endpoints that end too early") from None
@@ -86,7 +90,7 @@ def _number(content: bytes, position: int) -> int:
     return int.from_bytes(content[position : position + 4], signed=True)
 
 
-def _behind_tags(content: bytes, position: int) -> int:
+def _skip_tagged_fields(content: bytes, position: int) -> int:
     count, position = read_uvarint(content, position)
     for _ in range(count):
         _, position = read_uvarint(content, position)
@@ -95,34 +99,34 @@ def _behind_tags(content: bytes, position: int) -> int:
     return position
 
 
-def _moved(fields: Mapping[int, bytes], place_of: PlaceOf) -> dict[int, bytes]:
+def _rewritten_fields(fields: Mapping[int, bytes], endpoint_of: EndpointOf) -> dict[int, bytes]:
     if _NODE_ENDPOINTS not in fields:
         return dict(fields)
-    found = _endpoints(fields)
+    found = _node_endpoints(fields)
     parts = [uvarint(len(found) + 1)]
     for each in found:
-        place = place_of(each.node_id) if each.is_somewhere else each.place
-        parts += [each.node_id.to_bytes(4, signed=True), compact(place), each.rest]
+        endpoint = endpoint_of(each.node_id) if each.has_address else each.endpoint
+        parts += [each.node_id.to_bytes(4, signed=True), encode_compact(endpoint), each.rack_and_tags]
     return {**fields, _NODE_ENDPOINTS: b"".join(parts)}
 
 
-def _written(fields: Mapping[int, bytes]) -> bytes:
-    told = [part for tag, content in fields.items() for part in (uvarint(tag), uvarint(len(content)), content)]
-    return b"".join([uvarint(len(fields)), *told])
+def _encode_fields(fields: Mapping[int, bytes]) -> bytes:
+    encoded = [part for tag, content in fields.items() for part in (uvarint(tag), uvarint(len(content)), content)]
+    return b"".join([uvarint(len(fields)), *encoded])
 
 
-def _filled(fields: Mapping[int, bytes], length: int) -> bytes | None:
+def _padded(fields: Mapping[int, bytes], length: int) -> bytes | None:
     """Encodes these tagged fields and pads them to `length`; None if they cannot have that length."""
-    exact = _written(fields)
+    exact = _encode_fields(fields)
     if len(exact) == length:
         return exact
     longer = uvarint(len(fields) + 1) + exact[len(uvarint(len(fields))) :]
-    filler = _filler(length - len(longer))
-    return longer + filler if filler else None
+    padding = _padding(length - len(longer))
+    return longer + padding if padding else None
 
 
-def _filler(room: int) -> bytes | None:
-    for tag in map(uvarint, _FILLERS):
+def _padding(room: int) -> bytes | None:
+    for tag in map(uvarint, _PADDING_TAGS):
         for size_bytes in (1, 2, 3):
             size = room - len(tag) - size_bytes
             if size >= 0 and len(uvarint(size)) == size_bytes:
@@ -130,9 +134,9 @@ def _filler(room: int) -> bytes | None:
     return None
 
 
-def _blank(length: int) -> bytes:
+def _padding_only(length: int) -> bytes:
     """Returns only padding, which always fits: the smallest tagged field has 2 bytes, as the smallest padding."""
-    filler = _filler(length - 1)
-    if filler is None:
+    padding = _padding(length - 1)
+    if padding is None:
         raise BadBody("tagged fields that are too short")
-    return b"\1" + filler
+    return b"\1" + padding

@@ -16,7 +16,7 @@ FIRST_BY_ID: Final = 13
 """The first version of Produce that knows topics by their ids."""
 
 
-def is_plain_fetch(answer: bytes) -> bool:
+def fetch_needs_no_rewrite(answer: bytes) -> bool:
     """Whether a Fetch answer of version 16 to 18 is certain to have no addresses."""
     try:
         if answer[8]:
@@ -44,34 +44,34 @@ def is_plain_fetch(answer: bytes) -> bool:
         return False
 
 
-def is_plain_produce_by_name(answer: bytes) -> bool:
+def produce_by_name_needs_no_rewrite(answer: bytes) -> bool:
     """Whether a Produce answer of version 10 to 12, with topic names, is certain to have no addresses."""
     try:
         topics, position = read_uvarint(answer, 9)
         for _ in range(topics - 1):
             size, position = read_uvarint(answer, position)
-            position = _behind_produced(answer, position + size - 1)
+            position = _skip_produced_topic(answer, position + size - 1)
             if not position:
                 return False
-        return _ends_plainly(answer, position)
+        return _ends_without_tags(answer, position)
     except (IndexError, BadVarint):
         return False
 
 
-def is_plain_produce_by_id(answer: bytes) -> bool:
+def produce_by_id_needs_no_rewrite(answer: bytes) -> bool:
     """Whether a Produce answer of version 13, with topic ids, is certain to have no addresses."""
     try:
         topics, position = read_uvarint(answer, 9)
         for _ in range(topics - 1):
-            position = _behind_produced(answer, position + 16)
+            position = _skip_produced_topic(answer, position + 16)
             if not position:
                 return False
-        return _ends_plainly(answer, position)
+        return _ends_without_tags(answer, position)
     except (IndexError, BadVarint):
         return False
 
 
-def _behind_produced(answer: bytes, position: int) -> int:
+def _skip_produced_topic(answer: bytes, position: int) -> int:
     """Returns the end of a topic whose partitions begin at `position`; 0 if it has errors or tagged fields."""
     partitions, position = read_uvarint(answer, position)
     for _ in range(partitions - 1):
@@ -82,6 +82,6 @@ def _behind_produced(answer: bytes, position: int) -> int:
     return 0 if answer[position] else position + 1
 
 
-def _ends_plainly(answer: bytes, position: int) -> bool:
+def _ends_without_tags(answer: bytes, position: int) -> bool:
     """Whether only the throttle time and an empty tag count follow, and the header has no tagged fields."""
     return not answer[8] and position + 5 == len(answer) and not answer[position + 4]

@@ -26,7 +26,7 @@ from kcoord.protocol.headers import read_response_header
 from kcoord.protocol.validate import Search
 from kcoord.protocol.varint import uvarint
 from kcoord.proxy.forwarding import node_endpoints
-from kcoord.proxy.forwarding.endpoints import Place, PlaceOf, compact, plain
+from kcoord.proxy.forwarding.endpoints import Endpoint, EndpointOf, encode, encode_compact
 
 PRODUCE: Final = 0
 FETCH: Final = 1
@@ -37,7 +37,7 @@ DESCRIBE_CLUSTER: Final = 60
 SHARE_FETCH: Final = 78
 SHARE_ACKNOWLEDGE: Final = 79
 
-_BEARING_SINCE: Final = {
+_ADDRESSES_SINCE: Final = {
     PRODUCE: 10,
     FETCH: 16,
     METADATA: 0,
@@ -46,41 +46,41 @@ _BEARING_SINCE: Final = {
     SHARE_FETCH: 0,
     SHARE_ACKNOWLEDGE: 0,
 }
-_HELD_TO: Final = {DESCRIBE_QUORUM: range(2)}
+_LIMITED_TO: Final = {DESCRIBE_QUORUM: range(2)}
 _ALL_BROKERS: Final = frozenset({METADATA, DESCRIBE_CLUSTER})
 _IN_TAGS: Final = frozenset({PRODUCE, FETCH})
 _NUMBER: Final = Struct(">i")
 
 
-class Addressed(Protocol):
+class ResponseWithAddresses(Protocol):
     """An answer with addresses in it, located."""
 
     @property
-    def brokers(self) -> Mapping[int, Place]:
+    def brokers(self) -> Mapping[int, Endpoint]:
         """The brokers that it names."""
 
-    def moved(self, place_of: PlaceOf) -> bytes:
+    def rewritten(self, endpoint_of: EndpointOf) -> bytes:
         """Returns the answer with every broker's endpoint replaced."""
 
 
 def rewritable_versions(api_key: int) -> range | None:
     """Returns the versions that can be forwarded, for APIs whose answers may have addresses; None for all others."""
-    if api_key not in _BEARING_SINCE:
-        return _HELD_TO.get(api_key)
+    if api_key not in _ADDRESSES_SINCE:
+        return _LIMITED_TO.get(api_key)
     known = known_versions(api_key)
     # Versions without addresses need not be known: they are forwarded as they are.
-    return range(0 if _BEARING_SINCE[api_key] else known.start, known.stop)
+    return range(0 if _ADDRESSES_SINCE[api_key] else known.start, known.stop)
 
 
-def bears_addresses(api_key: int, api_version: int) -> bool:
-    return api_key in _BEARING_SINCE and api_version >= _BEARING_SINCE[api_key]
+def may_have_addresses(api_key: int, api_version: int) -> bool:
+    return api_key in _ADDRESSES_SINCE and api_version >= _ADDRESSES_SINCE[api_key]
 
 
-def tells_of_all_brokers(api_key: int) -> bool:
+def names_all_brokers(api_key: int) -> bool:
     return api_key in _ALL_BROKERS
 
 
-def addressed(frame: bytes, api_key: int, api_version: int) -> Addressed | None:
+def find_addresses(frame: bytes, api_key: int, api_version: int) -> ResponseWithAddresses | None:
     """Finds the addresses in an answer; None if it has none. Raises BadBody."""
     return _with_tail(frame, api_key, api_version) if api_key in _IN_TAGS else _with_hosts(frame, api_key, api_version)
 
@@ -90,14 +90,14 @@ class _WithTail(NamedTuple):
     tail: bytes
 
     @property
-    def brokers(self) -> Mapping[int, Place]:
+    def brokers(self) -> Mapping[int, Endpoint]:
         return node_endpoints.brokers_in(self.tail)
 
-    def moved(self, place_of: PlaceOf) -> bytes:
-        return self.body + node_endpoints.moved(self.tail, place_of)
+    def rewritten(self, endpoint_of: EndpointOf) -> bytes:
+        return self.body + node_endpoints.rewrite(self.tail, endpoint_of)
 
 
-def _with_tail(frame: bytes, api_key: int, api_version: int) -> Addressed | None:
+def _with_tail(frame: bytes, api_key: int, api_version: int) -> ResponseWithAddresses | None:
     known = codec(api_key, api_version)
     _, position = read_response_header(frame, known.response_header_version)
     start = known.tags_of_response(frame, position)
@@ -106,7 +106,7 @@ def _with_tail(frame: bytes, api_key: int, api_version: int) -> Addressed | None
 
 class _Host(NamedTuple):
     node_id: int
-    place: Place
+    endpoint: Endpoint
     start: int
     """The position of the host's length."""
     end: int
@@ -119,25 +119,25 @@ class _WithHosts(NamedTuple):
     is_compact: bool
 
     @property
-    def brokers(self) -> Mapping[int, Place]:
-        return {each.node_id: each.place for each in self.hosts}
+    def brokers(self) -> Mapping[int, Endpoint]:
+        return {each.node_id: each.endpoint for each in self.hosts}
 
-    def moved(self, place_of: PlaceOf) -> bytes:
-        encoded = compact if self.is_compact else plain
+    def rewritten(self, endpoint_of: EndpointOf) -> bytes:
+        encoded = encode_compact if self.is_compact else encode
         parts: list[bytes] = []
         position = 0
         for each in self.hosts:
-            parts += [self.frame[position : each.start], encoded(place_of(each.node_id))]
+            parts += [self.frame[position : each.start], encoded(endpoint_of(each.node_id))]
             position = each.end
         return b"".join([*parts, self.frame[position:]])
 
 
-def _with_hosts(frame: bytes, api_key: int, api_version: int) -> Addressed | None:
+def _with_hosts(frame: bytes, api_key: int, api_version: int) -> ResponseWithAddresses | None:
     header_version, search = _search(api_key, api_version)
     is_compact = header_version == 1
     _, position = read_response_header(frame, header_version)
     found = [_host(frame, start, int(form[:-1]), is_compact) for start, form in search(frame, position)]
-    known = [each for each in found if each.node_id >= 0 and each.place.host]
+    known = [each for each in found if each.node_id >= 0 and each.endpoint.host]
     return _WithHosts(frame, known, is_compact) if known else None
 
 
@@ -155,4 +155,4 @@ def _host(frame: bytes, start: int, size: int, is_compact: bool) -> _Host:
         raise BadBody("an address that does not fit its answer")
     (node_id,) = _NUMBER.unpack_from(frame, before - 4)
     (port,) = _NUMBER.unpack_from(frame, start + size)
-    return _Host(node_id, Place(frame[start : start + size].decode(errors="replace"), port), before, end)
+    return _Host(node_id, Endpoint(frame[start : start + size].decode(errors="replace"), port), before, end)

@@ -23,14 +23,21 @@ from kcoord.protocol.codec import known_versions
 from kcoord.protocol.varint import read_uvarint
 from kcoord.proxy.forwarding import fetch_scanner
 from kcoord.proxy.forwarding.api_versions import API_VERSIONS, Limits
-from kcoord.proxy.forwarding.interceptors import Amended, Interceptor, Request, Screen, Screening, Take
+from kcoord.proxy.forwarding.interceptors import (
+    Handle,
+    HasPrefilter,
+    Interceptor,
+    Prefilter,
+    Request,
+    ResponseTransform,
+)
 from kcoord.proxy.forwarding.passthrough import (
     FIRST_BY_ID,
-    is_plain_fetch,
-    is_plain_produce_by_id,
-    is_plain_produce_by_name,
+    fetch_needs_no_rewrite,
+    produce_by_id_needs_no_rewrite,
+    produce_by_name_needs_no_rewrite,
 )
-from kcoord.proxy.forwarding.rewriting import FETCH, PRODUCE, bears_addresses, rewritable_versions
+from kcoord.proxy.forwarding.rewriting import FETCH, PRODUCE, may_have_addresses, rewritable_versions
 
 SASL_HANDSHAKE: Final = 17
 SASL_AUTHENTICATE: Final = 36
@@ -41,8 +48,8 @@ START: Final = Struct(">iIi")
 _HEADERLESS_LOGIN: Final = (SASL_HANDSHAKE, 0)
 """After SaslHandshake version 0, tokens without a header follow (KIP-152), which could be taken for requests. So it is
 refused. ApiVersions still announces it: librdkafka before 2.11.1 takes a broker without it for one without logins."""
-_MOST_APIS: Final = 1000
-_MOST_VERSIONS: Final = 64
+_MAX_APIS: Final = 1000
+_MAX_VERSIONS: Final = 64
 _FIRST_FLEXIBLE_PRODUCE: Final = 9
 _FIRST_TRANSACTIONAL_PRODUCE: Final = 3
 
@@ -51,7 +58,7 @@ class AnswerRoute(Enum):
     """How an answer gets to the client: streamed, scanned for its tail, or buffered whole."""
 
     PASSES = "passes"
-    WALKED = "walked"
+    SCANNED = "walked"
     WHOLE = "whole"
 
 
@@ -60,83 +67,91 @@ class Route:
 
     __slots__ = (
         "answer",
-        "answer_is_only_watched",
+        "answer_is_only_observed",
         "answer_passes",
         "api_key",
         "api_version",
         "interceptors",
-        "is_only_watched",
-        "is_plain",
-        "is_plain_produce",
+        "is_forwarded_produce",
+        "is_only_observed",
         "is_produce",
         "is_refused",
         "is_seen_whole",
+        "needs_no_rewrite",
+        "observers",
         "passes",
-        "screen",
-        "watchers",
+        "prefilter",
     )
 
     def __init__(
         self, api_key: int, api_version: int, limits: Limits, interceptors: Sequence[Interceptor] = ()
     ) -> None:
         self.api_key, self.api_version = api_key, api_version
-        self.watchers = tuple(each for each in interceptors if api_key in each.watched)
+        self.observers = tuple(each for each in interceptors if api_key in each.observed)
         self.interceptors = tuple(each for each in interceptors if api_key in each.interests)
         self.is_produce = api_key == PRODUCE
-        is_unknown_start = api_key == API_VERSIONS and api_version not in limits[API_VERSIONS]
-        self.is_seen_whole = bool(self.watchers or self.interceptors or is_unknown_start)
-        is_untold = api_key in limits and api_version not in limits[api_key] and not is_unknown_start
-        self.is_refused = is_untold or (api_key, api_version) == _HEADERLESS_LOGIN
-        self.answer = _answer_route(api_key, api_version, is_watched=bool(self.watchers))
+        is_unknown_api_versions = api_key == API_VERSIONS and api_version not in limits[API_VERSIONS]
+        self.is_seen_whole = bool(self.observers or self.interceptors or is_unknown_api_versions)
+        is_unannounced = api_key in limits and api_version not in limits[api_key] and not is_unknown_api_versions
+        self.is_refused = is_unannounced or (api_key, api_version) == _HEADERLESS_LOGIN
+        self.answer = _answer_route(api_key, api_version, is_observed=bool(self.observers))
         self.answer_passes = self.answer is AnswerRoute.PASSES
-        self.is_plain = None if self.watchers else _is_plain(api_key, api_version)
+        self.needs_no_rewrite = None if self.observers else _no_rewrite_check(api_key, api_version)
         self.passes = not (self.is_seen_whole or self.is_refused or self.is_produce)
-        self.is_plain_produce = self.is_produce and not (self.is_seen_whole or self.is_refused)
-        self.is_only_watched = bool(self.watchers) and not (self.interceptors or self.is_refused or self.is_produce)
-        is_judged_only = bool(self.interceptors) and not (self.watchers or self.is_refused or is_unknown_start)
-        self.screen = _screen(api_key, self.interceptors) if is_judged_only else None
-        self.answer_is_only_watched = (
-            self.answer is AnswerRoute.WHOLE and api_key != API_VERSIONS and not bears_addresses(api_key, api_version)
+        self.is_forwarded_produce = self.is_produce and not (self.is_seen_whole or self.is_refused)
+        self.is_only_observed = bool(self.observers) and not (self.interceptors or self.is_refused or self.is_produce)
+        is_only_intercepted = bool(self.interceptors) and not (
+            self.observers or self.is_refused or is_unknown_api_versions
+        )
+        self.prefilter = _combined_prefilter(api_key, self.interceptors) if is_only_intercepted else None
+        self.answer_is_only_observed = (
+            self.answer is AnswerRoute.WHOLE
+            and api_key != API_VERSIONS
+            and not may_have_addresses(api_key, api_version)
         )
 
     def with_whole_answer(self) -> "Route":
         """Returns this route with the answer buffered whole, for a request whose answer will be transformed."""
-        if self.answer is AnswerRoute.WHOLE and self.is_plain is None:
+        if self.answer is AnswerRoute.WHOLE and self.needs_no_rewrite is None:
             return self
         route = copy(self)
-        route.answer, route.answer_passes, route.is_plain = AnswerRoute.WHOLE, False, None
+        route.answer, route.answer_passes, route.needs_no_rewrite = AnswerRoute.WHOLE, False, None
         return route
 
     def refuse(self) -> None:
-        self.is_refused, self.passes, self.is_only_watched, self.is_plain_produce = True, False, False, False
-        self.screen = None
+        self.is_refused, self.passes, self.is_only_observed, self.is_forwarded_produce = True, False, False, False
+        self.prefilter = None
 
 
-def _screen(api_key: int, interceptors: Sequence[Interceptor]) -> Screen | None:
+def _combined_prefilter(api_key: int, interceptors: Sequence[Interceptor]) -> Prefilter | None:
     """Returns a prefilter that excludes requests all interceptors exclude, or None if one of them has no prefilter."""
-    screens = [each.screen(api_key) if isinstance(each, Screening) else None for each in interceptors]
-    known = [screen for screen in screens if screen is not None]
-    if len(known) < len(screens):
+    prefilters = [each.prefilter(api_key) if isinstance(each, HasPrefilter) else None for each in interceptors]
+    known = [prefilter for prefilter in prefilters if prefilter is not None]
+    if len(known) < len(prefilters):
         return None
     return known[0] if len(known) == 1 else lambda frame: any(screen(frame) for screen in known)
 
 
-def _answer_route(api_key: int, api_version: int, *, is_watched: bool) -> AnswerRoute:
-    if is_watched or api_key == API_VERSIONS:
+def _answer_route(api_key: int, api_version: int, *, is_observed: bool) -> AnswerRoute:
+    if is_observed or api_key == API_VERSIONS:
         return AnswerRoute.WHOLE
-    if not bears_addresses(api_key, api_version):
+    if not may_have_addresses(api_key, api_version):
         return AnswerRoute.PASSES
-    return AnswerRoute.WALKED if api_key == FETCH and api_version >= fetch_scanner.SINCE else AnswerRoute.WHOLE
+    return (
+        AnswerRoute.SCANNED
+        if api_key == FETCH and api_version >= fetch_scanner.FIRST_WITH_ENDPOINTS
+        else AnswerRoute.WHOLE
+    )
 
 
-def _is_plain(api_key: int, api_version: int) -> Callable[[bytes], bool] | None:
+def _no_rewrite_check(api_key: int, api_version: int) -> Callable[[bytes], bool] | None:
     """Returns the check that a whole answer of this API has no addresses; None if the API has none, or no check."""
-    if not bears_addresses(api_key, api_version):
+    if not may_have_addresses(api_key, api_version):
         return None
     if api_key == FETCH:
-        return is_plain_fetch
+        return fetch_needs_no_rewrite
     if api_key == PRODUCE:
-        return is_plain_produce_by_id if api_version >= FIRST_BY_ID else is_plain_produce_by_name
+        return produce_by_id_needs_no_rewrite if api_version >= FIRST_BY_ID else produce_by_name_needs_no_rewrite
     return None
 
 
@@ -146,7 +161,7 @@ class Routes(dict[int, Route]):
     def __init__(self, interceptors: Sequence[Interceptor], *, refused: frozenset[int] = frozenset()) -> None:
         """`refused` are API keys that no client may use, even if ApiVersions announces them."""
         super().__init__()
-        self.limits = limits_of(interceptors)
+        self.limits = version_limits(interceptors)
         self._interceptors = interceptors
         self._refused = refused
 
@@ -155,23 +170,23 @@ class Routes(dict[int, Route]):
         route = Route(api_key, api_version, self.limits, self._interceptors)
         if api_key in self._refused:
             route.refuse()
-        is_likely = api_key < _MOST_APIS and api_version < _MOST_VERSIONS
+        is_likely = api_key < _MAX_APIS and api_version < _MAX_VERSIONS
         if is_likely and not route.is_refused:  # a client that sends arbitrary kinds must not fill the memory
             self[kind] = route
         return route
 
 
-def limits_of(interceptors: Sequence[Interceptor]) -> dict[int, range]:
+def version_limits(interceptors: Sequence[Interceptor]) -> dict[int, range]:
     """Returns the versions announced to clients at most, by API key. Requests of others are refused."""
     limits = {API_VERSIONS: known_versions(API_VERSIONS)}
-    for api_key in range(_MOST_APIS):
+    for api_key in range(_MAX_APIS):
         if (versions := rewritable_versions(api_key)) is not None:
             limits[api_key] = versions
     for interceptor in interceptors:
-        for api_key in interceptor.interests | interceptor.watched:
-            limits[api_key] = _both(limits.get(api_key), _readable_versions(api_key))
+        for api_key in interceptor.interests | interceptor.observed:
+            limits[api_key] = _intersection(limits.get(api_key), _readable_versions(api_key))
         for api_key, versions in interceptor.limits.items():
-            limits[api_key] = _both(limits.get(api_key), versions)
+            limits[api_key] = _intersection(limits.get(api_key), versions)
     return limits
 
 
@@ -182,13 +197,13 @@ def _readable_versions(api_key: int) -> range:
     return range(known.stop) if api_key == PRODUCE else known
 
 
-def _both(limit: range | None, other: range) -> range:
+def _intersection(limit: range | None, other: range) -> range:
     if limit is None:
         return other
     return range(max(limit.start, other.start), min(limit.stop, other.stop))
 
 
-class Awaited(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request whose answer has not been sent completely."""
 
     correlation_id: int
@@ -196,25 +211,25 @@ class Awaited(NamedTuple):
     started: float
     request: Request | None = None
     """The request, if it was seen whole."""
-    is_ours: bool = False
+    is_local: bool = False
     """Whether it is answered here, after all earlier requests: by `pieces`, or by the interceptor that handles it."""
     pieces: Sequence[bytes] = ()
-    take: Take | None = None
-    amended: Amended | None = None
+    handle: Handle | None = None
+    transform: ResponseTransform | None = None
     """Transforms the answer before the client gets it; the route is then one `with_whole_answer`."""
 
 
-def asks_for_answer(buffer: bytes, position: int, end: int, api_version: int) -> bool | None:
+def wants_answer(buffer: bytes, position: int, end: int, api_version: int) -> bool | None:
     """Whether a Produce request wants an answer: not with acks=0. None if more bytes are needed to know.
 
     `position` is that of the client id, behind the correlation id. Raises BadVarint.
     """
     try:
-        position = _behind_text(buffer, position)
+        position = _skip_string(buffer, position)
         if api_version >= _FIRST_FLEXIBLE_PRODUCE:
-            position = _behind_compact_text(buffer, _behind_tags(buffer, position))
+            position = _skip_compact_string(buffer, _skip_tagged_fields(buffer, position))
         elif api_version >= _FIRST_TRANSACTIONAL_PRODUCE:
-            position = _behind_text(buffer, position)
+            position = _skip_string(buffer, position)
         if position + 2 > end:
             return None
         return buffer[position] != 0 or buffer[position + 1] != 0
@@ -222,17 +237,17 @@ def asks_for_answer(buffer: bytes, position: int, end: int, api_version: int) ->
         return None
 
 
-def _behind_text(buffer: bytes, position: int) -> int:
+def _skip_string(buffer: bytes, position: int) -> int:
     length = buffer[position] << 8 | buffer[position + 1]
     return position + 2 + (length if length < 0x8000 else 0)
 
 
-def _behind_compact_text(buffer: bytes, position: int) -> int:
+def _skip_compact_string(buffer: bytes, position: int) -> int:
     length, position = read_uvarint(buffer, position)
     return position + max(length - 1, 0)
 
 
-def _behind_tags(buffer: bytes, position: int) -> int:
+def _skip_tagged_fields(buffer: bytes, position: int) -> int:
     count, position = read_uvarint(buffer, position)
     for _ in range(count):
         _, position = read_uvarint(buffer, position)

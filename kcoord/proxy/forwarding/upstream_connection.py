@@ -15,45 +15,45 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
 from kcoord.protocol.frames import BadBody, framed
-from kcoord.proxy.connection_host import Directory
+from kcoord.proxy.connection_host import BrokerDirectory
 from kcoord.proxy.forwarding import api_versions, node_endpoints
-from kcoord.proxy.forwarding.fetch_scanner import FetchWalk
-from kcoord.proxy.forwarding.interceptor_chain import show_response
-from kcoord.proxy.forwarding.rewriting import addressed, bears_addresses, tells_of_all_brokers
-from kcoord.proxy.forwarding.routes import AnswerRoute, Awaited
+from kcoord.proxy.forwarding.fetch_scanner import FetchScanner
+from kcoord.proxy.forwarding.interceptor_chain import notify_observers
+from kcoord.proxy.forwarding.rewriting import find_addresses, may_have_addresses, names_all_brokers
+from kcoord.proxy.forwarding.routes import AnswerRoute, PendingRequest
 from kcoord.proxy.setup import CannotProxy
 
 if TYPE_CHECKING:
-    from kcoord.proxy.forwarding.downstream_connection import ClientSide
+    from kcoord.proxy.forwarding.downstream_connection import DownstreamConnection
 
 log = logging.getLogger("kcoord.proxy")
 
 _START: Final = Struct(">ii")  # length, correlation id
 _UNSENT_BYTES: Final = 1 << 19
-_SHORT_BYTES: Final = 1 << 16
+_MAX_BUFFERED_FETCH_BYTES: Final = 1 << 16
 """A Fetch answer up to this size is buffered and forwarded in one piece; longer ones are streamed. Brokers write an
 answer in three parts in quick succession, and one write costs less than three."""
-_MOST_BYTES: Final = 1 << 28
+_MAX_WHOLE_BYTES: Final = 1 << 28
 """The largest answer that is buffered whole."""
-_FAREWELL: Final = 30.0
+_CLOSE_TIMEOUT: Final = 30.0
 """Seconds that a broker has to read what a client sent before it disconnected."""
 
 
-class UpstreamSide(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """The upstream half of one client."""
 
-    def __init__(self, client: "ClientSide", directory: Directory) -> None:
-        self.passed_bytes = 0
+    def __init__(self, client: "DownstreamConnection", directory: BrokerDirectory) -> None:
+        self.forwarded_bytes = 0
         self._client = client
         self._directory = directory
-        self._awaited: deque[Awaited] = client.awaited
+        self._pending: deque[PendingRequest] = client.pending
         self._send = client.transport.write
-        self._left = 0
-        self._walk: FetchWalk | None = None
+        self._bytes_remaining = 0
+        self._scanner: FetchScanner | None = None
         self._tail: bytearray | None = None
-        self._rest = bytearray()
-        self._needed = 0
-        self._is_amidst = False
+        self._buffered = bytearray()
+        self._bytes_needed = 0
+        self._is_mid_frame = False
         self._is_closed = False
         self._transport: asyncio.Transport | None = None
 
@@ -67,27 +67,27 @@ class UpstreamSide(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=_UNSENT_BYTES)
 
     def data_received(self, chunk: bytes) -> None:
-        self.passed_bytes += len(chunk)
+        self.forwarded_bytes += len(chunk)
         self._client.idle_sweeps = 0
-        if self._is_closed or (not self._is_amidst and self._passes_at_once(chunk)):
+        if self._is_closed or (not self._is_mid_frame and self._forward_if_whole(chunk)):
             return
         try:
-            self._receive(chunk)
+            self._on_chunk(chunk)
         except (BadBody, CannotProxy) as reason:
-            self._break_off(str(reason))
+            self._abort(str(reason))
         except Exception:
             log.exception("bug peer=%s node=%s: an answer could not be passed", self._client.peer, self._client.node_id)
-            self._break_off("a fault of the proxy")
+            self._abort("a fault of the proxy")
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_closed = True
-        self._client.upstream_is_gone()
+        self._client.on_upstream_closed()
 
     def pause_writing(self) -> None:
-        self._client.upstream_is_full()
+        self._client.on_upstream_full()
 
     def resume_writing(self) -> None:
-        self._client.upstream_is_free()
+        self._client.on_upstream_writable()
 
     def pause(self) -> None:
         if not self._is_closed:
@@ -103,174 +103,174 @@ class UpstreamSide(asyncio.Protocol):
 
     @property
     def held_bytes(self) -> int:
-        return len(self._rest)
+        return len(self._buffered)
 
-    def drop(self) -> None:
-        self._rest.clear()
+    def drop_buffers(self) -> None:
+        self._buffered.clear()
 
     def close(self) -> None:
         """Closes once pending output has been sent, or after a timeout if the broker does not read it."""
         self._is_closed = True
-        self.drop()
+        self.drop_buffers()
         self.transport.close()
         if self.transport.get_write_buffer_size():
-            asyncio.get_running_loop().call_later(_FAREWELL, self.transport.abort)
+            asyncio.get_running_loop().call_later(_CLOSE_TIMEOUT, self.transport.abort)
 
     # Answers.
 
-    def _passes_at_once(self, chunk: bytes) -> bool:
+    def _forward_if_whole(self, chunk: bytes) -> bool:
         """Forwards a chunk that is exactly one answer with nothing to change: the common case, and the fast path."""
-        if len(chunk) < _START.size or not self._awaited:
+        if len(chunk) < _START.size or not self._pending:
             return False
         length, correlation_id = _START.unpack_from(chunk)
-        head = self._awaited[0]
+        head = self._pending[0]
         if length != len(chunk) - 4 or correlation_id != head.correlation_id:
             return False
         route = head.route
-        if route.answer_passes or (route.is_plain is not None and route.is_plain(chunk)):
-            self._begun(head)
-        elif route.answer_is_only_watched and head.amended is None:
-            self._begun(head)
-            show_response(self._client, route, head.request, chunk[4:])
+        if route.answer_passes or (route.needs_no_rewrite is not None and route.needs_no_rewrite(chunk)):
+            self._answer_began(head)
+        elif route.answer_is_only_observed and head.transform is None:
+            self._answer_began(head)
+            notify_observers(self._client, route, head.request, chunk[4:])
         else:
             return False
         self._send(chunk)
-        self._finished()
+        self._answer_finished()
         return True
 
-    def _receive(self, chunk: bytes) -> None:
-        if self._rest:
-            self._keep(chunk)
-            if len(self._rest) < self._needed:
+    def _on_chunk(self, chunk: bytes) -> None:
+        if self._buffered:
+            self._buffer(chunk)
+            if len(self._buffered) < self._bytes_needed:
                 return
-            chunk = bytes(self._rest)
-            self._rest.clear()
-            self._client.held()
-            if self._passes_at_once(chunk):
-                self._is_amidst = False
+            chunk = bytes(self._buffered)
+            self._buffered.clear()
+            self._client.held_bytes_changed()
+            if self._forward_if_whole(chunk):
+                self._is_mid_frame = False
                 return
-        start = position = self._needed = 0
+        start = position = self._bytes_needed = 0
         end = len(chunk)
         while position < end:
-            if not self._left:
-                close = self._next(chunk, position, end)
+            if not self._bytes_remaining:
+                close = self._begin_answer(chunk, position, end)
                 if close is None:
                     break
                 if close > position:  # it is whole
-                    self._pass(chunk, start, position)
-                    self._whole(chunk[position + 4 : close])
+                    self._forward(chunk, start, position)
+                    self._on_whole_answer(chunk[position + 4 : close])
                     start = position = close
                     continue
-                if self._walk:
-                    self._left -= 4
+                if self._scanner:
+                    self._bytes_remaining -= 4
                     position += 4
                     continue
-            start, position = self._go_on(chunk, start, position, min(position + self._left, end))
-        self._pass(chunk, start, position)
-        self._keep(memoryview(chunk)[position:])
-        self._is_amidst = bool(self._left or self._rest)
+            start, position = self._continue_answer(chunk, start, position, min(position + self._bytes_remaining, end))
+        self._forward(chunk, start, position)
+        self._buffer(memoryview(chunk)[position:])
+        self._is_mid_frame = bool(self._bytes_remaining or self._buffered)
 
-    def _next(self, chunk: bytes, position: int, end: int) -> int | None:
+    def _begin_answer(self, chunk: bytes, position: int, end: int) -> int | None:
         """Begins an answer. Returns its end if it is whole, its start if it streams, None if more bytes are needed."""
         if end - position < _START.size:
-            self._needed = _START.size
+            self._bytes_needed = _START.size
             return None
         length, correlation_id = _START.unpack_from(chunk, position)
-        head = self._awaited[0] if self._awaited else None
+        head = self._pending[0] if self._pending else None
         if head is None or length < 4:
             raise BadBody(f"an answer of {length} bytes that nobody asked for" if length >= 4 else "a broken answer")
         if correlation_id != head.correlation_id:
             raise BadBody(f"an answer to request {correlation_id}, where that to {head.correlation_id} was due")
         match head.route.answer:
             case AnswerRoute.WHOLE:
-                if length > _MOST_BYTES:
+                if length > _MAX_WHOLE_BYTES:
                     raise BadBody(f"an answer of {length} bytes")
                 if end - position < 4 + length:
-                    self._needed = 4 + length
+                    self._bytes_needed = 4 + length
                     return None
                 return int(position + 4 + length)
-            case AnswerRoute.WALKED:
-                if end - position < 4 + length <= _SHORT_BYTES:
-                    self._needed = 4 + length
+            case AnswerRoute.SCANNED:
+                if end - position < 4 + length <= _MAX_BUFFERED_FETCH_BYTES:
+                    self._bytes_needed = 4 + length
                     return None
-                self._walk = FetchWalk()
+                self._scanner = FetchScanner()
             case AnswerRoute.PASSES:
                 pass
-        self._begun(head)
-        self._left = 4 + length
+        self._answer_began(head)
+        self._bytes_remaining = 4 + length
         return position
 
-    def _go_on(self, chunk: bytes, start: int, position: int, close: int) -> tuple[int, int]:
+    def _continue_answer(self, chunk: bytes, start: int, position: int, close: int) -> tuple[int, int]:
         """Takes the next part of a streamed answer; returns the start and end of the bytes that may be sent."""
         if self._tail is not None:
             self._tail += memoryview(chunk)[position:close]
             start = close
-        elif self._walk:
-            close = self._walk.feed(chunk, position, close)
-        self._left -= close - position
-        if self._walk and self._walk.is_at_tail:
-            self._walk = None
-            if self._left != 1:  # a last byte alone is the tag count 0: there are no tagged fields
-                self._pass(chunk, start, close)
+        elif self._scanner:
+            close = self._scanner.feed(chunk, position, close)
+        self._bytes_remaining -= close - position
+        if self._scanner and self._scanner.is_at_tail:
+            self._scanner = None
+            if self._bytes_remaining != 1:  # a last byte alone is the tag count 0: there are no tagged fields
+                self._forward(chunk, start, close)
                 start = close
                 self._tail = bytearray()
-        if not self._left:
-            if self._client.is_waiting:  # `_end_answer` may send local answers, which must come after these bytes
-                self._pass(chunk, start, close)
+        if not self._bytes_remaining:
+            if self._client.needs_flush:  # `_end_answer` may send local answers, which must come after these bytes
+                self._forward(chunk, start, close)
                 start = close
-            self._end()
+            self._end_answer()
         return start, close
 
-    def _end(self) -> None:
-        if self._walk:
+    def _end_answer(self) -> None:
+        if self._scanner:
             raise BadBody("a Fetch answer that ends too early")
         if self._tail is not None:
             tail, self._tail = bytes(self._tail), None
-            self._directory.saw(node_endpoints.brokers_in(tail), is_all=False)
-            self._send(node_endpoints.moved_in_place(tail, self._directory.place_of))
-        self._finished()
+            self._directory.on_brokers(node_endpoints.brokers_in(tail), is_all=False)
+            self._send(node_endpoints.rewrite_same_length(tail, self._directory.endpoint_of))
+        self._answer_finished()
 
-    def _whole(self, frame: bytes) -> None:
-        head = self._awaited[0]
-        self._begun(head)
-        show_response(self._client, head.route, head.request, frame)
-        if head.amended:
-            frame = head.amended(frame)
+    def _on_whole_answer(self, frame: bytes) -> None:
+        head = self._pending[0]
+        self._answer_began(head)
+        notify_observers(self._client, head.route, head.request, frame)
+        if head.transform:
+            frame = head.transform(frame)
         self._send(framed([self._rewritten(head, frame)]))
-        self._finished()
+        self._answer_finished()
 
-    def _rewritten(self, head: Awaited, frame: bytes) -> bytes:
+    def _rewritten(self, head: PendingRequest, frame: bytes) -> bytes:
         api_key, api_version = head.route.api_key, head.route.api_version
         if api_key == api_versions.API_VERSIONS:
-            return api_versions.cut(frame, api_version, self._directory.limits)
-        if not bears_addresses(api_key, api_version):
+            return api_versions.intersect_versions(frame, api_version, self._directory.limits)
+        if not may_have_addresses(api_key, api_version):
             return frame
-        found = addressed(frame, api_key, api_version)
+        found = find_addresses(frame, api_key, api_version)
         if found is None:
             return frame
-        self._directory.saw(found.brokers, is_all=tells_of_all_brokers(api_key))
-        return found.moved(self._directory.place_of)
+        self._directory.on_brokers(found.brokers, is_all=names_all_brokers(api_key))
+        return found.rewritten(self._directory.endpoint_of)
 
-    def _begun(self, head: Awaited) -> None:
-        self._directory.meter.answered(head.route.api_key, head.route.api_version, perf_counter() - head.started)
+    def _answer_began(self, head: PendingRequest) -> None:
+        self._directory.metrics.answered(head.route.api_key, head.route.api_version, perf_counter() - head.started)
 
-    def _finished(self) -> None:
-        self._awaited.popleft()
-        if self._client.is_waiting:
-            self._client.settle()
+    def _answer_finished(self) -> None:
+        self._pending.popleft()
+        if self._client.needs_flush:
+            self._client.flush_local_answers()
 
-    def _keep(self, part: bytes | memoryview) -> None:
+    def _buffer(self, part: bytes | memoryview) -> None:
         if part:
-            self._rest += part
-            self._client.held()
+            self._buffered += part
+            self._client.held_bytes_changed()
 
-    def _pass(self, chunk: bytes, start: int, end: int) -> None:
+    def _forward(self, chunk: bytes, start: int, end: int) -> None:
         if start == 0 and end == len(chunk):
             self._send(chunk)
         elif end > start:
             self._send(memoryview(chunk)[start:end])
 
-    def _break_off(self, reason: str) -> None:
+    def _abort(self, reason: str) -> None:
         if not self._is_closed:
             self._is_closed = True
             self.transport.abort()

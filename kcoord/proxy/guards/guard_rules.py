@@ -52,7 +52,7 @@ class Rule:
     is_of_family: bool = False
     """Whether `apis` is a family, to which APIs unknown to this version of kcoord may belong, too."""
 
-    def is_about(self, group_id: str | None) -> bool:
+    def matches(self, group_id: str | None) -> bool:
         return self.pattern is None or (group_id is not None and self.pattern.fullmatch(group_id) is not None)
 
 
@@ -93,10 +93,10 @@ class GuardRules:
 
         Deny rules win over allow rules; an allow rule also wins over read-only mode.
         """
-        if any(api.key in rule.apis and rule.is_about(group_id) for rule in self.denied):
+        if any(api.key in rule.apis and rule.matches(group_id) for rule in self.denied):
             return Reason.DENIED
         allowed = [rule for rule in self.allowed if api.key in rule.apis]
-        if any(rule.is_about(group_id) for rule in allowed):
+        if any(rule.matches(group_id) for rule in allowed):
             return None
         if allowed and group_id is not None:  # allow rules limit only requests about groups
             return Reason.NOT_ALLOWED
@@ -124,7 +124,7 @@ class GuardRules:
     def rate_limit(self, group_id: str) -> RateLimit | None:
         return _for_group(self.rates, group_id)
 
-    def ruled_apis(self) -> frozenset[int]:
+    def apis_with_rules(self) -> frozenset[int]:
         """Returns the APIs that any rule names."""
         return frozenset().union(*(rule.apis for rule in (*self.denied, *self.allowed)))
 

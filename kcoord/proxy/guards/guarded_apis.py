@@ -227,16 +227,16 @@ _REPLICA_ID: Final = Struct(">i")
 
 def groups_of(api: GuardedApi, request: Any) -> tuple[str | None, ...]:
     """Returns the groups that a request (kio's entity) names, with None for elements that name no group."""
-    return tuple(group_of(api, request, each) for each in _asked(api, request)) or (None,)
+    return tuple(group_of(api, request, each) for each in _requested(api, request)) or (None,)
 
 
-def group_of(api: GuardedApi, request: Any, asked: Any) -> str | None:
+def group_of(api: GuardedApi, request: Any, requested: Any) -> str | None:
     """Returns the group that one element of a request names; None if it names something else."""
     if api.has_settings_of_groups:
-        return str(asked.resource_name) if asked.resource_type == _GROUP_RESOURCE else None
+        return str(requested.resource_name) if requested.resource_type == _GROUP_RESOURCE else None
     if _key_type(api, request) == _SHARE_KEY:
-        return str(asked).rsplit(":", 2)[0]  # the key is group:topic id:partition
-    return asked if isinstance(asked, str) else str(asked.group_id)
+        return str(requested).rsplit(":", 2)[0]  # the key is group:topic id:partition
+    return requested if isinstance(requested, str) else str(requested.group_id)
 
 
 def error_of(api: GuardedApi, request: Any) -> ErrorCode:
@@ -247,7 +247,7 @@ def error_of(api: GuardedApi, request: Any) -> ErrorCode:
 # Requests of APIs that only read, but which change something all the same.
 
 
-def looked_for(api: GuardedApi, request: Any) -> GuardedApi | None:
+def sought_coordinator(api: GuardedApi, request: Any) -> GuardedApi | None:
     """Returns the API whose coordinator is sought, if finding it creates a topic: that of transactions or share groups.
 
     Finding a group's coordinator creates a topic, too, but consumers that only read need it.
@@ -258,7 +258,7 @@ def looked_for(api: GuardedApi, request: Any) -> GuardedApi | None:
     return GUARDED[_INIT_PRODUCER_ID if key_type == _TRANSACTION_KEY else _INITIALIZE_SHARE_GROUP_STATE]
 
 
-def is_of_a_replica(frame: bytes, api_version: int) -> bool:
+def is_from_replica(frame: bytes, api_version: int) -> bool:
     """Whether a Fetch claims to come from a follower replica. Raises BadBody.
 
     Such a Fetch acknowledges all earlier records, so the leader moves the high watermark and the ISR. Most are from
@@ -282,7 +282,7 @@ def _tags_of_fetch(api_version: int) -> Skip:
     return compiled_skip(request_type(FETCH, api_version))
 
 
-def _asked(api: GuardedApi, request: Any) -> tuple[Any, ...]:
+def _requested(api: GuardedApi, request: Any) -> tuple[Any, ...]:
     """Returns the request's elements that may name a group, each of which gets its own result."""
     if api.group_field is None or _key_type(api, request) not in (_GROUP_KEY, _SHARE_KEY):
         return ()

@@ -26,7 +26,7 @@ from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import codec, decode_request, decode_response, encode_request, known_versions
 from kcoord.protocol.frames import BadBody
 from kcoord.protocol.headers import RequestHeader, write_response_header
-from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Instead, Request
+from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Replace, Request
 from kcoord.proxy.guards.guard_rules import GuardRules, Reason
 from kcoord.proxy.guards.guarded_apis import (
     CONSUMER_GROUP_HEARTBEAT,
@@ -40,13 +40,13 @@ from kcoord.proxy.guards.guarded_apis import (
     error_of,
     group_of,
     groups_of,
-    is_of_a_replica,
-    looked_for,
+    is_from_replica,
+    sought_coordinator,
 )
 from kcoord.proxy.guards.refusal_log import RefusalLog
 from kcoord.proxy.guards.refusing import Refusal, refusal_pieces, refused_response, result_list
 from kcoord.proxy.guards.subscriptions import why_unfit
-from kcoord.proxy.observing.group_observer import Watching
+from kcoord.proxy.observing.group_observer import GroupObserver
 
 _known_versions = cache(known_versions)
 
@@ -60,27 +60,27 @@ class _Refused(NamedTuple):
     refusal: Refusal
 
 
-class Guarding:
+class GuardInterceptor:
     """An Interceptor that enforces GuardRules. `refusals` counts by reason and API name."""
 
-    def __init__(self, rules: GuardRules, watching: Watching, clock: Callable[[], float]) -> None:
+    def __init__(self, rules: GuardRules, observer: GroupObserver, clock: Callable[[], float]) -> None:
         self._rules = rules
-        self._watching = watching
+        self._observer = observer
         self._clock = clock
         self._log = RefusalLog(clock)
         self.refusals = self._log.counts
         self.interests = _interests(rules)
         # The APIs whose responses may have to be merged.
-        self.watched = frozenset(key for key in rules.ruled_apis() if GUARDED[key].names_many_groups)
+        self.observed = frozenset(key for key in rules.apis_with_rules() if GUARDED[key].names_many_groups)
 
         self.limits = _limits(rules)
-        self._only_replicas_matter = FETCH not in rules.ruled_apis()
+        self._only_replicas_matter = FETCH not in rules.apis_with_rules()
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
         api = GUARDED.get(request.api_key)
         if api is None or request.api_version not in _known_versions(request.api_key):
             raise BadBody(f"version {request.api_version} of API key {request.api_key}, of which nothing is known here")
-        if api.key == FETCH and self._only_replicas_matter and not is_of_a_replica(request.frame, request.api_version):
+        if api.key == FETCH and self._only_replicas_matter and not is_from_replica(request.frame, request.api_version):
             return PASS
         header, entity = decode_request(request.frame, request.api_key, request.api_version)
         groups = groups_of(api, entity)
@@ -90,23 +90,23 @@ class Guarding:
         for group_id, reason in refused.items():
             self._log.refused(client, api.name, reason, group_id, _message(reason))
         if refused and len(refused) < len(reasons):
-            return _without(refused, api, header, entity)
+            return _without_refused_groups(refused, api, header, entity)
         if refused:
             reason = next(iter(refused.values()))
             return _refusal(client, api, request, entity, Refusal(error_of(api, entity), _message(reason)))
         if api.key == METADATA:
             return _without_creation(header, entity)
-        if limited := self._why_not_let_in(api, entity):
+        if limited := self._join_refusal(api, entity):
             self._log.refused(client, api.name, limited.reason, groups[0], limited.refusal.message)
             return _refusal(client, api, request, entity, limited.refusal)
         if _joins_by_heartbeat(api, entity):
-            self._watching.beat_sent(client, request, entity)
+            self._observer.on_join_heartbeat(client, request, entity)
         return PASS
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
         """Does nothing: a merged response is made by the transform of Replace."""
 
-    def gone(self, client: ClientInfo) -> None:
+    def on_closed(self, client: ClientInfo) -> None:
         """Does nothing: there is no state per client."""
 
     def _is_change(self, api: GuardedApi, request: Request, entity: Any) -> bool:
@@ -114,22 +114,22 @@ class Guarding:
         if self._rules.changes(api):
             return True
         if api.key == FETCH:
-            return is_of_a_replica(request.frame, request.api_version)
-        sought = looked_for(api, entity)
+            return is_from_replica(request.frame, request.api_version)
+        sought = sought_coordinator(api, entity)
         return sought is not None and self._rules.why_refused(sought, None, is_change=True) is not None
 
-    def _why_not_let_in(self, api: GuardedApi, entity: Any) -> _Refused | None:
+    def _join_refusal(self, api: GuardedApi, entity: Any) -> _Refused | None:
         """Returns why a joining member is refused; None for other requests, too."""
         if api.key == CONSUMER_GROUP_HEARTBEAT:
-            return self._over_limits(entity, entity.instance_id) if _joins_by_heartbeat(api, entity) else None
+            return self._limit_refusal(entity, entity.instance_id) if _joins_by_heartbeat(api, entity) else None
         if api.key != JOIN_GROUP:
             return None
         if self._rules.checks_subscriptions and (why := why_unfit(entity)):
             return _Refused(Reason.SUBSCRIPTION, Refusal(ErrorCode.inconsistent_group_protocol, why))
-        return self._over_limits(entity, getattr(entity, "group_instance_id", None))
+        return self._limit_refusal(entity, getattr(entity, "group_instance_id", None))
 
-    def _over_limits(self, entity: Any, instance_id: str | None) -> _Refused | None:
-        group = self._watching.group(entity.group_id)
+    def _limit_refusal(self, entity: Any, instance_id: str | None) -> _Refused | None:
+        group = self._observer.group(entity.group_id)
         if group is None or group.is_known(entity.member_id, instance_id):
             return None
         now = self._clock()
@@ -149,7 +149,7 @@ class Guarding:
 
 
 def _interests(rules: GuardRules) -> frozenset[int]:
-    interests = set(rules.ruled_apis())
+    interests = set(rules.apis_with_rules())
     if rules.hides_unknown_apis:
         interests |= _unknown_apis()
     if rules.is_read_only:
@@ -181,27 +181,29 @@ def _refusal(client: ClientInfo, api: GuardedApi, request: Request, entity: Any,
     return Answer(refusal_pieces(request.api_key, request.api_version, request.correlation_id, entity, refusal))
 
 
-def _without(refused: dict[str | None, Reason], api: GuardedApi, header: RequestHeader, entity: Any) -> Instead:
+def _without_refused_groups(
+    refused: dict[str | None, Reason], api: GuardedApi, header: RequestHeader, entity: Any
+) -> Replace:
     """Forwards the request without the refused groups, whose results are merged into the response."""
     assert api.group_field is not None
     asked = getattr(entity, api.group_field)
-    kept = tuple(each for each in asked if group_of(api, entity, each) not in refused)
-    dropped = tuple(each for each in asked if group_of(api, entity, each) in refused)
+    forwarded = tuple(each for each in asked if group_of(api, entity, each) not in refused)
+    removed = tuple(each for each in asked if group_of(api, entity, each) in refused)
     refusal = Refusal(error_of(api, entity), _message(next(iter(refused.values()))))
-    without_kept = replace(entity, **{api.group_field: dropped})
-    refusals = refused_response(header.api_key, header.api_version, without_kept, refusal)
-    frame = encode_request(header, replace(entity, **{api.group_field: kept}))[4:]
-    return Instead(frame, partial(_joined, header.api_key, header.api_version, refusals))
+    refused_part = replace(entity, **{api.group_field: removed})
+    refusals = refused_response(header.api_key, header.api_version, refused_part, refusal)
+    frame = encode_request(header, replace(entity, **{api.group_field: forwarded}))[4:]
+    return Replace(frame, partial(_merge_refusals, header.api_key, header.api_version, refusals))
 
 
-def _joined(api_key: int, api_version: int, refusals: Any, frame: bytes) -> bytes:
+def _merge_refusals(api_key: int, api_version: int, refusals: Any, frame: bytes) -> bytes:
     """Merges the refusals into the broker's response about the other groups."""
     correlation_id, response = decode_response(frame, api_key, api_version)
     name = result_list(api_key, api_version)
-    whole = replace(response, **{name: (*getattr(response, name), *getattr(refusals, name))})
+    merged = replace(response, **{name: (*getattr(response, name), *getattr(refusals, name))})
     served = codec(api_key, api_version)
     parts = [write_response_header(correlation_id, served.response_header_version)]
-    served.write_response(whole, parts)
+    served.write_response(merged, parts)
     return b"".join(parts)
 
 
@@ -210,7 +212,7 @@ def _without_creation(header: RequestHeader, entity: Any) -> Decision:
 
     if not entity.allow_auto_topic_creation:
         return PASS
-    return Instead(encode_request(header, replace(entity, allow_auto_topic_creation=False))[4:])
+    return Replace(encode_request(header, replace(entity, allow_auto_topic_creation=False))[4:])
 
 
 def _joins_by_heartbeat(api: GuardedApi, entity: Any) -> bool:

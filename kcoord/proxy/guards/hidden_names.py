@@ -29,17 +29,17 @@ class HiddenNames:
         self.topic = topic
         self.transactional_id = transactional_id
         self.topic_ids: set[UUID] = set()
-        self._sought = _without_longer([each.encode() for each in (topic, transactional_id) if each])
+        self._byte_patterns = _without_longer([each.encode() for each in (topic, transactional_id) if each])
 
     def learn_topic_id(self, topic_id: UUID) -> None:
         if topic_id.int and topic_id not in self.topic_ids:
             self.topic_ids.add(topic_id)
-            self._sought = [*self._sought, topic_id.bytes]
+            self._byte_patterns = [*self._byte_patterns, topic_id.bytes]
 
     def may_be_in(self, frame: bytes) -> bool:
         """Whether the frame may contain one of them; False is certain."""
-        for sought in self._sought:  # noqa: SIM110 - a generator costs more than the search in a short frame
-            if sought in frame:
+        for pattern in self._byte_patterns:  # noqa: SIM110 - a generator costs more than the search in a short frame
+            if pattern in frame:
                 return True
         return False
 

@@ -31,7 +31,7 @@ from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import codec, decode_request, decode_response, encode_request, known_versions
 from kcoord.protocol.frames import BadBody
 from kcoord.protocol.headers import RequestHeader, write_response_header
-from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Instead, Request, Screen
+from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Prefilter, Replace, Request
 from kcoord.proxy.guards.guard_rules import Reason
 from kcoord.proxy.guards.guarded_apis import FETCH, FIND_COORDINATOR, GUARDED, METADATA, PRODUCE
 from kcoord.proxy.guards.hidden_names import HiddenNames, Kind
@@ -123,10 +123,10 @@ def denied_offsets_topic(api_keys: Iterable[int]) -> Hidden:
     )
 
 
-class Hiding:
+class HidingInterceptor:
     """An Interceptor that hides names from clients."""
 
-    watched: frozenset[int] = frozenset()
+    observed: frozenset[int] = frozenset()
 
     def __init__(self, hidden: "Hidden", clock: Callable[[], float]) -> None:
         self.names = hidden.names
@@ -142,26 +142,26 @@ class Hiding:
             request = self._with_own_cursor(request)
         split = self._split(api, request) if self._may_be_named(request) else None
         if split is None:
-            return Instead(request.frame, partial(self._shown, api, request)) if api.shown else PASS
+            return Replace(request.frame, partial(self._without_hidden, api, request)) if api.shown else PASS
         self._log.refused(client, GUARDED[api.key].name, self._hidden.reason, None, self._hidden.why)
-        if split.kept is not None:
-            frame = encode_request(split.header, split.kept)[4:]
-            return Instead(frame, partial(self._joined, api, request, split.results))
-        if api.key == PRODUCE and split.asked.acks == 0:
+        if split.forwarded is not None:
+            frame = encode_request(split.header, split.forwarded)[4:]
+            return Replace(frame, partial(self._merged_with_refusals, api, request, split.results))
+        if api.key == PRODUCE and split.request.acks == 0:
             client.hang_up(f"Produce without acknowledgement: {self._hidden.why}")
             return Answer([])
         (first, *others) = split.results
         response = first if not others else _merged(api, request.api_version, first, others)
         return Answer(codec(api.key, request.api_version).response_pieces(request.correlation_id, response))
 
-    def screen(self, api_key: int) -> Screen | None:
+    def prefilter(self, api_key: int) -> Prefilter | None:
         is_always_seen = self._hidden.apis[api_key].shown or api_key == CREATE_TOPICS
         return None if is_always_seen else self._may_be_in_short
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
         """Does nothing: responses are changed by the transform of Replace."""
 
-    def gone(self, client: ClientInfo) -> None:
+    def on_closed(self, client: ClientInfo) -> None:
         """Does nothing: there is no state per client."""
 
     def _may_be_in_short(self, frame: bytes) -> bool:
@@ -180,21 +180,21 @@ class Hiding:
         if request.api_version not in _known_versions(api.key):
             raise BadBody(f"version {request.api_version} of API key {api.key}, which cannot be read here")
         header, entity = decode_request(request.frame, api.key, request.api_version)
-        kept, refused = split(api, entity, self.names)
+        forwarded, refused = split(api, entity, self.names)
         if not refused:
             return None
         results = [_refused(api, request.api_version, part, error) for error, part in refused.items()]
-        return _Split(header, entity, kept, [] if api.is_silent else results)
+        return _Split(header, entity, forwarded, [] if api.is_silent else results)
 
-    def _joined(self, api: NamingApi, request: Request, results: list[Any], frame: bytes) -> bytes:
+    def _merged_with_refusals(self, api: NamingApi, request: Request, results: list[Any], frame: bytes) -> bytes:
         """Merges the results for hidden names into the broker's answer about the rest."""
-        frame = self._shown(api, request, frame) if api.shown else frame
+        frame = self._without_hidden(api, request, frame) if api.shown else frame
         if not results:
             return frame
         correlation_id, response = decode_response(frame, api.key, request.api_version)
         return _encoded(api.key, request, correlation_id, _merged(api, request.api_version, response, results))
 
-    def _shown(self, api: NamingApi, request: Request, frame: bytes) -> bytes:
+    def _without_hidden(self, api: NamingApi, request: Request, frame: bytes) -> bytes:
         """Removes hidden names from the broker's answer."""
         if not self.names.may_be_in(frame):
             return frame
@@ -224,8 +224,8 @@ class _Split(NamedTuple):
     """A request, split into the part to forward and the results for the hidden part."""
 
     header: RequestHeader
-    asked: Any
-    kept: Any | None
+    request: Any
+    forwarded: Any | None
     """The request without hidden names; None if nothing remains to be forwarded."""
     results: list[Any]
     """Responses with the results for hidden names."""
@@ -238,13 +238,13 @@ def split(api: NamingApi, entity: Any, names: HiddenNames) -> tuple[Any | None, 
     if any(names.is_transaction(getattr(entity, field, None)) for field in api.transaction_fields):
         return None, {ErrorCode.transactional_id_authorization_failed: entity}
     field = next((each for each in api.lists if hasattr(entity, each)), None)
-    asked = getattr(entity, field) if field else None
-    if not field or not asked:  # it names nothing: it requests everything, or nothing
+    requested = getattr(entity, field) if field else None
+    if not field or not requested:  # it names nothing: it requests everything, or nothing
         return entity, {}
-    kept, refused = _split_list(api, asked, names)
-    rest = replace(entity, **{field: tuple(kept)})
-    is_asked = bool(kept) or api.is_silent or _goes_on_with_session(api, entity)
-    return rest if is_asked else None, {
+    forwarded, refused = _split_list(api, requested, names)
+    rest_of_request = replace(entity, **{field: tuple(forwarded)})
+    is_forwarded = bool(forwarded) or api.is_silent or _continues_session(api, entity)
+    return rest_of_request if is_forwarded else None, {
         error: replace(entity, **{field: tuple(part)}) for error, part in refused.items()
     }
 
@@ -252,10 +252,10 @@ def split(api: NamingApi, entity: Any, names: HiddenNames) -> tuple[Any | None, 
 def without_hidden(entity: Any, path: tuple[str, ...], names: HiddenNames) -> Any:
     """Removes hidden names from the response's list at the end of the path, and from the lists along it."""
     field, *deeper = path
-    kept = [each for each in getattr(entity, field) if not _is_hidden(each, names)]
+    visible = [each for each in getattr(entity, field) if not _is_hidden(each, names)]
     if deeper:
-        kept = [without_hidden(each, tuple(deeper), names) for each in kept]
-    return replace(entity, **{field: tuple(kept)})
+        visible = [without_hidden(each, tuple(deeper), names) for each in visible]
+    return replace(entity, **{field: tuple(visible)})
 
 
 _Refused = dict[ErrorCode, list[Any]]
@@ -264,23 +264,23 @@ _Refused = dict[ErrorCode, list[Any]]
 def _split_list(api: NamingApi, asked: tuple[Any, ...], names: HiddenNames) -> tuple[list[Any], _Refused]:
     if api.inner and hasattr(asked[0], api.inner):
         return _split_nested(api, api.inner, asked, names)
-    kept: list[Any] = []
+    forwarded: list[Any] = []
     refused: _Refused = {}
     for each in asked:
         error = names.error_for(each, api.kind, api.unknown)
         if api.key == CREATE_TOPICS and names.collides(each.name):
             error = api.unknown
-        (kept if error is None else refused.setdefault(error, [])).append(each)
-    if api.is_atomic and refused and kept:
-        refused[ErrorCode.operation_not_attempted] = kept
-        kept = []
-    return kept, refused
+        (forwarded if error is None else refused.setdefault(error, [])).append(each)
+    if api.is_atomic and refused and forwarded:
+        refused[ErrorCode.operation_not_attempted] = forwarded
+        forwarded = []
+    return forwarded, refused
 
 
 def _split_nested(api: NamingApi, inner: str, asked: tuple[Any, ...], names: HiddenNames) -> tuple[list[Any], _Refused]:
     """Splits elements whose names are in an inner list; an element may also be hidden itself."""
     flat = replace(api, inner=None)
-    kept: list[Any] = []
+    forwarded: list[Any] = []
     refused: _Refused = {}
     for each in asked:
         if (error := names.error_for(each, api.kind, api.unknown)) is not None:
@@ -288,13 +288,13 @@ def _split_nested(api: NamingApi, inner: str, asked: tuple[Any, ...], names: Hid
             continue
         rest, inside = _split_list(flat, getattr(each, inner), names)
         if rest or not inside:
-            kept.append(replace(each, **{inner: tuple(rest)}))
+            forwarded.append(replace(each, **{inner: tuple(rest)}))
         for inner_error, part in inside.items():
             refused.setdefault(inner_error, []).append(replace(each, **{inner: tuple(part)}))
-    return kept, refused
+    return forwarded, refused
 
 
-def _goes_on_with_session(api: NamingApi, entity: Any) -> bool:
+def _continues_session(api: NamingApi, entity: Any) -> bool:
     """Whether a request is a Fetch within a session: with no topics, it fetches all of the session (KIP-227)."""
     return api.key == FETCH and getattr(entity, "session_epoch", 0) > 0
 
@@ -305,7 +305,7 @@ def _is_hidden(entity: Any, names: HiddenNames) -> bool:
 
 def _refused(api: NamingApi, api_version: int, entity: Any, error: ErrorCode) -> Any:
     refusal = Refusal(error, _MESSAGES[error])
-    return refused_response(api.key, api_version, entity, refusal, is_told_below=True)
+    return refused_response(api.key, api_version, entity, refusal, is_per_element=True)
 
 
 def _merged(api: NamingApi, api_version: int, response: Any, others: list[Any]) -> Any:

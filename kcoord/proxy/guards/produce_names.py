@@ -12,7 +12,7 @@ _CLIENT_ID: Final = 8  # its position, behind key, version and correlation id
 _FIRST_FLEXIBLE: Final = 9
 _FIRST_BY_ID: Final = 13
 _ID_SIZE: Final = 16
-_BESIDE_TRANSACTION: Final = 6  # acks and timeout
+_ACKS_AND_TIMEOUT: Final = 6  # acks and timeout
 _INDEX: Final = 4
 
 
@@ -32,8 +32,8 @@ def names_in_produce(frame: bytes, api_version: int) -> bytes:
 def _names(frame: bytes, *, is_by_id: bool) -> bytes:
     client_id = int.from_bytes(frame[_CLIENT_ID : _CLIENT_ID + 2], signed=True)
     position = _CLIENT_ID + 2 + max(client_id, 0)
-    transaction, position = read_uvarint(frame, _behind_no_tags(frame, position))
-    position += max(transaction - 1, 0) + _BESIDE_TRANSACTION
+    transaction, position = read_uvarint(frame, _skip_no_tags(frame, position))
+    position += max(transaction - 1, 0) + _ACKS_AND_TIMEOUT
     topics, position = read_uvarint(frame, position)
     names = [frame[:position]]
     for _ in range(topics - 1):
@@ -41,21 +41,21 @@ def _names(frame: bytes, *, is_by_id: bool) -> bytes:
         size, position = (_ID_SIZE + 1, position) if is_by_id else read_uvarint(frame, position)
         position += size - 1
         names.append(frame[start:position])
-        position = _behind_partitions(frame, position)
-    if _behind_no_tags(frame, position) != len(frame):
+        position = _skip_partitions(frame, position)
+    if _skip_no_tags(frame, position) != len(frame):
         raise IndexError("there is more, or less")
     return b"".join(names)
 
 
-def _behind_partitions(frame: bytes, position: int) -> int:
+def _skip_partitions(frame: bytes, position: int) -> int:
     partitions, position = read_uvarint(frame, position)
     for _ in range(partitions - 1):
         records, position = read_uvarint(frame, position + _INDEX)
-        position = _behind_no_tags(frame, position + max(records - 1, 0))
-    return _behind_no_tags(frame, position)
+        position = _skip_no_tags(frame, position + max(records - 1, 0))
+    return _skip_no_tags(frame, position)
 
 
-def _behind_no_tags(frame: bytes, position: int) -> int:
+def _skip_no_tags(frame: bytes, position: int) -> int:
     if frame[position]:
         raise IndexError("tagged fields: they may be anything")
     return position + 1

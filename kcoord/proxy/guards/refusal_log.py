@@ -22,14 +22,14 @@ class RefusalLog:
         self.counts: Counter[tuple[Reason, str]] = Counter()
         self._clock = clock
         # When each was last logged, and how many have been suppressed since.
-        self._said: dict[tuple[str, str, Reason, str], list[float]] = {}
+        self._logged: dict[tuple[str, str, Reason, str], list[float]] = {}
 
     def refused(self, client: ClientInfo, api_name: str, reason: Reason, group_id: str | None, why: str) -> None:
         self.counts[reason, api_name] += 1
         key = (client.host, api_name, reason, group_id or "")
-        said = self._said.get(key)
-        if said and self._clock() < said[0] + _QUIET_SECONDS:
-            said[1] += 1
+        logged = self._logged.get(key)
+        if logged and self._clock() < logged[0] + _QUIET_SECONDS:
+            logged[1] += 1
             return
         log.warning(
             "refused api=%s reason=%s%s peer=%s client=%s%s why=%s%s",
@@ -40,9 +40,9 @@ class RefusalLog:
             plain(client.client_id),
             f" principal={plain(client.principal)}" if client.principal else "",
             quoted(why),
-            f" unsaid={said[1]:.0f}" if said and said[1] else "",
+            f" unsaid={logged[1]:.0f}" if logged and logged[1] else "",
         )
-        self._said.pop(key, None)
-        self._said[key] = [self._clock(), 0]
-        if len(self._said) > _MAX_REMEMBERED:
-            del self._said[next(iter(self._said))]
+        self._logged.pop(key, None)
+        self._logged[key] = [self._clock(), 0]
+        if len(self._logged) > _MAX_REMEMBERED:
+            del self._logged[next(iter(self._logged))]

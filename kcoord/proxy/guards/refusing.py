@@ -29,11 +29,11 @@ _ALTER_REPLICA_LOG_DIRS: Final = 34
 _DESCRIBE_LOG_DIRS: Final = 35
 _ALTER_USER_SCRAM_CREDENTIALS: Final = 51
 
-_TOLD_BELOW: Final = frozenset({_FETCH, _METADATA})
+_ERROR_PER_ELEMENT: Final = frozenset({_FETCH, _METADATA})
 """APIs that have a top-level error code, too, from some version on. Consumers take that one for an error of the session
 or connection and retry forever, whereas the error of a partition or topic reaches the application."""
 
-_ASKED: Final[Mapping[int, Callable[[Any], Iterable[object]]]] = MappingProxyType(
+_REQUESTED: Final[Mapping[int, Callable[[Any], Iterable[object]]]] = MappingProxyType(
     {
         _FETCH: lambda request: request.topics,
         _ALTER_REPLICA_LOG_DIRS: lambda request: [topic for folder in request.dirs for topic in folder.topics],
@@ -74,7 +74,7 @@ def refusal_pieces(api_key: int, api_version: int, correlation_id: int, request:
 
 
 def refused_response(
-    api_key: int, api_version: int, request: Any, refusal: Refusal, *, is_told_below: bool = False
+    api_key: int, api_version: int, request: Any, refusal: Refusal, *, is_per_element: bool = False
 ) -> Any:
     """Builds kio's response entity that refuses everything in the request.
 
@@ -83,18 +83,20 @@ def refused_response(
     """
     entity_type = response_type(api_key, api_version)
     shape = _shape_of(entity_type)
-    is_below = api_key in _TOLD_BELOW or (is_told_below and any(_leads_to_error(each) for each in shape.plain))
-    is_told_here = _has_error(shape) and not is_below
-    told = {"error_message": refusal.message, "throttle_time": refusal.throttle_time}
+    uses_elements = api_key in _ERROR_PER_ELEMENT or (
+        is_per_element and any(_leads_to_error(each) for each in shape.plain)
+    )
+    has_error_here = _has_error(shape) and not uses_elements
+    common_values = {"error_message": refusal.message, "throttle_time": refusal.throttle_time}
     values: dict[str, object] = {}
     for field in shape.plain:
         if field.is_array:
-            asked = () if is_told_here or not _leads_to_error(field) else _asked(api_key, field, request)
+            asked = () if has_error_here or not _leads_to_error(field) else _asked(api_key, field, request)
             values[field.name] = [_element(field, each, refusal) for each in asked]
         elif field.kafka_type == "error_code":
-            values[field.name] = refusal.error if is_told_here else ErrorCode.none
+            values[field.name] = refusal.error if has_error_here else ErrorCode.none
         else:
-            values[field.name] = told.get(field.name) or _blank(field)
+            values[field.name] = common_values.get(field.name) or _blank(field)
     return build(entity_type, values)
 
 
@@ -111,7 +113,7 @@ def _shape_of(entity_type: Any) -> Shape:
 
 
 def _asked(api_key: int, field: Field, request: Any) -> Iterable[object]:
-    listed = _ASKED.get(api_key)
+    listed = _REQUESTED.get(api_key)
     return listed(request) if listed else _mirrored(field, request)
 
 
@@ -127,23 +129,23 @@ def _element(field: Field, asked: Any, refusal: Refusal) -> dict[str, object]:
     """Builds a response element for a request element, which is an entity or a bare name or number."""
     assert field.entity is not None
     shape = _shape_of(field.entity)
-    is_told_here = _has_error(shape)
+    has_error_here = _has_error(shape)
     values: dict[str, object] = {}
     for inner in shape.plain:
         if inner.kafka_type == "error_code":
             values[inner.name] = refusal.error
         elif inner.name == "error_message":
             values[inner.name] = refusal.message
-        elif inner.is_array and not is_told_here and _leads_to_error(inner):
+        elif inner.is_array and not has_error_here and _leads_to_error(inner):
             values[inner.name] = [_element(inner, each, refusal) for each in _mirrored(inner, asked)]
         elif inner.is_array and inner.name != _PART_OF_A_NAME:
             values[inner.name] = []
         else:
-            values[inner.name] = _taken_over(inner, asked, is_key=inner is _key(shape))
+            values[inner.name] = _copied_value(inner, asked, is_key=inner is _key(shape))
     return values
 
 
-def _taken_over(field: Field, asked: Any, *, is_key: bool) -> object:
+def _copied_value(field: Field, asked: Any, *, is_key: bool) -> object:
     if isinstance(asked, (int, str)):
         return asked if is_key else _blank(field)
     for name in (field.name, _OTHER_NAMES.get(field.name, "")):

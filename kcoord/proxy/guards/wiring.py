@@ -8,38 +8,38 @@ from typing import NamedTuple
 
 from kcoord.proxy.forwarding.interceptors import Interceptor
 from kcoord.proxy.guards.guard_rules import GuardRules, Reason
-from kcoord.proxy.guards.guarding import Guarding
-from kcoord.proxy.guards.hiding import Hiding, denied_offsets_topic
-from kcoord.proxy.main import Between
-from kcoord.proxy.observing.group_observer import Watching
+from kcoord.proxy.guards.guarding import GuardInterceptor
+from kcoord.proxy.guards.hiding import HidingInterceptor, denied_offsets_topic
+from kcoord.proxy.main import InterceptorFactory
+from kcoord.proxy.observing.group_observer import GroupObserver
 from kcoord.proxy.proxy import Proxy
 
 
 class Guards(NamedTuple):
     """The guards of one proxy. Without any rule, groups are still observed and subscriptions checked."""
 
-    guarding: Guarding
-    watching: Watching
-    offsets_topic: Hiding | None = None
+    guard: GuardInterceptor
+    observer: GroupObserver
+    offsets_topic: HidingInterceptor | None = None
     """Set if rules refuse some groups: clients may then not access `__consumer_offsets`, which holds them all."""
-    journal: tuple[Hiding, ...] = ()
+    journal: tuple[HidingInterceptor, ...] = ()
     """The interceptors that hide the journal from clients, if groups are coordinated here."""
 
     @property
     def interceptors(self) -> list[Interceptor]:
         """The interceptors in order: a refused request is not observed."""
-        return [*self._hiding, self.guarding, self.watching]
+        return [*self._hiding, self.guard, self.observer]
 
     @property
     def refusals(self) -> Counter[tuple[Reason, str]]:
         """How many requests were refused, by reason and API name."""
-        return sum((each.refusals for each in self._hiding), self.guarding.refusals)
+        return sum((each.refusals for each in self._hiding), self.guard.refusals)
 
     @property
-    def _hiding(self) -> list[Hiding]:
+    def _hiding(self) -> list[HidingInterceptor]:
         return [*self.journal, *([self.offsets_topic] if self.offsets_topic else ())]
 
-    def between(self) -> list[Between]:
+    def interceptor_factories(self) -> list[InterceptorFactory]:
         """Returns the interceptor factories for `proxy.main.run`."""
         return [partial(_entered, each) for each in self.interceptors]
 
@@ -48,8 +48,8 @@ def _entered(interceptor: Interceptor, _: Proxy) -> nullcontext[Interceptor]:
     return nullcontext(interceptor)
 
 
-def guards_of(rules: GuardRules) -> Guards:
-    watching = Watching(monotonic)
+def make_guards(rules: GuardRules) -> Guards:
+    observer = GroupObserver(monotonic)
     denied = rules.offsets_topic_apis
-    offsets_topic = Hiding(denied_offsets_topic(denied), monotonic) if denied else None
-    return Guards(Guarding(rules, watching, monotonic), watching, offsets_topic)
+    offsets_topic = HidingInterceptor(denied_offsets_topic(denied), monotonic) if denied else None
+    return Guards(GuardInterceptor(rules, observer, monotonic), observer, offsets_topic)

@@ -30,7 +30,7 @@ LIMITS: Final[Mapping[int, range]] = {
 }
 
 
-class BrokerPlace(NamedTuple):
+class BrokerEndpoint(NamedTuple):
     """A broker as clients of the proxy reach it."""
 
     node_id: int
@@ -38,17 +38,17 @@ class BrokerPlace(NamedTuple):
     port: int
 
 
-def find_coordinator(request: Request, place: BrokerPlace | None) -> list[bytes] | None:
+def find_coordinator(request: Request, endpoint: BrokerEndpoint | None) -> list[bytes] | None:
     """Answers FindCoordinator for groups; None for other key types, which the upstream answers. Raises BadBody.
 
     All keys of a request have the same type (KIP-699).
     """
-    asked = _find_request(request)
-    if asked.key_type != KeyType.GROUP:
+    request_ = _find_request(request)
+    if request_.key_type != KeyType.GROUP:
         return None
-    lines = tuple(_line(key, place) for key in asked.keys)
+    results = tuple(_coordinator_result(key, endpoint) for key in request_.keys)
     return route(FIND_COORDINATOR, request.api_version).answer(
-        request.correlation_id, FindCoordinatorReply(coordinators=lines)
+        request.correlation_id, FindCoordinatorReply(coordinators=results)
     )
 
 
@@ -70,8 +70,8 @@ def _served_route(request: Request) -> Route:
     return route(request.api_key, request.api_version)
 
 
-def _line(key: str, place: BrokerPlace | None) -> CoordinatorLine:
-    if place is None:
+def _coordinator_result(key: str, endpoint: BrokerEndpoint | None) -> CoordinatorLine:
+    if endpoint is None:
         error = ErrorCode.coordinator_not_available
         return CoordinatorLine(key=key, error_code=error, error_message="no group is coordinated here now")
-    return CoordinatorLine(key=key, node_id=place.node_id, host=place.host, port=place.port)
+    return CoordinatorLine(key=key, node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)

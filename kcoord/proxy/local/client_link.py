@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Any, Final
 
 from kcoord.proxy.forwarding.interceptors import ClientInfo, Request
-from kcoord.proxy.local.held_responses import Waiting, WaitingAnswers
+from kcoord.proxy.local.held_responses import HeldResponse, HeldResponses
 from kcoord.server.connection.connection import Connection
 
 _LENGTH: Final = Struct(">i")
@@ -26,41 +26,41 @@ class ClientLink(asyncio.Transport):
         self,
         client: ClientInfo,
         connection: Connection,
-        answers: WaitingAnswers | None,
+        held_responses: HeldResponses | None,
         forget: Callable[["ClientLink"], None],
     ) -> None:
         super().__init__()
         self.client = client
         self._connection = connection
-        self._answers = answers
+        self._held_responses = held_responses
         self._forget = forget
-        self._asked: Request | None = None
+        self._request: Request | None = None
         self._is_closing = self._is_closed = False
         connection.connection_made(self)
 
     def ask(self, request: Request) -> None:
         """Hands a request to the coordinator; the previous one must have been answered."""
-        assert self._asked is None
+        assert self._request is None
         if self._is_closing:  # the coordinator has refused the connection
             self.client.hang_up("the coordinator has closed the connection")
             return
-        self._asked = request
+        self._request = request
         self._feed(request)
 
-    def gone(self) -> None:
+    def on_client_closed(self) -> None:
         """Called when the client has disconnected."""
-        self._asked = None
+        self._request = None
         self._end()
 
     def answer(self, pieces: list[bytes]) -> None:
         """Sends the answer, if the client is still connected."""
-        if self._asked is not None:
-            self._asked = None
+        if self._request is not None:
+            self._request = None
             self.client.answer(pieces)
 
-    def ask_again(self) -> None:
-        if self._asked is not None:
-            self._feed(self._asked)
+    def retry(self) -> None:
+        if self._request is not None:
+            self._feed(self._request)
 
     def _feed(self, request: Request) -> None:
         self._connection.data_received(_LENGTH.pack(len(request.frame)) + request.frame)
@@ -71,11 +71,11 @@ class ClientLink(asyncio.Transport):
         self.writelines([data])
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
-        answer = _Unsent(self, list(list_of_data))
-        if self._answers is None:
+        answer = _HeldAnswer(self, list(list_of_data))
+        if self._held_responses is None:
             answer.send()
         else:
-            self._answers.send_when_kept(answer)
+            self._held_responses.send_when_committed(answer)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if name != "peername":
@@ -103,7 +103,7 @@ class ClientLink(asyncio.Transport):
         if self._is_closing:
             return
         self._is_closing = True
-        is_owed_an_answer, self._asked = self._asked is not None, None
+        is_owed_an_answer, self._request = self._request is not None, None
         asyncio.get_running_loop().call_soon(self._end)
         if is_owed_an_answer:
             self.client.hang_up("the coordinator has closed the connection")
@@ -115,7 +115,7 @@ class ClientLink(asyncio.Transport):
             self._connection.connection_lost(None)
 
 
-class _Unsent(Waiting):
+class _HeldAnswer(HeldResponse):
     __slots__ = ("_link", "_pieces")
 
     def __init__(self, link: ClientLink, pieces: list[bytes]) -> None:
@@ -125,5 +125,5 @@ class _Unsent(Waiting):
     def send(self) -> None:
         self._link.answer(self._pieces)
 
-    def ask_again(self) -> None:
-        self._link.ask_again()
+    def retry(self) -> None:
+        self._link.retry()

@@ -29,7 +29,7 @@ from kcoord.admin.connecting.connection import Connection
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_request, decode_response
 from kcoord.protocol.frames import BadBody
-from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Request, Take
+from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Handle, Request
 from kcoord.proxy.guards.hidden_names import HiddenNames
 from kcoord.proxy.guards.refusing import Refusal, refusal_pieces
 from kcoord.proxy.local.answering import (
@@ -38,17 +38,17 @@ from kcoord.proxy.local.answering import (
     LIMITS,
     LIST_GROUPS,
     UNSERVED,
-    BrokerPlace,
+    BrokerEndpoint,
     find_coordinator,
     no_groups,
 )
 from kcoord.proxy.local.client_link import ClientLink
-from kcoord.proxy.local.journal_events import Journaling
+from kcoord.proxy.local.journal_events import JournalEvents
 from kcoord.proxy.local.kafka_topic import KafkaJournal, ensure_topic, find_topic_id
 from kcoord.proxy.local.kafka_writer import KafkaWriter
-from kcoord.proxy.local.offset_seeding import Seeding
+from kcoord.proxy.local.offset_seeding import OffsetSeeder
 from kcoord.proxy.local.runtime import LocalRuntime, RuntimeSetup
-from kcoord.proxy.local.topic_refresher import Refreshing
+from kcoord.proxy.local.topic_refresher import TopicRefresher
 from kcoord.proxy.local.upstream_topics import MirroredTopics
 from kcoord.server.clock import instant
 
@@ -56,7 +56,7 @@ log = logging.getLogger("kcoord.groups")
 
 _METADATA: Final = 3
 _NOT_READ: Final = "the group is not read yet"
-_NOT_TOLD: Final = "what the group has committed upstream is not known yet"
+_OFFSETS_NOT_KNOWN: Final = "what the group has committed upstream is not known yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,56 +76,60 @@ class LocalCoordination:
     """An Interceptor that hands group requests to a coordinator in this process."""
 
     interests = GROUP_APIS | UNSERVED | {FIND_COORDINATOR}
-    watched = frozenset({_METADATA})
+    observed = frozenset({_METADATA})
     limits: Mapping[int, range] = LIMITS
 
     def __init__(self, setup: LocalSetup, make_runtime: Callable[..., LocalRuntime] = LocalRuntime) -> None:
-        self.place: Callable[[], BrokerPlace | None] = lambda: None
+        self.coordinator_endpoint: Callable[[], BrokerEndpoint | None] = lambda: None
         self._setup = setup
         self._make_runtime = make_runtime
         self._topics = MirroredTopics(hidden=setup.journal.topic if setup.journal else None, found=self._learn_topic_id)
         self._links: dict[ClientInfo, ClientLink] = {}
-        self._journaling: Journaling | None = None
-        self._seeding: Seeding | None = None
-        self._waiting: dict[ClientInfo, asyncio.Task[None]] = {}  # clients whose groups are being seeded
+        self._journal_events: JournalEvents | None = None
+        self._seeder: OffsetSeeder | None = None
+        self._seeding_tasks: dict[ClientInfo, asyncio.Task[None]] = {}  # clients whose groups are being seeded
         self._is_ending = False
 
     async def __aenter__(self) -> Self:
         """Starts the coordinator. Raises BadJournalTopic, CannotServe or ConnectionError."""
         runtime = self._setup.runtime
-        async with AsyncExitStack() as begun:
+        async with AsyncExitStack() as stack:
             if journal := self._setup.journal:
                 topic = await asyncio.to_thread(ensure_topic, journal)
-                await self._hide(journal)
-                self._journaling = Journaling(journal.topic, topic.partitions, partial(KafkaWriter, journal, topic))
+                await self._learn_journal_topic_id(journal)
+                self._journal_events = JournalEvents(
+                    journal.topic, topic.partitions, partial(KafkaWriter, journal, topic)
+                )
                 runtime = runtime.limited_to(topic.largest_record)
-            make_log = self._journaling.make_log if self._journaling else None
+            make_log = self._journal_events.make_log if self._journal_events else None
             self.runtime = self._make_runtime(runtime, self._topics, make_log)
-            await begun.enter_async_context(self.runtime)
-            refreshing = Refreshing(self._setup.upstream, self._topics, self.runtime.coordinator, self.runtime.settle)
-            begun.push_async_callback(refreshing.end)
+            await stack.enter_async_context(self.runtime)
+            refreshing = TopicRefresher(
+                self._setup.upstream, self._topics, self.runtime.coordinator, self.runtime.settle
+            )
+            stack.push_async_callback(refreshing.end)
             await refreshing.begin()
-            if self._journaling:
-                self._journaling.begin(self.runtime)
-                begun.push_async_callback(self._journaling.end)
+            if self._journal_events:
+                self._journal_events.begin(self.runtime)
+                stack.push_async_callback(self._journal_events.end)
             if pattern := self._setup.seed:
                 groups = self.runtime.coordinator
-                self._seeding = Seeding(pattern, self._setup.upstream, groups, self._topics, instant)
-                begun.push_async_callback(self._seeding.end)
-            self._begun = begun.pop_all()
+                self._seeder = OffsetSeeder(pattern, self._setup.upstream, groups, self._topics, instant)
+                stack.push_async_callback(self._seeder.end)
+            self._exit_stack = stack.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         self._is_ending = True
-        waiting = list(self._waiting.values())
+        waiting = list(self._seeding_tasks.values())
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        await self._begun.aclose()
+        await self._exit_stack.aclose()
 
-    async def _hide(self, journal: KafkaJournal) -> None:
+    async def _learn_journal_topic_id(self, journal: KafkaJournal) -> None:
         """Adds the journal's topic id to the hidden names, before clients are served. Raises BadJournalTopic."""
         if self._setup.hidden:
             topic_id = await asyncio.to_thread(find_topic_id, journal)
@@ -147,73 +151,73 @@ class LocalCoordination:
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
         if request.api_key == FIND_COORDINATOR:
-            is_nowhere = self._is_fenced or self._is_ending
-            pieces = find_coordinator(request, None if is_nowhere else self.place())
+            has_no_coordinator = self._is_fenced or self._is_ending
+            pieces = find_coordinator(request, None if has_no_coordinator else self.coordinator_endpoint())
             return PASS if pieces is None else Answer(pieces)
         if request.api_key in UNSERVED:
             raise BadBody(f"API key {request.api_key} is not served with --coordinate local")
-        if request.api_key == LIST_GROUPS and self._is_another(client):
+        if request.api_key == LIST_GROUPS and self._is_other_broker(client):
             return Answer(no_groups(request))
-        return Take(lambda: self._begin(client, request))
+        return Handle(lambda: self._handle(client, request))
 
     def response(self, client: ClientInfo, request: Request, frame: bytes) -> None:
         _, response = decode_response(frame, request.api_key, request.api_version)
-        self._topics.heard_metadata(response)
+        self._topics.on_metadata(response)
 
-    def gone(self, client: ClientInfo) -> None:
-        if waiting := self._waiting.get(client):
+    def on_closed(self, client: ClientInfo) -> None:
+        if waiting := self._seeding_tasks.get(client):
             waiting.cancel()
         if link := self._links.get(client):
-            link.gone()
+            link.on_client_closed()
 
     @property
     def _is_fenced(self) -> bool:
-        return self._journaling is not None and self._journaling.is_fenced
+        return self._journal_events is not None and self._journal_events.is_fenced
 
-    def _is_another(self, client: ClientInfo) -> bool:
+    def _is_other_broker(self, client: ClientInfo) -> bool:
         """Whether the client means a broker other than the coordinator."""
-        place = self.place()
-        return client.node_id is not None and place is not None and client.node_id != place.node_id
+        endpoint = self.coordinator_endpoint()
+        return client.node_id is not None and endpoint is not None and client.node_id != endpoint.node_id
 
-    def _begin(self, client: ClientInfo, request: Request) -> None:
+    def _handle(self, client: ClientInfo, request: Request) -> None:
         if self._is_ending:  # a commit from now on could go unnoticed by the next coordinator
             client.hang_up("the coordinator ends")
             return
-        if self._seeding is None:
+        if self._seeder is None:
             self._ask(client, request)
             return
         try:
-            group_ids = self._seeding.meant_by(request)
+            group_ids = self._seeder.groups_to_check(request)
         except BadBody as error:
             client.hang_up(f"a malformed request: {error}")
             return
-        if refusal := self._seeding.refusal(group_ids):
+        if refusal := self._seeder.refusal(group_ids):
             client.answer(_refused(request, refusal, _NOT_READ))
-        elif self._seeding.wanted_of(group_ids):
-            waiting = asyncio.create_task(self._ask_when_seeded(self._seeding, group_ids, client, request))
-            self._waiting[client] = waiting
-            waiting.add_done_callback(partial(self._waits_no_more, client))
+        elif self._seeder.groups_to_seed(group_ids):
+            waiting = asyncio.create_task(self._ask_when_seeded(self._seeder, group_ids, client, request))
+            self._seeding_tasks[client] = waiting
+            waiting.add_done_callback(partial(self._on_seeding_done, client))
         else:
             self._ask(client, request)
 
-    def _waits_no_more(self, client: ClientInfo, task: asyncio.Task[None]) -> None:
+    def _on_seeding_done(self, client: ClientInfo, task: asyncio.Task[None]) -> None:
         """Forgets the task of a client, unless the client's next request has already begun another."""
-        if self._waiting.get(client) is task:
-            del self._waiting[client]
+        if self._seeding_tasks.get(client) is task:
+            del self._seeding_tasks[client]
 
     async def _ask_when_seeded(
-        self, seeding: Seeding, group_ids: list[str], client: ClientInfo, request: Request
+        self, seeder: OffsetSeeder, group_ids: list[str], client: ClientInfo, request: Request
     ) -> None:
         try:
-            await seeding.take_over(group_ids)
+            await seeder.take_over(group_ids)
         except (ConnectionError, Refused, OSError) as error:
             log.warning("not seeded groups=%s why=%r", group_ids, str(error))
-            client.answer(_refused(request, ErrorCode.coordinator_not_available, _NOT_TOLD))
+            client.answer(_refused(request, ErrorCode.coordinator_not_available, _OFFSETS_NOT_KNOWN))
         except Exception:
             log.exception("bug: groups are not seeded")
             client.hang_up("a fault of the server")
         else:
-            if refusal := seeding.refusal(group_ids):  # the journal was lost while seeding
+            if refusal := seeder.refusal(group_ids):  # the journal was lost while seeding
                 client.answer(_refused(request, refusal, _NOT_READ))
             else:
                 self._ask(client, request)
@@ -221,7 +225,7 @@ class LocalCoordination:
     def _ask(self, client: ClientInfo, request: Request) -> None:
         link = self._links.get(client)
         if link is None:
-            answers = self._journaling.answers if self._journaling else None
+            answers = self._journal_events.held_responses if self._journal_events else None
             link = self._links[client] = ClientLink(client, self.runtime.connect(), answers, self._forget)
         link.ask(request)
 

@@ -9,51 +9,51 @@ from collections import deque
 from typing import Protocol
 
 
-class Rounds(Protocol):
+class CommitSequence(Protocol):
     """The journal's progress."""
 
     @property
-    def begun(self) -> int:
+    def submitted(self) -> int:
         """The number of the last round that was submitted."""
 
     @property
-    def kept(self) -> int:
+    def committed(self) -> int:
         """The number of the last round that is committed, with all before it."""
 
 
-class Waiting(Protocol):
+class HeldResponse(Protocol):
     """An answer that is held back."""
 
     def send(self) -> None: ...
 
-    def ask_again(self) -> None:
+    def retry(self) -> None:
         """Decides the request again: the records that the answer depends on are lost."""
 
 
-class WaitingAnswers:
+class HeldResponses:
     """A queue of answers by the round that they wait for."""
 
-    def __init__(self, rounds: Rounds) -> None:
-        self._rounds = rounds
-        self._waiting: deque[tuple[int, Waiting]] = deque()
+    def __init__(self, sequence: CommitSequence) -> None:
+        self._sequence = sequence
+        self._held: deque[tuple[int, HeldResponse]] = deque()
 
-    def send_when_kept(self, waiting: Waiting) -> None:
-        if self._rounds.kept >= self._rounds.begun:
-            waiting.send()
+    def send_when_committed(self, response: HeldResponse) -> None:
+        if self._sequence.committed >= self._sequence.submitted:
+            response.send()
         else:
-            self._waiting.append((self._rounds.begun, waiting))
+            self._held.append((self._sequence.submitted, response))
 
-    def kept(self) -> None:
+    def on_committed(self) -> None:
         """Sends the answers whose round is now committed, in order."""
-        while self._waiting and self._waiting[0][0] <= self._rounds.kept:
-            _, waiting = self._waiting.popleft()
-            waiting.send()
+        while self._held and self._held[0][0] <= self._sequence.committed:
+            _, response = self._held.popleft()
+            response.send()
 
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         """Discards all held answers and retries their requests. Groups are unloaded by now, so retries are refused."""
-        lost, self._waiting = self._waiting, deque()
-        for _, waiting in lost:
-            waiting.ask_again()
+        lost, self._held = self._held, deque()
+        for _, response in lost:
+            response.retry()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._held)

@@ -29,7 +29,7 @@ from typing import Final, Protocol
 from kcoord.proxy.local.kafka_reader import NO_TERM, TERM, WRITER, Claim, Claims
 
 _TERM_BYTES: Final = 8
-_BEFORE_ALL: Final = -1
+_NO_OFFSET: Final = -1
 
 
 class ClaimReader(Protocol):
@@ -39,14 +39,14 @@ class ClaimReader(Protocol):
         """Reads the claims in partition 0 behind this offset. Raises KafkaException."""
 
 
-class Claiming:
+class WriterClaim:
     """The claim of one writer, whose name is unique."""
 
     def __init__(self, reader: ClaimReader, name: bytes) -> None:
         self._reader = reader
         self._name = name
         self._claim: Claim | None = None
-        self._read_to = _BEFORE_ALL  # an offset of partition 0: later claims come behind it
+        self._read_to = _NO_OFFSET  # an offset of partition 0: later claims come behind it
 
     @property
     def has_begun(self) -> bool:
@@ -64,13 +64,13 @@ class Claiming:
         self._read_to = claims.read_to
         self._claim = Claim(max([now_ms, *(claim.term + 1 for claim in claims.found)]), self._name)
 
-    def is_succeeded(self) -> bool:
+    def has_successor(self) -> bool:
         """Whether another proxy has a greater claim, so that this one has to give way. Raises KafkaException."""
         assert self._claim is not None
-        own = self._claim
-        others = [claim for claim in self._reader.claims_after(self._read_to).found if claim.writer != own.writer]
-        return any(claim.term == NO_TERM or claim > own for claim in others)
+        current = self._claim
+        others = [claim for claim in self._reader.claims_after(self._read_to).found if claim.writer != current.writer]
+        return any(claim.term == NO_TERM or claim > current for claim in others)
 
-    def proven(self, offset: int) -> None:
+    def on_proof(self, offset: int) -> None:
         """Notes that a proof of this writer was delivered: successors' claims come behind it."""
         self._read_to = max(self._read_to, offset)

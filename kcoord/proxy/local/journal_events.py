@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from kcoord.broker.cluster import NodeId
-from kcoord.proxy.local.held_responses import WaitingAnswers
+from kcoord.proxy.local.held_responses import HeldResponses
 from kcoord.proxy.local.kafka_log import KafkaLog
-from kcoord.proxy.local.kafka_writer import Fenced, Kept, Loaded, Lost, Report, Round
+from kcoord.proxy.local.kafka_writer import Committed, Fenced, Loaded, Lost, Report, Round
 from kcoord.server.clock import instant
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcoord.storage")
 
 
-class Writer(Protocol):
+class JournalWriter(Protocol):
     """What the coordinator's side needs of a KafkaWriter. No call blocks except `stop`."""
 
     def start(self) -> None: ...
@@ -40,20 +40,22 @@ class Writer(Protocol):
     def stop(self) -> None: ...
 
 
-class Journaling:
+class JournalEvents:
     """The coordinator's side of a journal on the upstream cluster, whose topic has `partitions` partitions.
 
     `make_writer` gets the function that takes the writer's reports.
     """
 
-    def __init__(self, topic: str, partitions: int, make_writer: Callable[[Callable[[Report], None]], Writer]) -> None:
+    def __init__(
+        self, topic: str, partitions: int, make_writer: Callable[[Callable[[Report], None]], JournalWriter]
+    ) -> None:
         self.is_fenced = False
         self._topic = topic
         self._loop = asyncio.get_running_loop()
-        self._writer = make_writer(self._tell)
+        self._writer = make_writer(self._report)
         # `make_log` sets the real node id.
         self.log = KafkaLog(NodeId(1), partitions, self._writer.submit, self._writer.reload)
-        self.answers = WaitingAnswers(self.log)
+        self.held_responses = HeldResponses(self.log)
         self._runtime: LocalRuntime | None = None
 
     def make_log(self, node_id: NodeId) -> KafkaLog:
@@ -68,27 +70,27 @@ class Journaling:
     async def end(self) -> None:
         await asyncio.to_thread(self._writer.stop)
 
-    def _tell(self, report: Report) -> None:
+    def _report(self, report: Report) -> None:
         """Passes a report from the writer's thread to the event loop."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._heard, report)
+            self._loop.call_soon_threadsafe(self._on_report, report)
 
-    def _heard(self, report: Report) -> None:
+    def _on_report(self, report: Report) -> None:
         assert self._runtime is not None
         match report:
             case Loaded():
-                self.log.was_loaded(report)
+                self.log.on_loaded(report)
                 log.info("journal read topic=%s keys=%s", self._topic, sum(map(len, report.partitions)))
                 self._runtime.coordinator.journal_is_ready()
                 self._runtime.read_groups()
-            case Kept():
-                self.log.was_kept(report.number, self._runtime.coordinator.counts)
-                self.answers.kept()
+            case Committed():
+                self.log.on_committed(report.number, self._runtime.coordinator.counts)
+                self.held_responses.on_committed()
             case Lost():
                 log.error("journal lost topic=%s: groups are read again why=%r", self._topic, report.why)
-                self._forget_undecided()
+                self._drop_undecided()
                 self._runtime.coordinator.flush_was_lost(report.why, instant())
-                self._refuse_waiting()
+                self._retry_held()
             case Fenced():
                 self.is_fenced = True
                 log.error(
@@ -97,19 +99,19 @@ class Journaling:
                     self._topic,
                     report.why,
                 )
-                self._forget_undecided()
+                self._drop_undecided()
                 self._runtime.coordinator.stand_down(instant())
-                self._refuse_waiting()
+                self._retry_held()
             case _:
                 assert_never(report)
 
-    def _forget_undecided(self) -> None:
+    def _drop_undecided(self) -> None:
         """Drops what waits for the next flush, and closes connections with unsent answers that depend on it."""
         assert self._runtime is not None
-        self.log.was_lost()
+        self.log.on_lost()
         self._runtime.close_unsent()
 
-    def _refuse_waiting(self) -> None:
+    def _retry_held(self) -> None:
         assert self._runtime is not None
-        self.answers.lost()
+        self.held_responses.on_lost()
         self._runtime.settle()

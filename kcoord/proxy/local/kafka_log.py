@@ -50,7 +50,7 @@ class KafkaLog:
         self.leaders: Sequence[NodeId] = [node_id] * partitions
         self.flushed: Collection[int] = range(partitions)  # all: a lost round takes all later ones with it
         self.is_ready = False
-        self.begun = self.kept = 0
+        self.submitted = self.committed = 0
         self._count = partitions
         self._submit = submit
         self._reload = reload
@@ -60,7 +60,7 @@ class KafkaLog:
         self._proven_at = 0.0
         self._under_way: dict[int, _UnderWay] = {}  # by the number of the round
 
-    def unread(self) -> Collection[int]:
+    def partitions_to_load(self) -> Collection[int]:
         return range(self._count)
 
     def partition_of(self, group_id: str) -> int:
@@ -74,63 +74,68 @@ class KafkaLog:
             entries += [(partition, key, value) for key, value in key_values(record)]
         self._pending += entries
 
-    def appending(self, places: UsualPlaces) -> "_Appending":
-        return _Appending(self)
+    def appender(self, partitions: UsualPlaces) -> "_Appender":
+        return _Appender(self)
 
     def flush(self, now_ms: int) -> dict[int, str]:
         """Submits everything appended as a round. It never fails here: the writer reports losses later."""
         now = time.monotonic()
-        if not self._pending and self.is_ready and self.kept == self.begun and now - self._proven_at > _TRUSTED:
+        if (
+            not self._pending
+            and self.is_ready
+            and self.committed == self.submitted
+            and now - self._proven_at > _TRUSTED
+        ):
             self._pending.append(PROOF)
         if self._pending:
             entries, self._pending = self._pending, []
-            self.begun += 1
+            self.submitted += 1
             size = sum(len(key) + len(value or b"") for _, key, value in entries)
-            self._under_way[self.begun] = _UnderWay(begun_at=now, size=size)
-            self._submit(Round(self.begun, self._epoch, entries, now_ms))
+            self._under_way[self.submitted] = _UnderWay(begun_at=now, size=size)
+            self._submit(Round(self.submitted, self._epoch, entries, now_ms))
         return {}
 
-    def overtaken_in(self, index: int) -> Overtaken:
+    def superseded_in(self, index: int) -> Overtaken:
         """Returns nothing: the upstream's broker compacts the topic."""
         return Overtaken()
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
         """Yields the loaded facts of a partition in batches. Raises JournalLost."""
         epoch = self._epoch
-        self._ensure_is_of(epoch)
+        self._ensure_epoch(epoch)
         contents = self._contents[index]
         if contents is None:
             self._reload(epoch)
             raise JournalLost
         for batch in _batches(contents):
             yield list(reader.read(batch))
-            self._ensure_is_of(epoch)
+            self._ensure_epoch(epoch)
         self._contents[index] = None
 
-    def _ensure_is_of(self, epoch: int) -> None:
+    def _ensure_epoch(self, epoch: int) -> None:
         if not self.is_ready or self._epoch != epoch:
             raise JournalLost
 
     # The writer's reports
 
-    def was_loaded(self, loaded: Loaded) -> None:
+    def on_loaded(self, loaded: Loaded) -> None:
         self._epoch = loaded.epoch
         self._contents = [*loaded.partitions]
         self._proven_at = loaded.proven_at
         self.is_ready = True
 
-    def was_kept(self, number: int, counts: JournalCounts) -> None:
-        self.kept = number
+    def on_committed(self, number: int, counts: JournalCounts) -> None:
+        self.committed = number
         for earlier in [begun for begun in self._under_way if begun <= number]:
             round_ = self._under_way.pop(earlier)
             self._proven_at = round_.begun_at
             counts.written_bytes += round_.size
             counts.transactions.add(time.monotonic() - round_.begun_at)
 
-    def was_lost(self) -> None:
+    def on_lost(self) -> None:
         """Drops the rounds in flight: the journal will be loaded again."""
         self.is_ready = False
-        self.kept = self.begun
+        self.committed = self.submitted
         self._under_way.clear()
         self._pending.clear()
 
@@ -147,7 +152,7 @@ def _batches(contents: Contents) -> Iterator[Batch]:
         yield pending.sealed()
 
 
-class _Appending:
+class _Appender:
     """Appends repeated commits, each as an ordinary record."""
 
     def __init__(self, log: KafkaLog) -> None:

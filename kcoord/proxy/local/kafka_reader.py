@@ -48,14 +48,14 @@ class Claims(NamedTuple):
 Contents = dict[bytes, bytes]
 """A partition's contents: the last value of each key, in the order in which they were written."""
 
-_MESSAGES_AT_ONCE: Final = 1000
-_AT_MOST: Final = 0.1  # seconds
+_MAX_POLL_MESSAGES: Final = 1000
+_POLL_TIMEOUT: Final = 0.1  # seconds
 _STALLED: Final = 30.0
 """Seconds without a record after which new proofs are written: the cluster may have lost one."""
-_PASSING: Final = frozenset(
+_RETRIABLE: Final = frozenset(
     {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 )
-_OF_ITS_GROUP: Final = frozenset(
+_IGNORED_GROUP_ERRORS: Final = frozenset(
     {
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -82,10 +82,10 @@ class KafkaReader:
         # From 0, not from OFFSET_BEGINNING: librdkafka would query that offset, and pause for half a second first.
         with self._consumer([TopicPartition(self._journal.topic, index, 0) for index in unfinished]) as consumer:
             for message in self._messages(consumer):
-                index = _place(message.partition())
+                index = _not_none(message.partition())
                 if message.error() is None:
-                    _keep_last(found[index], message)
-                if _reached(message) >= proofs[index]:
+                    _store_last(found[index], message)
+                if _last_read_offset(message) >= proofs[index]:
                     unfinished.discard(index)
                 if not unfinished:
                     return found
@@ -100,27 +100,27 @@ class KafkaReader:
         with self._consumer([TopicPartition(self._journal.topic, 0, offset + 1)]) as consumer:
             for message in self._messages(consumer):
                 if message.error() is not None:  # the end
-                    return Claims(found, _reached(message))
-                if message.key() == PROOF_KEY and _place(message.offset()) > offset:
+                    return Claims(found, _last_read_offset(message))
+                if message.key() == PROOF_KEY and _not_none(message.offset()) > offset:
                     found.append(_claim_of(message))
         return Claims([], offset)
 
     def _messages(self, consumer: Consumer) -> Iterator[Message]:
         """Yields records and end-of-partition events until it is stopped. Raises KafkaException."""
-        heard_at = time.monotonic()
+        last_read_at = time.monotonic()
         while not self._is_stopping():
-            for message in consumer.consume(_MESSAGES_AT_ONCE, _AT_MOST):
+            for message in consumer.consume(_MAX_POLL_MESSAGES, _POLL_TIMEOUT):
                 error = message.error()
                 if error is None or error.code() == KafkaError._PARTITION_EOF:
-                    heard_at = time.monotonic()
+                    last_read_at = time.monotonic()
                     yield message
-                elif error.code() not in _PASSING | _OF_ITS_GROUP:
+                elif error.code() not in _RETRIABLE | _IGNORED_GROUP_ERRORS:
                     raise KafkaException(error)
-            if time.monotonic() - heard_at > _STALLED:
+            if time.monotonic() - last_read_at > _STALLED:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "what was written cannot be read"))
 
     @contextmanager
-    def _consumer(self, places: list[TopicPartition]) -> Iterator[Consumer]:
+    def _consumer(self, partitions: list[TopicPartition]) -> Iterator[Consumer]:
         consumer = Consumer(
             configuration(
                 self._journal,
@@ -135,19 +135,19 @@ class KafkaReader:
             )
         )
         try:
-            consumer.assign(places)
+            consumer.assign(partitions)
             yield consumer
         finally:
             consumer.close()
 
 
-def _reached(message: Message) -> int:
+def _last_read_offset(message: Message) -> int:
     """Returns the last offset that was read; the end-of-partition event carries the next one."""
-    offset = _place(message.offset())
+    offset = _not_none(message.offset())
     return offset if message.error() is None else offset - 1
 
 
-def _keep_last(contents: Contents, message: Message) -> None:
+def _store_last(contents: Contents, message: Message) -> None:
     """Stores the last value of a key, moved to the end, as compaction orders it."""
     key: Any = message.key()
     value: Any = message.value()
@@ -159,11 +159,11 @@ def _keep_last(contents: Contents, message: Message) -> None:
 
 def _claim_of(message: Message) -> Claim:
     headers: Any = message.headers()
-    said = dict(headers or ())
-    term = said.get(TERM)
-    return Claim(int.from_bytes(term) if term else NO_TERM, said.get(WRITER) or b"")
+    values = dict(headers or ())
+    term = values.get(TERM)
+    return Claim(int.from_bytes(term) if term else NO_TERM, values.get(WRITER) or b"")
 
 
-def _place(number: int | None) -> int:
+def _not_none(number: int | None) -> int:
     assert number is not None
     return number

@@ -26,9 +26,9 @@ _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__sh
 LARGEST_RECORD: Final = 16 << 20
 """Bytes, far above the default of 1 MiB: a record holds a group with all its members, and a larger one could never be
 written."""
-_LEAST_MAX_MESSAGE_BYTES: Final = 128 << 10
+_MIN_MAX_MESSAGE_BYTES: Final = 128 << 10
 """Room for any record except a group's plan: a group id, a topic and a metadata text have at most 32,767 bytes each."""
-_BRIEFLY: Final = 0.1  # seconds
+_RETRY_INTERVAL: Final = 0.1  # seconds
 _FRAMING: Final = 128
 """Bytes of a batch in addition to the key and value of its one record, rounded up."""
 
@@ -84,7 +84,7 @@ def ensure_topic(journal: KafkaJournal) -> JournalTopic:
                 return JournalTopic(journal.partitions, LARGEST_RECORD)
             found = _partitions(admin, journal) or journal.partitions
         settings = _settings(admin, journal)
-        _refuse_what_forgets(journal, settings)
+        _require_compact(journal, settings)
         return JournalTopic(found, _max_message_bytes(journal, settings))
 
 
@@ -101,7 +101,7 @@ def ensure_is_unchanged(journal: KafkaJournal, partitions: int) -> None:
                 f"the journal's topic {journal.topic!r} has {found} partitions, it had {partitions}: "
                 "groups would be looked for in others"
             )
-        _refuse_what_forgets(journal, _settings(admin, journal))
+        _require_compact(journal, _settings(admin, journal))
 
 
 def find_topic_id(journal: KafkaJournal) -> UUID | None:
@@ -120,7 +120,7 @@ def find_topic_id(journal: KafkaJournal) -> UUID | None:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
                     raise
-                time.sleep(_BRIEFLY)
+                time.sleep(_RETRY_INTERVAL)
             else:
                 topic_id = UUID(bytes=base64.urlsafe_b64decode(str(shown) + "=="))
                 return topic_id if topic_id.int else None
@@ -133,18 +133,18 @@ def _admin(journal: KafkaJournal) -> Iterator[AdminClient]:
     try:
         yield AdminClient(configured)
     except KafkaException as error:
-        said = without_secrets(in_words(error.args[0].str()), configured)
-        raise BadJournalTopic(f"the journal's topic {journal.topic!r} cannot be used: {said}") from None
+        reason = without_secrets(in_words(error.args[0].str()), configured)
+        raise BadJournalTopic(f"the journal's topic {journal.topic!r} cannot be used: {reason}") from None
 
 
 def _partitions(admin: AdminClient, journal: KafkaJournal) -> int | None:
     """Returns how many partitions the topic has; None if there is no such topic."""
-    told = admin.list_topics(timeout=journal.upstream.request_timeout).topics.get(journal.topic)
-    if told is None:
+    metadata = admin.list_topics(timeout=journal.upstream.request_timeout).topics.get(journal.topic)
+    if metadata is None:
         return None
-    if told.error is not None:
-        raise KafkaException(told.error)
-    return len(told.partitions)
+    if metadata.error is not None:
+        raise KafkaException(metadata.error)
+    return len(metadata.partitions)
 
 
 def _create(admin: AdminClient, journal: KafkaJournal) -> bool:
@@ -172,7 +172,7 @@ def _settings(admin: AdminClient, journal: KafkaJournal) -> Mapping[str, str]:
     return {name: entry.value for name, entry in described.result().items()}
 
 
-def _refuse_what_forgets(journal: KafkaJournal, settings: Mapping[str, str]) -> None:
+def _require_compact(journal: KafkaJournal, settings: Mapping[str, str]) -> None:
     policy = settings["cleanup.policy"]
     if policy != "compact":
         raise BadJournalTopic(
@@ -184,10 +184,10 @@ def _refuse_what_forgets(journal: KafkaJournal, settings: Mapping[str, str]) -> 
 def _max_message_bytes(journal: KafkaJournal, settings: Mapping[str, str]) -> int:
     """Returns the topic's max.message.bytes, with a warning if it is below kcoord's default."""
     most = int(settings["max.message.bytes"])
-    if most < _LEAST_MAX_MESSAGE_BYTES:
+    if most < _MIN_MAX_MESSAGE_BYTES:
         raise BadJournalTopic(
             f"the journal's topic {journal.topic!r} has max.message.bytes={most}, which is too little for offsets: "
-            f"it must be {_LEAST_MAX_MESSAGE_BYTES} at least, better {LARGEST_RECORD}"
+            f"it must be {_MIN_MAX_MESSAGE_BYTES} at least, better {LARGEST_RECORD}"
         )
     if most < LARGEST_RECORD:
         log.warning(

@@ -42,7 +42,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kcoord.admin.librdkafka.errors import in_words, without_secrets
-from kcoord.proxy.local.journal_claims import Claiming
+from kcoord.proxy.local.journal_claims import WriterClaim
 from kcoord.proxy.local.kafka_reader import PROOF_KEY, Contents, KafkaReader
 from kcoord.proxy.local.kafka_topic import (
     LARGEST_RECORD,
@@ -56,15 +56,15 @@ from kcoord.server.clock import now_ms
 
 log = logging.getLogger("kcoord.storage")
 
-_PATIENCE: Final = 10.0  # seconds, per transactional call
+_CALL_TIMEOUT: Final = 10.0  # seconds, per transactional call
 _NOW: Final = 0  # the timestamp for which librdkafka takes the current time
 _REST: Final = 1.0
-_LAST_WORDS: Final = 5.0
+_STOP_TIMEOUT: Final = 5.0
 _TRANSACTION_TIMEOUT: Final = 600.0
 """Seconds after which the upstream aborts an open transaction and fences the producer. A transaction is open only for
 moments, or during an outage; the next writer aborts it at once in any case."""
-_USUAL_BATCH: Final = 1_000_000  # bytes, librdkafka's default
-_FULL: Final = 0.1  # seconds of waiting for room in librdkafka's queue
+_DEFAULT_BATCH_BYTES: Final = 1_000_000  # bytes, librdkafka's default
+_FULL_QUEUE_POLL: Final = 0.1  # seconds of waiting for room in librdkafka's queue
 _GRACE: Final = 5.0
 """Seconds after being fenced in which a successor should write its proof. If it takes longer, it still gets the
 journal, a little later. An outsider that fences the writer stops groups for at least so long."""
@@ -102,7 +102,7 @@ class Loaded(NamedTuple):
     proven_at: float  # the monotonic instant at which this was proven to be the writer
 
 
-class Kept(NamedTuple):
+class Committed(NamedTuple):
     """Reports that all rounds up to this number are committed."""
 
     number: int
@@ -120,23 +120,23 @@ class Fenced(NamedTuple):
     why: str
 
 
-Report = Loaded | Kept | Lost | Fenced
+Report = Loaded | Committed | Lost | Fenced
 
 
 class KafkaWriter:
     """The journal's writer. It calls `report` in its own thread, in the order of events."""
 
-    def __init__(self, journal: KafkaJournal, topic: JournalTopic, tell: Callable[[Report], None]) -> None:
+    def __init__(self, journal: KafkaJournal, topic: JournalTopic, report: Callable[[Report], None]) -> None:
         self._journal = journal
         self._topic = topic
-        self._tell = tell
+        self._report = report
         self._epoch = 0
         self._is_loaded = False
         self._troubles: set[str] = set()  # logged since the journal was last read
         self._work: queue.SimpleQueue[Round | Reload | None] = queue.SimpleQueue()
         self._is_stopping = threading.Event()
         self._reader = KafkaReader(journal, self._is_stopping.is_set)
-        self._claiming = Claiming(self._reader, uuid.uuid4().bytes)
+        self._claim = WriterClaim(self._reader, uuid.uuid4().bytes)
         self._proven_at = 0.0
         self._thread = threading.Thread(target=self._run, name="kcoord-journal", daemon=True)
 
@@ -155,39 +155,41 @@ class KafkaWriter:
         """Waits until queued rounds are committed, with a timeout: the next writer aborts what is still open."""
         self._is_stopping.set()
         self._work.put(None)
-        self._thread.join(_LAST_WORDS)
+        self._thread.join(_STOP_TIMEOUT)
 
     def _run(self) -> None:
         while not self._is_stopping.is_set():
             fenced: str | None = None
             try:
                 self._write()
-            except _GaveWay as successor:
-                self._tell(Fenced(str(successor)))
+            except _Superseded as successor:
+                self._report(Fenced(str(successor)))
                 return
-            except _WasFenced as error:
+            except _ProducerFenced as error:
                 fenced = str(error)
             except KafkaException as error:
-                self._lose(self._words(error))
-                self._rest_after("groups wait until it can be written, which is tried again", self._words(error))
+                self._report_lost(self._format_error(error))
+                self._log_and_pause(
+                    "groups wait until it can be written, which is tried again", self._format_error(error)
+                )
             except BadJournalTopic as error:
-                self._rest_after("it cannot be used", str(error))
+                self._log_and_pause("it cannot be used", str(error))
             except Exception as bug:
                 log.exception("bug journal topic=%s: the writer begins anew", self._journal.topic)
-                self._lose(repr(bug))
+                self._report_lost(repr(bug))
                 self._is_stopping.wait(_REST)
             # Outside the except block, so that nothing refers to the old producer.
-            if fenced is not None and self._gives_way(fenced):
-                self._tell(Fenced(fenced))
+            if fenced is not None and self._is_superseded(fenced):
+                self._report(Fenced(fenced))
                 return
 
-    def _lose(self, why: str) -> None:
+    def _report_lost(self, why: str) -> None:
         """Reports that all uncommitted rounds are lost."""
         if self._is_loaded:
             self._is_loaded = False
-            self._tell(Lost(why))
+            self._report(Lost(why))
 
-    def _rest_after(self, what: str, why: str) -> None:
+    def _log_and_pause(self, what: str, why: str) -> None:
         """Logs a problem and pauses; each reason is logged once until the journal is loaded again."""
         if why not in self._troubles:
             self._troubles.add(why)
@@ -199,34 +201,34 @@ class KafkaWriter:
         if self._troubles:
             ensure_is_unchanged(self._journal, self._topic.partitions)
         self._claim_or_give_way()
-        producer = self._begun_producer()
+        producer = self._init_producer()
         while not self._is_stopping.is_set():
-            if loaded := self._loaded(producer):
+            if loaded := self._load(producer):
                 self._is_loaded = True
-                self._tell(loaded)
-                self._keep_work(producer)
+                self._report(loaded)
+                self._commit_rounds(producer)
 
     def _claim_or_give_way(self) -> None:
         """Claims the journal, or checks that the claim still holds. Raises _Superseded, or KafkaException if the claims
         cannot be read."""
-        if not self._claiming.has_begun:
-            self._claiming.begin(now_ms())
-        elif self._claiming.is_succeeded():
-            raise _GaveWay("another proxy has claimed the journal")
+        if not self._claim.has_begun:
+            self._claim.begin(now_ms())
+        elif self._claim.has_successor():
+            raise _Superseded("another proxy has claimed the journal")
 
-    def _gives_way(self, why: str) -> bool:
+    def _is_superseded(self, why: str) -> bool:
         """Whether another proxy has taken over from this fenced writer; waits a while for its claim."""
         deadline = time.monotonic() + _GRACE
         while not self._is_stopping.is_set():
             trouble = None
             try:
-                if self._claiming.is_succeeded():
+                if self._claim.has_successor():
                     return True
             except KafkaException as error:
-                trouble = self._words(error)
-            self._lose(why)  # only after the first check: a superseded writer reports Fenced alone
+                trouble = self._format_error(error)
+            self._report_lost(why)  # only after the first check: a superseded writer reports Fenced alone
             if trouble is not None:
-                self._rest_after("it cannot be told who has claimed it", trouble)
+                self._log_and_pause("it cannot be told who has claimed it", trouble)
             elif time.monotonic() >= deadline:
                 log.warning("journal topic=%s: fenced, but no proxy has taken over: taken back", self._journal.topic)
                 return False
@@ -234,13 +236,13 @@ class KafkaWriter:
                 self._is_stopping.wait(_REST)
         return False
 
-    def _loaded(self, producer: Producer) -> Loaded | None:
+    def _load(self, producer: Producer) -> Loaded | None:
         """Loads the journal; None if that failed for now. An exception means that a new producer is needed."""
         if self._troubles:
             try:
                 ensure_is_unchanged(self._journal, self._topic.partitions)
             except BadJournalTopic as error:
-                self._rest_after("it cannot be used", str(error))
+                self._log_and_pause("it cannot be used", str(error))
                 return None
         proof = self._prove(producer)
         if proof is None:
@@ -248,7 +250,7 @@ class KafkaWriter:
         try:
             partitions = self._reader.read(proof.offsets)
         except KafkaException as error:
-            self._rest_after("it cannot be read now", self._words(error))
+            self._log_and_pause("it cannot be read now", self._format_error(error))
             return None
         if partitions is None:
             return None
@@ -256,26 +258,26 @@ class KafkaWriter:
         self._troubles.clear()
         return Loaded(self._epoch, partitions, proof.at)
 
-    def _keep_work(self, producer: Producer) -> None:
+    def _commit_rounds(self, producer: Producer) -> None:
         """Commits rounds until one is lost, a reload is requested, or it is stopped."""
         while True:
-            rounds, last = self._next_work()
+            rounds, last = self._next_rounds()
             if rounds:
                 entries = [entry for each in rounds for entry in each.entries]
                 if time.monotonic() - self._proven_at > _PROOF_INTERVAL:
                     entries.append(PROOF)
                 if failure := self._commit(producer, entries, rounds[-1].at_ms):
                     if failure.error.code() not in _FENCED:
-                        self._lose(failure.why)
+                        self._report_lost(failure.why)
                     self._end_transaction(producer, failure)
                     return
-                self._tell(Kept(rounds[-1].number))
+                self._report(Committed(rounds[-1].number))
             if isinstance(last, Reload):
-                self._lose("a partition is to be read again")
+                self._report_lost("a partition is to be read again")
             if not isinstance(last, Round):
                 return
 
-    def _next_work(self) -> tuple[list[Round], Round | Reload | None]:
+    def _next_rounds(self) -> tuple[list[Round], Round | Reload | None]:
         """Waits for work; returns all queued rounds, and the last item: a round, a Reload, or None to stop."""
         rounds: list[Round] = []
         while True:
@@ -303,27 +305,27 @@ class KafkaWriter:
             for entry in entries:
                 self._produce(producer, entry, at_ms, delivered)
             is_committing = True
-            producer.commit_transaction(_PATIENCE)
+            producer.commit_transaction(_CALL_TIMEOUT)
         except KafkaException as error:
-            return _Failure(error.args[0], self._words(error), is_committing)
+            return _Failure(error.args[0], self._format_error(error), is_committing)
         return None
 
-    def _proof_is_kept(self, error: KafkaError | None, message: Message) -> None:
+    def _on_proof_delivered(self, error: KafkaError | None, message: Message) -> None:
         offset = message.offset()
         if error is None and message.partition() == 0 and offset is not None:
-            self._claiming.proven(offset)
+            self._claim.on_proof(offset)
             self._proven_at = time.monotonic()
 
     def _produce(self, producer: Producer, entry: Entry, at_ms: int, delivered: Delivered | None) -> None:
         partition, key, value = entry
         more: dict[str, Any] = {}
         if key == PROOF_KEY:
-            more = {"headers": self._claiming.headers, "on_delivery": delivered or self._proof_is_kept}
+            more = {"headers": self._claim.headers, "on_delivery": delivered or self._on_proof_delivered}
         while True:
             try:
                 producer.produce(self._journal.topic, value, key, partition, timestamp=at_ms, **more)
             except BufferError:  # its queue is full: some of it has to be sent first
-                producer.poll(_FULL)
+                producer.poll(_FULL_QUEUE_POLL)
             else:
                 return
 
@@ -335,15 +337,15 @@ class KafkaWriter:
         error, commits = failure.error, failure.is_committing
         while not self._is_stopping.is_set():
             if error.code() in _FENCED:
-                raise _WasFenced(in_words(error.str()))
+                raise _ProducerFenced(in_words(error.str()))
             if error.fatal():
                 raise KafkaException(error)
             commits = commits and error.retriable()
             try:
                 if commits:
-                    producer.commit_transaction(_PATIENCE)
+                    producer.commit_transaction(_CALL_TIMEOUT)
                 else:
-                    producer.abort_transaction(_PATIENCE)
+                    producer.abort_transaction(_CALL_TIMEOUT)
             except KafkaException as again:
                 error = again.args[0]
                 if error.code() == KafkaError._STATE:  # no transaction is open: it never began
@@ -357,7 +359,7 @@ class KafkaWriter:
         at, offsets = time.monotonic(), dict[int, int]()
 
         def delivered(error: KafkaError | None, message: Message) -> None:
-            self._proof_is_kept(error, message)
+            self._on_proof_delivered(error, message)
             partition, offset = message.partition(), message.offset()
             if error is None and partition is not None and offset is not None and offset >= 0:
                 offsets[partition] = offset
@@ -365,14 +367,14 @@ class KafkaWriter:
         partitions = range(self._topic.partitions)
         if failure := self._commit(producer, [(index, PROOF_KEY, None) for index in partitions], _NOW, delivered):
             self._end_transaction(producer, failure)
-            self._rest_after("it cannot be written now", failure.why)
+            self._log_and_pause("it cannot be written now", failure.why)
             return None
         if len(offsets) < len(partitions):  # as for a record that was resent, and that the broker had already
-            self._rest_after("it cannot be read now", "the upstream did not say where a proof is")
+            self._log_and_pause("it cannot be read now", "the upstream did not say where a proof is")
             return None
         return _Proof([offsets[index] for index in partitions], at)
 
-    def _begun_producer(self) -> Producer:
+    def _init_producer(self) -> Producer:
         """Makes a producer and retries its initialization. Raises KafkaException if the error is not retriable."""
         producer = Producer(
             configuration(
@@ -380,9 +382,9 @@ class KafkaWriter:
                 **{
                     "transactional.id": self._journal.transactional_id,
                     "transaction.timeout.ms": round(_TRANSACTION_TIMEOUT * 1000),
-                    "message.timeout.ms": round(_PATIENCE * 1000),
+                    "message.timeout.ms": round(_CALL_TIMEOUT * 1000),
                     "message.max.bytes": LARGEST_RECORD,
-                    "batch.size": min(_USUAL_BATCH, self._topic.max_message_bytes),
+                    "batch.size": min(_DEFAULT_BATCH_BYTES, self._topic.max_message_bytes),
                     "linger.ms": 0,
                     "allow.auto.create.topics": False,  # a topic with the cluster's defaults would lose records
                 },
@@ -390,15 +392,15 @@ class KafkaWriter:
         )
         while not self._is_stopping.is_set():
             try:
-                producer.init_transactions(_PATIENCE)
+                producer.init_transactions(_CALL_TIMEOUT)
                 break
             except KafkaException as error:
                 if not error.args[0].retriable():
                     raise
-                self._rest_after("no answer from the upstream yet", self._words(error))
+                self._log_and_pause("no answer from the upstream yet", self._format_error(error))
         return producer
 
-    def _words(self, error: KafkaException) -> str:
+    def _format_error(self, error: KafkaException) -> str:
         return without_secrets(in_words(error.args[0].str()), configuration(self._journal))
 
 
@@ -417,9 +419,9 @@ class _Failure(NamedTuple):
     is_committing: bool
 
 
-class _WasFenced(Exception):
+class _ProducerFenced(Exception):
     """Another producer has begun with the same transactional id; it need not be a proxy's."""
 
 
-class _GaveWay(Exception):
+class _Superseded(Exception):
     """Another proxy has claimed the journal."""

@@ -30,18 +30,18 @@ from kcoord.server.groups.group_runtime import GroupRuntime
 log = logging.getLogger("kcoord.groups")
 
 _OFFSET_FETCH: Final = 9
-_TAKING: Final = frozenset({8, _OFFSET_FETCH, 11, 47})
-_MANY_SINCE: Final = 8  # OffsetFetch (KIP-709)
+_SEEDING_APIS: Final = frozenset({8, _OFFSET_FETCH, 11, 47})
+_FIRST_WITH_MANY_GROUPS: Final = 8  # OffsetFetch (KIP-709)
 
 
-class Found(NamedTuple):
+class UpstreamOffsets(NamedTuple):
     """A group's state upstream: its committed offsets, and whether it has members."""
 
     commits: Commits
     has_members: bool
 
 
-class Seeding:
+class OffsetSeeder:
     """Takes over groups whose id matches `pattern`. `groups` are the proxy's, `topics` the upstream's."""
 
     def __init__(
@@ -59,9 +59,9 @@ class Seeding:
         self._now = now
         self._under_way: dict[str, asyncio.Task[bool]] = {}
 
-    def meant_by(self, request: Request) -> list[str]:
+    def groups_to_check(self, request: Request) -> list[str]:
         """Returns the groups in a request that match the pattern. Raises BadBody."""
-        return [group_id for group_id in named_by(request) if group_id and self._pattern.fullmatch(group_id)]
+        return [group_id for group_id in groups_in(request) if group_id and self._pattern.fullmatch(group_id)]
 
     def refusal(self, group_ids: Sequence[str]) -> ErrorCode | None:
         """Returns the error if one of these groups is not loaded yet: then it is unknown whether to take it over.
@@ -72,15 +72,15 @@ class Seeding:
         refusals = map(self._groups.refusal_until_read, group_ids)
         return next((error for error in refusals if error is not None), None)
 
-    def wanted_of(self, group_ids: Sequence[str]) -> list[str]:
+    def groups_to_seed(self, group_ids: Sequence[str]) -> list[str]:
         """Returns those of them that have to be taken over."""
-        return [group_id for group_id in group_ids if self._is_to_be_taken_over(group_id)]
+        return [group_id for group_id in group_ids if self._must_be_seeded(group_id)]
 
     async def take_over(self, group_ids: Sequence[str]) -> None:
         """Takes over these groups. Raises ConnectionError or Refused if the upstream's offsets cannot be fetched."""
         absent: set[str] = set()
         # Repeated if the journal was lost, and with it a group taken over here, while waiting for another.
-        while wanted := [group_id for group_id in self.wanted_of(group_ids) if group_id not in absent]:
+        while wanted := [group_id for group_id in self.groups_to_seed(group_ids) if group_id not in absent]:
             for group_id in wanted:
                 task = self._under_way.get(group_id)
                 if task is None:
@@ -100,13 +100,13 @@ class Seeding:
         if not task.cancelled():
             task.exception()  # marks the exception as retrieved; those who wait get it from the shield
 
-    def _is_to_be_taken_over(self, group_id: str) -> bool:
+    def _must_be_seeded(self, group_id: str) -> bool:
         return self._groups.can_be_asked_for(group_id) and not self._groups.knows(group_id)
 
     async def _take_over(self, group_id: str) -> bool:
         """Takes over one group; False if it has no offsets upstream."""
         found = await asyncio.to_thread(_ask, self._upstream, group_id)
-        if not self._is_to_be_taken_over(group_id):  # meanwhile it was added, or the journal was lost
+        if not self._must_be_seeded(group_id):  # meanwhile it was added, or the journal was lost
             return True
         if found.has_members:
             log.warning("seeding group=%r: it has members upstream, which go on committing there", group_id)
@@ -131,23 +131,25 @@ class Seeding:
         return bool(offsets)
 
 
-def named_by(request: Request) -> list[str]:
+def groups_in(request: Request) -> list[str]:
     """Returns the groups in a request of the APIs that take groups over. Raises BadBody."""
-    if request.api_key not in _TAKING:
+    if request.api_key not in _SEEDING_APIS:
         return []
     _, entity = decode_request(request.frame, request.api_key, request.api_version)
-    if request.api_key == _OFFSET_FETCH and request.api_version >= _MANY_SINCE:
+    if request.api_key == _OFFSET_FETCH and request.api_version >= _FIRST_WITH_MANY_GROUPS:
         return [str(group.group_id) for group in entity.groups]
     return [str(entity.group_id)]
 
 
-def _ask(upstream: Connection, group_id: str) -> Found:
+def _ask(upstream: Connection, group_id: str) -> UpstreamOffsets:
     """Fetches a group's upstream state; blocks. A group that does not exist has no offsets."""
     with open_cluster(upstream) as cluster:
         group = cluster.describe_groups([group_id]).found.get(group_id)
         if group is not None and group.type is GroupType.SHARE:
-            return Found(Commits(), has_members=False)
+            return UpstreamOffsets(Commits(), has_members=False)
         committed = cluster.committed([group_id])
         if committed.refused:
             raise Refused(str(committed.refused[0]))
-        return Found(committed.found[group_id], has_members=group is not None and group.state not in WITHOUT_MEMBERS)
+        return UpstreamOffsets(
+            committed.found[group_id], has_members=group is not None and group.state not in WITHOUT_MEMBERS
+        )

@@ -22,7 +22,7 @@ _NO_PORT: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptHere:
+class LocalJournal:
     """Settings for groups stored in memory or, with `data_dir`, in files; with `fsync`, answers wait for the disk."""
 
     data_dir: Path | None = None
@@ -34,7 +34,7 @@ class RuntimeSetup:
     """The settings of a LocalRuntime."""
 
     settings: Settings = field(default_factory=Settings)
-    kept: KeptHere = field(default_factory=KeptHere)
+    local_journal: LocalJournal = field(default_factory=LocalJournal)
 
     def limited_to(self, largest_record: int) -> "RuntimeSetup":
         """Limits message.max.bytes to what the journal's topic takes, so that larger plans are refused in time."""
@@ -49,14 +49,16 @@ class LocalRuntime(ClusterRuntime):
         self, setup: RuntimeSetup, topics: Topics, make_journal: Callable[[NodeId], Journal] | None = None
     ) -> None:
         """Without `make_journal`, groups are stored as `setup` states."""
-        kept = Setup(settings=setup.settings, data_dir=setup.kept.data_dir, fsync=setup.kept.fsync)
-        super().__init__(make_cluster(kept, [_NO_PORT], now_ms()))
+        server_setup = Setup(
+            settings=setup.settings, data_dir=setup.local_journal.data_dir, fsync=setup.local_journal.fsync
+        )
+        super().__init__(make_cluster(server_setup, [_NO_PORT], now_ms()))
         self._topics = topics
         self._make_journal = make_journal
         self._node_id = self.cluster.controller.node_id
 
     @property
-    def lets_stand(self) -> bool:
+    def caching_allowed(self) -> bool:
         """Always False: cached answers would be sent before client_link has been given the request."""
         return False
 

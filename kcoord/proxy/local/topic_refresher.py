@@ -17,26 +17,26 @@ from kcoord.server.groups.group_runtime import GroupRuntime
 
 log = logging.getLogger("kcoord.groups")
 
-_USUAL_PAUSE: Final = 60.0
+_DEFAULT_PAUSE: Final = 60.0
 _SHORT_PAUSE: Final = 5.0  # while topics are missing
-_LEAST_PAUSE: Final = 2.0  # however often a refresh is requested
+_MIN_PAUSE: Final = 2.0  # however often a refresh is requested
 
 
-class Refreshing:
+class TopicRefresher:
     """Refreshes `topics`. It deletes the offsets of deleted topics from `groups`, and then calls `drain_parked`."""
 
     def __init__(
-        self, upstream: Connection, topics: MirroredTopics, groups: GroupRuntime, settle: Callable[[], None]
+        self, upstream: Connection, topics: MirroredTopics, groups: GroupRuntime, drain_parked: Callable[[], None]
     ) -> None:
         self._upstream = upstream
         self._topics = topics
         self._groups = groups
-        self._settle = settle
-        self._expects_all = False
-        self._asked = asyncio.Event()
+        self._drain_parked = drain_parked
+        self._has_registered_offsets = False
+        self._refresh_requested = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        topics.ask = self._asked.set
-        groups.on_read = self._were_read
+        topics.request_refresh = self._refresh_requested.set
+        groups.on_read = self._on_groups_loaded
 
     async def begin(self) -> None:
         """Lists all topics once, then in the background. Raises ConnectionError or Refused."""
@@ -51,14 +51,14 @@ class Refreshing:
     async def _repeat(self) -> None:
         is_failing = False
         while True:
-            pause = _SHORT_PAUSE if self._topics.has_missing else _USUAL_PAUSE
-            await asyncio.sleep(_LEAST_PAUSE)
+            pause = _SHORT_PAUSE if self._topics.has_missing else _DEFAULT_PAUSE
+            await asyncio.sleep(_MIN_PAUSE)
             try:
-                async with asyncio.timeout(pause - _LEAST_PAUSE):
-                    await self._asked.wait()
+                async with asyncio.timeout(pause - _MIN_PAUSE):
+                    await self._refresh_requested.wait()
             except TimeoutError:
                 pass
-            self._asked.clear()
+            self._refresh_requested.clear()
             try:
                 await self._refresh()
                 is_failing = False
@@ -67,26 +67,26 @@ class Refreshing:
                     log.warning("the upstream's topics cannot be listed: those that are known count why=%r", str(error))
                 is_failing = True
 
-    def _were_read(self) -> None:
+    def _on_groups_loaded(self) -> None:
         """Requests a refresh after groups were loaded: they may have offsets of topics that have been deleted."""
-        self._expects_all = False
-        self._asked.set()
+        self._has_registered_offsets = False
+        self._refresh_requested.set()
 
     async def _refresh(self) -> None:
         """Lists all topics, and asks for missing ones by name; both block, in a thread."""
-        if not self._expects_all and not self._groups.is_reading:
-            self._expects_all = True
+        if not self._has_registered_offsets and not self._groups.is_reading:
+            self._has_registered_offsets = True
             self._topics.expect(self._groups.topics_of_offsets(), now_ms())
         asked_at_ms = now_ms()
         listed = await asyncio.to_thread(_list_topics, self._upstream)
-        suspects = self._topics.listed(listed, asked_at_ms)
+        suspects = self._topics.on_listed(listed, asked_at_ms)
         if not suspects:
             return
-        for name in await asyncio.to_thread(_gone_of, self._upstream, suspects, listed):
-            for topic_id, heir in self._topics.deleted(name):
+        for name in await asyncio.to_thread(_deleted_topics, self._upstream, suspects, listed):
+            for topic_id, recreated in self._topics.on_deleted(name):
                 log.info("topic deleted upstream: its offsets go topic=%r id=%s", name, topic_id)
-                self._groups.topic_deleted(name, topic_id, instant(), heir=heir)
-        self._settle()
+                self._groups.topic_deleted(name, topic_id, instant(), heir=recreated)
+        self._drain_parked()
 
 
 def _list_topics(upstream: Connection) -> dict[str, KnownTopic]:
@@ -98,7 +98,7 @@ def _list_topics(upstream: Connection) -> dict[str, KnownTopic]:
         }
 
 
-def _gone_of(upstream: Connection, names: Collection[str], listed: Collection[str]) -> list[str]:
+def _deleted_topics(upstream: Connection, names: Collection[str], listed: Collection[str]) -> list[str]:
     """Returns the names of deleted topics: the upstream has no such topic, or a new one with the name."""
     with open_cluster(upstream) as cluster:
         return [name for name in names if name in listed or _is_unknown(cluster, name)]

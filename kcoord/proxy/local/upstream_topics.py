@@ -41,7 +41,7 @@ class DeletedTopic(NamedTuple):
     """The id of a deleted topic."""
 
     topic_id: UUID
-    heir: Heir | None  # the topic that has the name now
+    recreated: Heir | None  # the topic that has the name now
 
 
 class MirroredTopics:
@@ -53,15 +53,15 @@ class MirroredTopics:
 
     def __init__(
         self,
-        ask: Callable[[], None] = lambda: None,
+        request_refresh: Callable[[], None] = lambda: None,
         *,
         hidden: str | None = None,
         found: Callable[[str, UUID], None] = lambda name, topic_id: None,
     ) -> None:
-        self.ask = ask
+        self.request_refresh = request_refresh
         self._found = found
         self._hidden = hidden
-        self.losses = 0
+        self.deletion_epoch = 0
         self._by_name: dict[str, KnownTopic] = {}
         self._names: dict[UUID, str] = {}
         self._listed: dict[UUID, str] = {}  # names by id, of topics in the proxy's own listings
@@ -73,14 +73,14 @@ class MirroredTopics:
     def topic_id(self, name: str) -> UUID | None:
         known = self._by_name.get(name)
         if known is None:
-            self.ask()
+            self.request_refresh()
             return None
         return known.topic_id
 
     def topic_name(self, topic_id: UUID) -> str | None:
         name = self._names.get(topic_id)
         if name is None:
-            self.ask()
+            self.request_refresh()
         return name
 
     def has(self, name: str, topic_id: UUID, partition: int) -> bool:
@@ -95,36 +95,36 @@ class MirroredTopics:
 
     # Updates
 
-    def heard(self, name: str, topic_id: UUID, partitions: int) -> None:
+    def on_topic(self, name: str, topic_id: UUID, partitions: int) -> None:
         """Adds a topic of an observed answer. If it contradicts a known topic, a refresh is requested instead."""
         if name == self._hidden:
             return
         known = self._by_name.get(name)
         self._missing.discard(topic_id)
         if known is None:
-            self._keep(name, KnownTopic(topic_id, partitions))
+            self._store(name, KnownTopic(topic_id, partitions))
         elif known.topic_id != topic_id:
-            self.ask()
+            self.request_refresh()
         elif partitions > known.partitions:
             self._by_name[name] = known._replace(partitions=partitions)
 
-    def heard_metadata(self, response: Any) -> None:
+    def on_metadata(self, response: Any) -> None:
         """Adds all topics of a Metadata response; those before version 10 have no ids, and are ignored."""
         for topic in response.topics:
             topic_id = getattr(topic, "topic_id", None)
             if topic.name and topic_id and topic_id != NO_ID and topic.partitions:
-                self.heard(topic.name, topic_id, len(topic.partitions))
+                self.on_topic(topic.name, topic_id, len(topic.partitions))
 
-    def listed(self, topics: Mapping[str, KnownTopic], asked_at_ms: int) -> Collection[str]:
+    def on_listed(self, topics: Mapping[str, KnownTopic], asked_at_ms: int) -> Collection[str]:
         """Applies the proxy's own listing; returns the names missing for the second time, which are to be checked."""
         topics = {name: topic for name, topic in topics.items() if name != self._hidden}
         for name, topic in topics.items():
-            self._keep(name, topic)
+            self._store(name, topic)
             self._listed[topic.topic_id] = name
             self._seen_ms[topic.topic_id] = asked_at_ms
         self._forget_seen_before(asked_at_ms - _REMEMBERED_MS)
-        there = {topic.topic_id for topic in topics.values()}
-        missing = self._listed.keys() - there
+        present = {topic.topic_id for topic in topics.values()}
+        missing = self._listed.keys() - present
         twice = {self._listed[topic_id] for topic_id in missing & self._missing}
         self._missing = set(missing)
         return twice
@@ -139,31 +139,33 @@ class MirroredTopics:
     def has_missing(self) -> bool:
         return bool(self._missing)
 
-    def deleted(self, name: str) -> list[DeletedTopic]:
+    def on_deleted(self, name: str) -> list[DeletedTopic]:
         """Removes the missing topics of this name, after the upstream has confirmed that they do not exist."""
-        gone = [topic_id for topic_id in self._missing if self._listed[topic_id] == name]
-        for topic_id in gone:
+        deleted = [topic_id for topic_id in self._missing if self._listed[topic_id] == name]
+        for topic_id in deleted:
             self._missing.discard(topic_id)
             del self._listed[topic_id]
             self._names.pop(topic_id, None)
             known = self._by_name.get(name)
             if known is not None and known.topic_id == topic_id:
                 del self._by_name[name]
-                self.losses += 1
-        heir = self._by_name.get(name)
-        return [DeletedTopic(each, Heir(heir.topic_id, self._seen_ms[each]) if heir else None) for each in gone]
+                self.deletion_epoch += 1
+        recreated = self._by_name.get(name)
+        return [
+            DeletedTopic(each, Heir(recreated.topic_id, self._seen_ms[each]) if recreated else None) for each in deleted
+        ]
 
     def _forget_seen_before(self, since_ms: int) -> None:
         old = [each for each, at in self._seen_ms.items() if at < since_ms and each not in self._listed]
         for topic_id in old:
             del self._seen_ms[topic_id]
 
-    def _keep(self, name: str, topic: KnownTopic) -> None:
+    def _store(self, name: str, topic: KnownTopic) -> None:
         known = self._by_name.get(name)
         if known is not None and known.topic_id == topic.topic_id:
             topic = KnownTopic(known.topic_id, max(known.partitions, topic.partitions))
         elif known is not None:
-            self.losses += 1
+            self.deletion_epoch += 1
         if known is None or known.topic_id != topic.topic_id:
             self._found(name, topic.topic_id)
         self._by_name[name] = topic

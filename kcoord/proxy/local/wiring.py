@@ -5,8 +5,8 @@ from dataclasses import replace
 from time import monotonic
 
 from kcoord.proxy.guards.hidden_names import HiddenNames
-from kcoord.proxy.guards.hiding import TRANSACTIONS_TOPIC, Hiding, hidden_journal, untouchable_transactions
-from kcoord.proxy.local.answering import BrokerPlace
+from kcoord.proxy.guards.hiding import TRANSACTIONS_TOPIC, HidingInterceptor, hidden_journal, untouchable_transactions
+from kcoord.proxy.local.answering import BrokerEndpoint
 from kcoord.proxy.local.coordination import LocalCoordination, LocalSetup
 from kcoord.proxy.local.runtime import LocalRuntime
 from kcoord.proxy.proxy import Proxy
@@ -16,31 +16,34 @@ def local_coordination(
     setup: LocalSetup,
     *,
     make_runtime: Callable[..., LocalRuntime] = LocalRuntime,
-    made: Callable[[LocalCoordination], None] = lambda coordination: None,
+    on_made: Callable[[LocalCoordination], None] = lambda coordination: None,
 ) -> Callable[[Proxy], LocalCoordination]:
     """Returns the interceptor factory for `proxy.main.run`; `on_made` gets the coordination that it makes."""
 
     def make(proxy: Proxy) -> LocalCoordination:
         coordination = LocalCoordination(setup, make_runtime)
-        made(coordination)
-        coordination.place = lambda: coordinating_broker(proxy)
+        on_made(coordination)
+        coordination.coordinator_endpoint = lambda: coordinating_broker(proxy)
         return coordination
 
     return make
 
 
-def with_hidden_journal(setup: LocalSetup) -> tuple[LocalSetup, tuple[Hiding, ...]]:
+def with_hidden_journal(setup: LocalSetup) -> tuple[LocalSetup, tuple[HidingInterceptor, ...]]:
     """Returns the setup with a hidden journal, and the interceptors that hide it and must run first."""
     if setup.journal is None:
         return setup, ()
     journal = HiddenNames(topic=setup.journal.topic, transactional_id=setup.journal.transactional_id)
     transactions = HiddenNames(topic=TRANSACTIONS_TOPIC)
-    hiding = (Hiding(hidden_journal(journal), monotonic), Hiding(untouchable_transactions(transactions), monotonic))
+    hiding = (
+        HidingInterceptor(hidden_journal(journal), monotonic),
+        HidingInterceptor(untouchable_transactions(transactions), monotonic),
+    )
     return replace(setup, hidden=(journal, transactions)), hiding
 
 
-def coordinating_broker(proxy: Proxy) -> BrokerPlace | None:
+def coordinating_broker(proxy: Proxy) -> BrokerEndpoint | None:
     """Returns the broker that serves as the coordinator: the live one with the lowest id, so that all clients agree."""
 
     live = proxy.brokers.live
-    return BrokerPlace(live[0], *proxy.place_of(live[0])) if live else None
+    return BrokerEndpoint(live[0], *proxy.endpoint_of(live[0])) if live else None

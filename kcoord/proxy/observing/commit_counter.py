@@ -20,11 +20,11 @@ class _Answer(NamedTuple):
     error: str | None
 
 
-class CommitCounting:
+class CommitCounter:
     """An Interceptor that counts committed offsets and errors."""
 
     interests: frozenset[int] = frozenset()
-    watched: frozenset[int] = frozenset({OFFSET_COMMIT})
+    observed: frozenset[int] = frozenset({OFFSET_COMMIT})
     limits: Mapping[int, range] = {}
 
     def __init__(self) -> None:
@@ -41,19 +41,19 @@ class CommitCounting:
         last = self._last.get(client)
         if last is None or last.rest != frame[4:]:  # a client's commits mostly get identical responses
             try:
-                last = self._last[client] = _read(request, frame)
+                last = self._last[client] = _parse_response(request, frame)
             except BadBody:  # the client gets the malformed response unchanged
                 return
         self.offsets += last.committed
         if last.error:
             self.errors[last.error] += 1
 
-    def gone(self, client: ClientInfo) -> None:
+    def on_closed(self, client: ClientInfo) -> None:
         self._last.pop(client, None)
 
 
-def _read(request: Request, frame: bytes) -> _Answer:
+def _parse_response(request: Request, frame: bytes) -> _Answer:
     _, answer = decode_response(frame, request.api_key, request.api_version)
-    codes = [line.error_code for topic in answer.topics for line in topic.partitions]
+    codes = [partition.error_code for topic in answer.topics for partition in topic.partitions]
     errors = [code.name.upper() for code in codes if code is not ErrorCode.none]
     return _Answer(frame[4:], len(codes) - len(errors), errors[0] if errors else None)

@@ -8,32 +8,32 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kcoord.groups.foreign_groups import OtherState
-from kcoord.proxy.observing.observed_group import Began, Cause, Membership, Rebalanced, WatchedMember
+from kcoord.proxy.observing.observed_group import Cause, Membership, ObservedMember, Rebalanced, RebalanceStart
 
-_STATIC_LEAVES: Final = -2
+_STATIC_LEAVE_EPOCH: Final = -2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class Heartbeat:
     """A ConsumerGroupHeartbeat request. Epoch 0 joins, a negative one leaves; topics None means unchanged.
 
     Epoch -2 is sent by a static member that means to return: it stays a member until its session expires.
     """
 
-    member: WatchedMember
+    member: ObservedMember
     epoch: int
     topics: frozenset[str] | None
 
 
 @dataclass(slots=True)
-class WatchedConsumerGroup(Membership):
+class ObservedConsumerGroup(Membership):
     """A KIP-848 consumer group."""
 
     generation: int = 0  # the highest epoch in any response
     protocol_type: str = "consumer"
     protocol: str = ""  # unknown: the coordinator chooses the assignor
     _epochs: dict[str, int] = field(default_factory=dict)
-    _began: Began | None = None
+    _began: RebalanceStart | None = None
 
     @property
     def state(self) -> OtherState:
@@ -42,41 +42,43 @@ class WatchedConsumerGroup(Membership):
         is_behind = any(epoch < self.generation for epoch in self._epochs.values())
         return OtherState.RECONCILING if is_behind else OtherState.STABLE
 
-    def answered(self, ticket: object, beat: Beat, member_id: str, epoch: int, now: float) -> Rebalanced | None:
+    def on_heartbeat_answered(
+        self, ticket: object, heartbeat: Heartbeat, member_id: str, epoch: int, now: float
+    ) -> Rebalanced | None:
         """Handles a successful response, with the member's id and its epoch; returns the rebalance that it shows."""
-        self._joining.pop(ticket, None)
-        if beat.epoch == _STATIC_LEAVES:
+        self._pending_joins.pop(ticket, None)
+        if heartbeat.epoch == _STATIC_LEAVE_EPOCH:
             self._epochs.pop(member_id, None)
             return None
-        if beat.epoch < 0:
-            self.forgotten(member_id)
+        if heartbeat.epoch < 0:
+            self.on_unknown_member(member_id)
             return None
-        self._replace_static(beat.member.instance_id, member_id)
+        self._replace_static(heartbeat.member.instance_id, member_id)
         known = self.members.get(member_id)
-        if beat.epoch == 0 and known is None:
-            self._began = self._began or Began(Cause.JOINED)
-        elif known and beat.topics is not None and beat.topics != known.topics:
-            self._began = self._began or Began(Cause.NEW_SUBSCRIPTION)
-        topics = beat.topics if beat.topics is not None else known.topics if known else frozenset()
-        self.members[member_id] = replace(beat.member, member_id=member_id, topics=topics)
-        self._heard_at[member_id] = now
+        if heartbeat.epoch == 0 and known is None:
+            self._began = self._began or RebalanceStart(Cause.JOINED)
+        elif known and heartbeat.topics is not None and heartbeat.topics != known.topics:
+            self._began = self._began or RebalanceStart(Cause.NEW_SUBSCRIPTION)
+        topics = heartbeat.topics if heartbeat.topics is not None else known.topics if known else frozenset()
+        self.members[member_id] = replace(heartbeat.member, member_id=member_id, topics=topics)
+        self._last_seen_at[member_id] = now
         self._epochs[member_id] = epoch
         if epoch <= self.generation:
             return None
-        is_younger = self.generation == 0 and beat.epoch > 0  # the group's epoch began before the proxy did
+        is_proxy_younger = self.generation == 0 and heartbeat.epoch > 0  # the group's epoch began before the proxy did
         self.generation = epoch
-        return None if is_younger else self._rebalanced(now)
+        return None if is_proxy_younger else self._complete_rebalance(now)
 
-    def forgotten(self, member_id: str) -> None:
+    def on_unknown_member(self, member_id: str) -> None:
         """Removes a member that left, or that the coordinator no longer knows."""
         if member_id in self.members:
             self._remove(member_id)
-            self._began = self._began or Began(Cause.LEFT)
+            self._began = self._began or RebalanceStart(Cause.LEFT)
 
     def rebalances_since(self, instant: float) -> int:
         """Returns how many rebalances there were since then, including one for each pending new member: every new
         member causes a new epoch."""
-        return sum(at > instant for at in self.rebalanced_at) + len(self._new_on_the_way())
+        return sum(at > instant for at in self.rebalanced_at) + len(self._pending_new_members())
 
     def _replace_static(self, instance_id: str | None, member_id: str) -> None:
         """Moves a static member that returned with a new id; its old id is void."""
@@ -89,16 +91,16 @@ class WatchedConsumerGroup(Membership):
                 self._remove(each)
 
     def _remove(self, member_id: str) -> None:
-        del self.members[member_id], self._heard_at[member_id]
+        del self.members[member_id], self._last_seen_at[member_id]
         self._epochs.pop(member_id, None)
 
-    def _rebalanced(self, now: float) -> Rebalanced:
+    def _complete_rebalance(self, now: float) -> Rebalanced:
         self.rebalanced_at.append(now)
         alive = {member.member_id for member in self.alive(now)}
-        silent = self.members.keys() - alive
-        began = self._began or Began(Cause.SESSION_EXPIRED if silent else Cause.ELSEWHERE)
+        expired = self.members.keys() - alive
+        began = self._began or RebalanceStart(Cause.SESSION_EXPIRED if expired else Cause.ELSEWHERE)
         self._began = None
-        for member_id in silent:
+        for member_id in expired:
             self._remove(member_id)
         return Rebalanced(
             group_id=self.group_id,

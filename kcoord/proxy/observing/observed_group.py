@@ -27,7 +27,7 @@ from kcoord.groups.classic.state import State
 
 _MAX_REMEMBERED: Final = 1000  # rebalances of one group
 
-_USUAL_SESSION_TIMEOUT: Final = 45.0  # the default of Kafka's consumers, for members whose own is unknown
+_DEFAULT_SESSION_TIMEOUT: Final = 45.0  # the default of Kafka's consumers, for members whose own is unknown
 
 NO_GENERATION: Final = -1
 
@@ -45,7 +45,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedMember:
+class ObservedMember:
     """A member as far as it is known here."""
 
     member_id: str
@@ -53,19 +53,19 @@ class WatchedMember:
     client_id: str = ""  # empty for a member that does not connect through this proxy
     host: str = ""
     topics: frozenset[str] = frozenset()
-    session_timeout: float = _USUAL_SESSION_TIMEOUT
+    session_timeout: float = _DEFAULT_SESSION_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
+class JoinRequest:
     """A JoinGroup request. The member's id is empty if it has none yet."""
 
-    member: WatchedMember
+    member: ObservedMember
     protocol_type: str
     reason: str = ""
 
 
-class Joined(NamedTuple):
+class JoinResponse(NamedTuple):
     """A successful JoinGroup response. `members` are ids and instance ids, and empty for followers."""
 
     member_id: str
@@ -74,7 +74,7 @@ class Joined(NamedTuple):
     members: Sequence[tuple[str, str | None]] = ()
 
 
-class Began(NamedTuple):
+class RebalanceStart(NamedTuple):
     """Why a rebalance began."""
 
     cause: Cause
@@ -99,40 +99,40 @@ class Membership:
 
     group_id: str
     generation: int = NO_GENERATION
-    members: dict[str, WatchedMember] = field(default_factory=dict)
+    members: dict[str, ObservedMember] = field(default_factory=dict)
     rebalanced_at: deque[float] = field(default_factory=lambda: deque(maxlen=_MAX_REMEMBERED))
-    _heard_at: dict[str, float] = field(default_factory=dict)  # by member id; members of this proxy only
-    _joining: dict[object, WatchedMember] = field(default_factory=dict)  # joining members by ticket
+    _last_seen_at: dict[str, float] = field(default_factory=dict)  # by member id; members of this proxy only
+    _pending_joins: dict[object, ObservedMember] = field(default_factory=dict)  # joining members by ticket
 
     @classmethod
-    def succeeding(cls, former: "Membership", now: float) -> Self:
+    def converted_from(cls, former: "Membership", now: float) -> Self:
         """Converts a group to the other kind. What both kinds have in common is carried over.
 
         A group that still has live members continues, and may have members of both kinds (KIP-848, migration).
         """
-        group = cls(former.group_id, rebalanced_at=former.rebalanced_at, _joining=former._joining)
+        group = cls(former.group_id, rebalanced_at=former.rebalanced_at, _joining=former._pending_joins)
         if alive := former.alive(now):
             group.generation = former.generation
             group.members = {each.member_id: each for each in alive}
-            group._heard_at = {each.member_id: former._session_end(each) - each.session_timeout for each in alive}
+            group._last_seen_at = {each.member_id: former._session_end(each) - each.session_timeout for each in alive}
         return group
 
-    def expect(self, ticket: object, member: WatchedMember) -> None:
+    def add_pending_join(self, ticket: object, member: ObservedMember) -> None:
         """Adds a join whose request has been forwarded."""
-        self._joining[ticket] = member
+        self._pending_joins[ticket] = member
 
-    def join_refused(self, ticket: object) -> None:
+    def on_join_refused(self, ticket: object) -> None:
         """Drops a pending join: the coordinator refused it or asked for a member id, or the client disconnected."""
-        self._joining.pop(ticket, None)
+        self._pending_joins.pop(ticket, None)
 
     def is_known(self, member_id: str, instance_id: str | None) -> bool:
         """Whether this is a member or a pending one. A client that was only given a member id is neither."""
         if member_id in self.members or self.has_instance(instance_id):
             return True
-        on_the_way = self._joining.values()
-        if member_id and any(each.member_id == member_id for each in on_the_way):
+        pending = self._pending_joins.values()
+        if member_id and any(each.member_id == member_id for each in pending):
             return True
-        return instance_id is not None and any(each.instance_id == instance_id for each in on_the_way)
+        return instance_id is not None and any(each.instance_id == instance_id for each in pending)
 
     def has_instance(self, instance_id: str | None) -> bool:
         """Whether there is a static member with this instance id."""
@@ -140,108 +140,110 @@ class Membership:
 
     def size(self, now: float) -> int:
         """Returns how many members the group has, or will have once all pending joins have succeeded."""
-        return len(self.alive(now)) + len(self._new_on_the_way())
+        return len(self.alive(now)) + len(self._pending_new_members())
 
-    def alive(self, now: float) -> list[WatchedMember]:
+    def alive(self, now: float) -> list[ObservedMember]:
         """Returns the members whose session cannot have expired yet, or that are joining again."""
-        ids = {each.member_id for each in self._joining.values()}
-        instances = {each.instance_id for each in self._joining.values()} - {None}
+        ids = {each.member_id for each in self._pending_joins.values()}
+        instances = {each.instance_id for each in self._pending_joins.values()} - {None}
         return [
             member
             for member in self.members.values()
             if member.member_id in ids or member.instance_id in instances or now < self._session_end(member)
         ]
 
-    def _new_on_the_way(self) -> set[object]:
+    def _pending_new_members(self) -> set[object]:
         """Returns one key for each pending joiner that is not a member, however often it has sent a join."""
         instances = {each.instance_id for each in self.members.values()} - {None}
         return {
-            _who(ticket, each)
-            for ticket, each in self._joining.items()
+            _joiner_key(ticket, each)
+            for ticket, each in self._pending_joins.items()
             if each.member_id not in self.members and each.instance_id not in instances
         }
 
-    def _session_end(self, member: WatchedMember) -> float:
+    def _session_end(self, member: ObservedMember) -> float:
         """Returns the earliest instant at which the member's session can expire."""
-        return self._heard_at[member.member_id] + member.session_timeout
+        return self._last_seen_at[member.member_id] + member.session_timeout
 
 
 @dataclass(slots=True)
-class WatchedGroup(Membership):
+class ObservedGroup(Membership):
     """A classic group."""
 
     state: State = State.EMPTY
     protocol_type: str = ""
     protocol: str = ""
-    _began: Began | None = None  # the first cause observed since the generation began
+    _began: RebalanceStart | None = None  # the first cause observed since the generation began
     _is_announced: bool = False  # the coordinator has confirmed that a rebalance is in progress
-    _generation_of: Began | None = None  # why this generation began, until it is complete
+    _generation_start: RebalanceStart | None = None  # why this generation began, until it is complete
     _confirmed_until: float = 0.0
 
     # Observations
 
-    def join_sent(self, ticket: object, joining: Joining) -> None:
-        self.expect(ticket, joining.member)
-        self._began = self._began or Began(self._cause_of(joining), joining.reason)
+    def on_join_sent(self, ticket: object, join: JoinRequest) -> None:
+        self.add_pending_join(ticket, join.member)
+        self._began = self._began or RebalanceStart(self._cause_of(join), join.reason)
         if self.state in (State.EMPTY, State.STABLE):
             self.state = State.PREPARING_REBALANCE
 
-    def join_answered(self, ticket: object, joining: Joining, answer: Joined, now: float) -> Rebalanced | None:
-        self._joining.pop(ticket, None)
-        over = None
+    def on_join_answered(
+        self, ticket: object, join: JoinRequest, answer: JoinResponse, now: float
+    ) -> Rebalanced | None:
+        self._pending_joins.pop(ticket, None)
+        completed = None
         # A lower generation, and no live member of the known one: the group was deleted and created again.
         if answer.generation > self.generation or (answer.generation < self.generation and not self.alive(now)):
-            over = self._completed()
+            completed = self._complete_rebalance()
             self._begin_generation(answer, now)
-        self.protocol_type = joining.protocol_type
-        self._remember(replace(joining.member, member_id=answer.member_id))
-        self._take_over(answer.members)
-        self._heard(answer.member_id, now)
-        self._perhaps_nothing_began()
-        return over
+        self.protocol_type = join.protocol_type
+        self._remember(replace(join.member, member_id=answer.member_id))
+        self._apply_member_list(answer.members)
+        self._renew_session(answer.member_id, now)
+        self._cancel_unconfirmed_rebalance()
+        return completed
 
-    def join_refused(self, ticket: object) -> None:
-        Membership.join_refused(self, ticket)  # super() does not work in dataclasses with slots
-        self._perhaps_nothing_began()
+    def on_join_refused(self, ticket: object) -> None:
+        Membership.on_join_refused(self, ticket)  # super() does not work in dataclasses with slots
+        self._cancel_unconfirmed_rebalance()
 
-    def synced(self, member_id: str, generation: int, now: float) -> Rebalanced | None:
-        self.confirmed(member_id, generation, now)
+    def on_synced(self, member_id: str, generation: int, now: float) -> Rebalanced | None:
+        self.on_member_confirmed(member_id, generation, now)
         if generation != self.generation:
             return None
         if self.state is State.COMPLETING_REBALANCE:
             self.state = State.STABLE
-        return self._completed()
+        return self._complete_rebalance()
 
-    def confirmed(self, member_id: str, generation: int, now: float) -> None:
+    def on_member_confirmed(self, member_id: str, generation: int, now: float) -> None:
         """Renews the session of a member that the coordinator has confirmed to be in this generation."""
         if generation < self.generation:
             return
         if generation > self.generation or self.state is State.EMPTY:  # the generation began before the proxy did
             self.generation, self.state = generation, State.STABLE
-        self._heard(member_id, now)
+        self._renew_session(member_id, now)
 
-    def announced(self, member_id: str, now: float) -> None:
+    def on_rebalance_announced(self, member_id: str, now: float) -> None:
         """Handles REBALANCE_IN_PROGRESS in a response to this member."""
-        self.members.setdefault(member_id, WatchedMember(member_id=member_id))
-        self._heard_at[member_id] = now
-        self._preparing(Began(Cause.ELSEWHERE))
+        self.members.setdefault(member_id, ObservedMember(member_id=member_id))
+        self._last_seen_at[member_id] = now
+        self._prepare_rebalance(RebalanceStart(Cause.ELSEWHERE))
 
-    def left(self, member_ids: Iterable[str], instance_ids: Iterable[str], reason: str = "") -> None:
+    def on_left(self, member_ids: Iterable[str], instance_ids: Iterable[str], reason: str = "") -> None:
         instances = set(instance_ids)
         gone = {*member_ids} | {each.member_id for each in self.members.values() if each.instance_id in instances}
         known = gone & self.members.keys()
         for member_id in known:
             self._forget(member_id)
-        if not self.members and not self._joining:
-            self._is_empty()
+        if not self.members and not self._pending_joins:
+            self._become_empty()
         elif known:
-            self._preparing(Began(Cause.LEFT, reason))
+            self._prepare_rebalance(RebalanceStart(Cause.LEFT, reason))
 
-    def forgotten(self, member_id: str) -> None:
+    def on_unknown_member(self, member_id: str) -> None:
         """Removes a member that the coordinator no longer knows."""
         self._forget(member_id)
-        if not self.members and not self._joining:
-            self._is_empty()
+        if not self.members and not self._pending_joins:
+            self._become_empty()
 
     # Queries
 
@@ -249,52 +251,52 @@ class WatchedGroup(Membership):
         """Returns how many rebalances there were since then, with one that has begun but has no generation yet."""
         return sum(at > instant for at in self.rebalanced_at) + (self._began is not None)
 
-    def _session_end(self, member: WatchedMember) -> float:
+    def _session_end(self, member: ObservedMember) -> float:
         """Returns the earliest instant at which the session can expire. A member that does not connect through this
         proxy counts as long as the generation has been confirmed."""
-        heard_at = self._heard_at.get(member.member_id)
-        return self._confirmed_until if heard_at is None else heard_at + member.session_timeout
+        last_seen_at = self._last_seen_at.get(member.member_id)
+        return self._confirmed_until if last_seen_at is None else last_seen_at + member.session_timeout
 
-    def _cause_of(self, joining: Joining) -> Cause:
-        member = joining.member
+    def _cause_of(self, join: JoinRequest) -> Cause:
+        member = join.member
         if known := self.members.get(member.member_id):
             return Cause.NEW_SUBSCRIPTION if known.topics and known.topics != member.topics else Cause.REJOINED
         return Cause.STATIC_RETURNED if self.has_instance(member.instance_id) else Cause.JOINED
 
     # Transitions
 
-    def _preparing(self, began: Began) -> None:
+    def _prepare_rebalance(self, began: RebalanceStart) -> None:
         self._began = self._began or began
         self._is_announced = True
         self.state = State.PREPARING_REBALANCE
 
-    def _perhaps_nothing_began(self) -> None:
+    def _cancel_unconfirmed_rebalance(self) -> None:
         """Takes back a presumed rebalance that all joins were answered without, unless the coordinator confirmed it."""
-        if self._joining:
+        if self._pending_joins:
             return
         if not self.members:
-            self._is_empty()
+            self._become_empty()
         elif not self._is_announced:
             self._began = None
             if self.state in (State.EMPTY, State.PREPARING_REBALANCE):
                 self.state = State.STABLE
 
-    def _is_empty(self) -> None:
+    def _become_empty(self) -> None:
         self.state, self._began, self._is_announced = State.EMPTY, None, False
 
-    def _begin_generation(self, answer: Joined, now: float) -> None:
+    def _begin_generation(self, answer: JoinResponse, now: float) -> None:
         self.generation, self.protocol = answer.generation, answer.protocol
         self.state = State.COMPLETING_REBALANCE
-        self._generation_of = self._began or Began(Cause.ELSEWHERE)
+        self._generation_start = self._began or RebalanceStart(Cause.ELSEWHERE)
         self._began, self._is_announced = None, False
         self.rebalanced_at.append(now)
 
-    def _completed(self) -> Rebalanced | None:
+    def _complete_rebalance(self) -> Rebalanced | None:
         """Returns the rebalance that led to this generation, the first time it is called; then None."""
-        if self._generation_of is None:
+        if self._generation_start is None:
             return None
-        cause, reason = self._generation_of
-        self._generation_of = None
+        cause, reason = self._generation_start
+        self._generation_start = None
         return Rebalanced(
             group_id=self.group_id,
             generation=self.generation,
@@ -304,41 +306,41 @@ class WatchedGroup(Membership):
             reason=reason,
         )
 
-    def _remember(self, member: WatchedMember) -> None:
+    def _remember(self, member: ObservedMember) -> None:
         if member.instance_id is not None:  # a static member that returns gets a new id, and the old one is void
             former = [each.member_id for each in self.members.values() if each.instance_id == member.instance_id]
             for member_id in former:
                 self._forget(member_id)
         self.members[member.member_id] = member
 
-    def _heard(self, member_id: str, now: float) -> None:
+    def _renew_session(self, member_id: str, now: float) -> None:
         member = self.members.get(member_id)
         if member is None:
-            member = self.members[member_id] = WatchedMember(member_id=member_id)
-        self._heard_at[member_id] = now
+            member = self.members[member_id] = ObservedMember(member_id=member_id)
+        self._last_seen_at[member_id] = now
         self._confirmed_until = max(self._confirmed_until, now + member.session_timeout)
 
     def _forget(self, member_id: str) -> None:
         self.members.pop(member_id, None)
-        self._heard_at.pop(member_id, None)
+        self._last_seen_at.pop(member_id, None)
 
-    def _take_over(self, members: Iterable[tuple[str, str | None]]) -> None:
+    def _apply_member_list(self, members: Iterable[tuple[str, str | None]]) -> None:
         """Applies the leader's list, which is complete: members that are not in it are removed."""
         listed = dict(members)
         if not listed:
             return
-        missing = self._heard_at.keys() - listed.keys()
-        if missing and self._generation_of == Began(Cause.ELSEWHERE):
-            self._generation_of = Began(Cause.SESSION_EXPIRED)
+        missing = self._last_seen_at.keys() - listed.keys()
+        if missing and self._generation_start == RebalanceStart(Cause.ELSEWHERE):
+            self._generation_start = RebalanceStart(Cause.SESSION_EXPIRED)
         self.members = {
-            member_id: self.members.get(member_id) or WatchedMember(member_id=member_id, instance_id=instance_id)
+            member_id: self.members.get(member_id) or ObservedMember(member_id=member_id, instance_id=instance_id)
             for member_id, instance_id in listed.items()
         }
         for member_id in missing:
-            del self._heard_at[member_id]
+            del self._last_seen_at[member_id]
 
 
-def _who(ticket: object, member: WatchedMember) -> tuple[str, object]:
+def _joiner_key(ticket: object, member: ObservedMember) -> tuple[str, object]:
     """Returns the key that distinguishes a joiner from others; one without any id has only its ticket."""
     if member.instance_id is not None:
         return "instance", member.instance_id

@@ -101,7 +101,7 @@ class Authorizer:
         """Reloads the file if it has changed and is valid, and logs suppressed denials. Called periodically."""
         self._tell_of_the_rest()
         try:
-            if not self._file.look():
+            if not self._file.reload():
                 return
         except BadRules as error:
             log.error("rules are not taken up, those before hold why=%r", str(error))

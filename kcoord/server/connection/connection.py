@@ -20,7 +20,7 @@ from collections import deque
 from typing import cast
 
 from kcoord.groups.instant import Instant
-from kcoord.metrics.reasons import Closing
+from kcoord.metrics.reasons import CloseReason
 from kcoord.protocol.frames import LENGTH_BYTES, FrameSplitter
 from kcoord.protocol.validate import BadBody
 from kcoord.server.connection.connection_host import Owner
@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
         self.peer = ""
         self.address = ""
         self.asker = Asker("")
-        self.closing: Closing | None = None  # None: it is open, or the client hung up
+        self.closing: CloseReason | None = None  # None: it is open, or the client hung up
         self.last_active = owner.now().now
         self.held_bytes = 0
         self.ticket: Ticket | None = None
@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
         self.address, self.peer = str(peername[0]), f"{peername[0]}:{peername[1]}"
         self.asker = Asker(self.address)
         if reason := self._owner.admit(self):
-            self.close(reason, closing=Closing.REFUSED)
+            self.close(reason, closing=CloseReason.REFUSED)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._is_closed or self._is_full or not self._has_more():
@@ -160,14 +160,14 @@ class Connection(asyncio.Protocol):
         self._transport.write(frame)
         return freed
 
-    def refuse(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
+    def refuse(self, reason: str, *, closing: CloseReason = CloseReason.OTHER) -> None:
         """Sends the queued responses, then closes the connection and logs the reason."""
         self._log_closing(reason, closing)
         self._owner.keep()
         self._send()
         self._close_transport()
 
-    def close(self, reason: str, *, closing: Closing = Closing.OTHER) -> None:
+    def close(self, reason: str, *, closing: CloseReason = CloseReason.OTHER) -> None:
         """Aborts the connection, drops unsent responses and logs the reason."""
         self._log_closing(reason, closing)
         self._outgoing.clear()
@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.abort()
 
-    def _log_closing(self, reason: str, closing: Closing) -> None:
+    def _log_closing(self, reason: str, closing: CloseReason) -> None:
         if not self._is_closed:
             self.closing = closing
             log.warning("closed peer=%s node=%s why=%r", self.peer, self.node_id, reason)
@@ -306,7 +306,7 @@ class Connection(asyncio.Protocol):
     def _take_stock(self) -> None:
         """Updates the held bytes, pauses or resumes reading, and ends a broken stream once its frames are done."""
         if self._splitter.broken and not self._frames and self.ticket is None:
-            self.refuse(str(self._splitter.broken), closing=Closing.MALFORMED)
+            self.refuse(str(self._splitter.broken), closing=CloseReason.MALFORMED)
         self._hold(self._bytes_in_flight() - self.held_bytes)
         if self._frames or self._is_paused:
             self._pause_or_resume()
@@ -323,11 +323,11 @@ class Connection(asyncio.Protocol):
     def _fault(self, error: Exception) -> HangUp:
         """Returns how to hang up after a request that could not be decided."""
         if isinstance(error, BadBody):
-            return HangUp(reason=f"a malformed request: {error}", closing=Closing.MALFORMED)
+            return HangUp(reason=f"a malformed request: {error}", closing=CloseReason.MALFORMED)
         if isinstance(error, Unserved):
-            return HangUp(reason=str(error), closing=Closing.UNSERVED)
+            return HangUp(reason=str(error), closing=CloseReason.UNSERVED)
         log.error("bug peer=%s node=%s: a request could not be answered", self.peer, self.node_id, exc_info=error)
-        return HangUp(reason="a fault of the server", closing=Closing.FAULT)
+        return HangUp(reason="a fault of the server", closing=CloseReason.FAULT)
 
     def _refuse_fault(self, error: Exception) -> None:
         fault = self._fault(error)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kcoord.broker.long_polls import LongPolls
-from kcoord.metrics.reasons import Closing
+from kcoord.metrics.reasons import CloseReason
 from kcoord.server.clock import now_ms
 from kcoord.server.connection.connection import Connection
 from kcoord.server.dispatch.dispatch import Answer, HangUp, Outcome, Park
@@ -169,4 +169,4 @@ class _Alike:
 
 def _could_not_answer(connection: Connection, error: Exception) -> None:
     log.error("bug peer=%s: a parked request could not be answered", connection.peer, exc_info=error)
-    connection.close("a fault of the server", closing=Closing.FAULT)
+    connection.close("a fault of the server", closing=CloseReason.FAULT)

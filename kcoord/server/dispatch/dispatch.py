@@ -17,7 +17,7 @@ from kcoord.api.caller import Caller
 from kcoord.api.table import API_VERSIONS, FETCH, FIND_COORDINATOR, INIT_PRODUCER_ID, LIST_OFFSETS, PRODUCE, SERVED
 from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.groups.instant import Instant
-from kcoord.metrics.reasons import Closing
+from kcoord.metrics.reasons import CloseReason
 from kcoord.protocol.headers import CORRELATION_ID, RequestHeader, read_request_start
 from kcoord.server.dispatch.routes import CORRELATION, START, Asker, Repeated, Route, route
 from kcoord.server.fast_path.response_cache import CommitFrame, HeartbeatFrame, PhaseFrame, add
@@ -72,7 +72,7 @@ class HangUp:
     """The connection must be closed, for this reason."""
 
     reason: str
-    closing: Closing = Closing.OTHER
+    closing: CloseReason = CloseReason.OTHER
 
 
 Outcome = Answer | Park | HangUp
@@ -209,7 +209,7 @@ class Dispatch:
         # The client waits for no response, so closing the connection is the only way to report the error (as in
         # KafkaApis).
         if reply.has_errors:
-            return HangUp(reason="a Produce with acks=0 failed", closing=Closing.FAILED_PRODUCE)
+            return HangUp(reason="a Produce with acks=0 failed", closing=CloseReason.FAILED_PRODUCE)
         return Answer([], reply)
 
     def _fetch(self, header: RequestHeader, request: "Fetch", asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:

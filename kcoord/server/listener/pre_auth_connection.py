@@ -152,12 +152,12 @@ class Gate(asyncio.Protocol):
         return frame
 
     def _do(self, outcome: "Outcome", frame: bytes = b"") -> None:
-        from kcoord.security.login import Check, LoggedIn, Refuse, Say, TellVersions
+        from kcoord.security.login import AnswerApiVersions, Check, LoggedIn, Refuse, Send
 
         match outcome:
-            case Say(pieces):
+            case Send(pieces):
                 self._say(pieces)
-            case TellVersions():
+            case AnswerApiVersions():
                 self._wait()
                 try:
                     self._entrance.host.tell_versions(self, frame)

@@ -132,13 +132,13 @@ class Entrance:
         return line
 
     def _shook_no_hands(self, gate: Gate, error: BaseException, line: int | None) -> None:
-        from kcoord.security.listener_tls import handshake_refusal, last_words
+        from kcoord.security.listener_tls import handshake_refusal, tls_alert
 
         refused = handshake_refusal(error)
         if refused is not None:
             gate.refuse(refused)
         gate.hang_up()
-        self._say_last_words(line, last_words(error))
+        self._say_last_words(line, tls_alert(error))
 
     def _say_last_words(self, line: int | None, words: bytes) -> None:
         """Sends a TLS alert and closes the descriptor later: an immediate close could reset the connection and lose

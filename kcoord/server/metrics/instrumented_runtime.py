@@ -16,8 +16,8 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.effects import Cause, Event, Happening
 from kcoord.groups.instant import Instant
 from kcoord.groups.replies import CommitReply, HeartbeatReply
-from kcoord.metrics.counts import NO_TALLY, Histogram, RequestCounts, Requests, Tally
-from kcoord.metrics.reasons import Closing
+from kcoord.metrics.counts import NO_TALLY, Histogram, OutcomeCounts, RequestCounts, Tally
+from kcoord.metrics.reasons import CloseReason
 from kcoord.protocol.frames import LENGTH_BYTES
 from kcoord.security.refusals import Refusal
 from kcoord.server.cluster_runtime import ClusterRuntime
@@ -51,14 +51,14 @@ class Measured(ClusterRuntime):
     def __init__(self, *given: Any, **named: Any) -> None:
         self.requests = RequestCounts()
         self.opened = 0
-        self.closed: Counter[Closing] = Counter()
+        self.closed: Counter[CloseReason] = Counter()
         self.refused: Counter[str] = Counter()
         self.events: Counter[Happening] = Counter()
         self.rebalances: Counter[Cause] = Counter()
         self.fsyncs = Histogram()
         self._since = 0.0
         self._waiting: dict[Ticket, _Waiting] = {}
-        self._finished: list[tuple[Requests, _Waiting, int]] = []  # counted by the next flush
+        self._finished: list[tuple[OutcomeCounts, _Waiting, int]] = []  # counted by the next flush
         super().__init__(*given, **named)
         self._parked.on_answer = self._finish_parked
         self._time_fsyncs()
@@ -83,8 +83,8 @@ class Measured(ClusterRuntime):
 
     def gone(self, connection: Connection) -> None:
         super().gone(connection)
-        if connection.closing is not Closing.REFUSED:
-            self.closed[connection.closing or Closing.CLIENT] += 1
+        if connection.closing is not CloseReason.REFUSED:
+            self.closed[connection.closing or CloseReason.CLIENT] += 1
         if connection.ticket is not None:
             self._waiting.pop(connection.ticket, None)
 
@@ -134,7 +134,7 @@ class Measured(ClusterRuntime):
 
     def _count_left(self, now: float) -> None:
         """Counts the requests whose responses may leave now, with their durations."""
-        self.requests.left(now - (self._turns.asked.now if self._turns.asked else self._since))
+        self.requests.on_sent(now - (self._turns.asked.now if self._turns.asked else self._since))
         for requests, waiting, sent in self._finished:
             self.requests.answered(requests, now - waiting.since, received_bytes=waiting.size, sent_bytes=sent)
         self._finished.clear()
@@ -154,7 +154,7 @@ class Measured(ClusterRuntime):
             offsets=_committed(reply) if isinstance(reply, CommitReply) else 0,
         )
 
-    def _requests_of(self, api: str, reply: object) -> Requests:
+    def _requests_of(self, api: str, reply: object) -> OutcomeCounts:
         return self.requests.of(api, _ERROR_NAMES[first_error(reply)])
 
     def _finish_parked(self, ticket: Ticket, by: Route, reply: object, size: int) -> None:

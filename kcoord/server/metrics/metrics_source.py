@@ -12,7 +12,7 @@ from kcoord.metrics import catalogue
 from kcoord.metrics.catalogue import Family, Sample
 from kcoord.metrics.counts import JournalCounts
 from kcoord.metrics.http import MetricsServer
-from kcoord.metrics.reasons import Closing
+from kcoord.metrics.reasons import CloseReason
 from kcoord.security.refusals import Refusal
 from kcoord.server.metrics.group_stats import Census, Reading
 from kcoord.server.metrics.instrumented_runtime import Measured, MeasuredRuntime
@@ -21,7 +21,7 @@ from kcoord.server.setup import Setup
 
 _NO_GROUPS: Final = Census(states={}, members=0, pending_ids=0, held_bytes=0, quarantined=0, partitions={})
 _LIVE_STATES: Final = [state for state in State if state is not State.DEAD]
-_CLOSINGS: Final = [closing for closing in Closing if closing is not Closing.REFUSED]
+_CLOSINGS: Final = [closing for closing in CloseReason if closing is not CloseReason.REFUSED]
 
 Word = TypeVar("Word", bound=str)
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Self
 from uuid import UUID
 
-from kcoord.proxy.forwarding.interceptors import ClientInfo, Decision, Request, Take
+from kcoord.proxy.forwarding.interceptors import ClientInfo, Decision, Handle, Request
 from kcoord.proxy.local.client_link import ClientLink
-from kcoord.proxy.local.journal_events import Journaling
+from kcoord.proxy.local.journal_events import JournalEvents
 from kcoord.proxy.local.kafka_reader import Contents
-from kcoord.proxy.local.kafka_writer import Fenced, Kept, Loaded, Lost, Report, Round
+from kcoord.proxy.local.kafka_writer import Committed, Fenced, Loaded, Lost, Report, Round
 from kcoord.proxy.local.runtime import LocalRuntime, RuntimeSetup
 from kcoord.proxy.local.upstream_topics import MirroredTopics
 from kcoord.settings import Settings
@@ -18,13 +18,13 @@ from kcoord.settings import Settings
 PARTITIONS = 4
 
 
-class HandWriter:
+class ManualWriter:
     """A journal writer with an in-memory topic, to which the test commits round by round."""
 
-    def __init__(self, tell: Callable[[Report], None]) -> None:
+    def __init__(self, report: Callable[[Report], None]) -> None:
         self.rounds: list[Round] = []
         self.partitions: list[Contents] = [{} for _ in range(PARTITIONS)]
-        self._tell = tell
+        self._report = report
         self._epoch = 0
 
     def start(self) -> None:
@@ -37,28 +37,28 @@ class HandWriter:
 
     def load(self, *, proven_ago: float = 0.0) -> None:
         self._epoch += 1
-        self._tell(Loaded(self._epoch, [dict(each) for each in self.partitions], time.monotonic() - proven_ago))
+        self._report(Loaded(self._epoch, [dict(each) for each in self.partitions], time.monotonic() - proven_ago))
 
     def reload(self, epoch: int) -> None:
         if epoch == self._epoch:
-            self.keep()
+            self.commit_all()
             self.lose()
             self.load()
 
-    def keep(self) -> None:
+    def commit_all(self) -> None:
         """Commits and reports all submitted rounds."""
         rounds = self._written()
         if rounds:
-            self._tell(Kept(rounds[-1].number))
+            self._report(Committed(rounds[-1].number))
 
     def lose(self) -> None:
         self.rounds.clear()
-        self._tell(Lost("the upstream does not answer"))
+        self._report(Lost("the upstream does not answer"))
 
-    def keep_and_not_know(self) -> None:
+    def commit_without_answer(self) -> None:
         """Commits all submitted rounds, but reports Lost: the answer to the commit never came."""
         self._written()
-        self._tell(Lost("the upstream does not answer"))
+        self._report(Lost("the upstream does not answer"))
 
     def _written(self) -> list[Round]:
         """Writes the submitted rounds to the topic, except those of an earlier epoch, which a writer drops."""
@@ -70,7 +70,7 @@ class HandWriter:
         return rounds
 
     def fence(self) -> None:
-        self._tell(Fenced("another has begun"))
+        self._report(Fenced("another has begun"))
 
 
 class Desk:
@@ -78,21 +78,21 @@ class Desk:
 
     def __init__(self) -> None:
         self.topics = MirroredTopics()
-        self.topics.heard("orders", UUID(int=1), 3)
-        self.writer: HandWriter
+        self.topics.on_topic("orders", UUID(int=1), 3)
+        self.writer: ManualWriter
         self._links: dict[ClientInfo, ClientLink] = {}
 
     async def __aenter__(self) -> Self:
-        self.journaling = Journaling("journal", PARTITIONS, self._make_writer)
+        self.journal_events = JournalEvents("journal", PARTITIONS, self._make_writer)
         settings = Settings(group_initial_rebalance_delay_ms=0)
-        self.runtime = LocalRuntime(RuntimeSetup(settings=settings), self.topics, self.journaling.make_log)
+        self.runtime = LocalRuntime(RuntimeSetup(settings=settings), self.topics, self.journal_events.make_log)
         await self.runtime.__aenter__()
-        self.journaling.begin(self.runtime)
+        self.journal_events.begin(self.runtime)
         await self.until_read()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.journaling.end()
+        await self.journal_events.end()
         await self.runtime.__aexit__(None, None, None)
 
     async def until_read(self) -> None:
@@ -107,7 +107,7 @@ class Desk:
 
     def break_next_append(self) -> None:
         """Makes the next append fail, as after a bug: the groups of its partition alone are then unloaded."""
-        log = self.journaling.log
+        log = self.journal_events.log
 
         def fail(records: object, now_ms: int) -> None:
             del vars(log)["append"]
@@ -116,20 +116,22 @@ class Desk:
         vars(log)["append"] = fail
 
     def request(self, client: ClientInfo, request: Request) -> Decision:
-        return Take(lambda: self._ask(client, request))
+        return Handle(lambda: self._ask(client, request))
 
-    def gone(self, client: ClientInfo) -> None:
+    def on_closed(self, client: ClientInfo) -> None:
         if client in self._links:
-            self._links[client].gone()
+            self._links[client].on_client_closed()
 
     def _ask(self, client: ClientInfo, request: Request) -> None:
         if client not in self._links:
-            self._links[client] = ClientLink(client, self.runtime.connect(), self.journaling.answers, self._forget)
+            self._links[client] = ClientLink(
+                client, self.runtime.connect(), self.journal_events.held_responses, self._forget
+            )
         self._links[client].ask(request)
 
     def _forget(self, link: ClientLink) -> None:
         del self._links[link.client]
 
-    def _make_writer(self, tell: Callable[[Report], None]) -> HandWriter:
-        self.writer = HandWriter(tell)
+    def _make_writer(self, report: Callable[[Report], None]) -> ManualWriter:
+        self.writer = ManualWriter(report)
         return self.writer

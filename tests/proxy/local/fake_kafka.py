@@ -49,7 +49,7 @@ class FakeKafka:
         self.hidden = [0] * partitions  # per partition, records at the end that its new leader does not serve yet
         self.producers: list[FakeProducer] = []
         self.failures: deque[Exception] = deque()
-        self.heard: deque[FakeMessage] = deque()
+        self.first_messages: deque[FakeMessage] = deque()
         self.on_read: Callable[[], None] = lambda: None
 
     def write(self, partition: int, key: bytes, value: bytes | None, headers: dict[str, bytes] | None = None) -> int:
@@ -109,13 +109,13 @@ class FakeConsumer:
         self._next: dict[int, int] = {}
         self._ends: dict[int, int] = {}
 
-    def assign(self, places: Sequence[Any]) -> None:
-        self._next = {place.partition: place.offset for place in places}
+    def assign(self, partitions: Sequence[Any]) -> None:
+        self._next = {partition.partition: partition.offset for partition in partitions}
 
     def consume(self, count: int, timeout: float) -> list[FakeMessage]:
         self._kafka.on_read()
-        messages = list(self._kafka.heard)
-        self._kafka.heard.clear()
+        messages = list(self._kafka.first_messages)
+        self._kafka.first_messages.clear()
         for index, position in self._next.items():
             log = self._kafka.logs[index]
             end = max(position, len(log) - self._kafka.hidden[index])

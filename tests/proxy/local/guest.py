@@ -7,13 +7,13 @@ from typing import Any, Protocol
 
 from kcoord.client.client_codec import by_kio
 from kcoord.protocol.headers import RequestHeader
-from kcoord.proxy.forwarding.interceptors import Answer, ClientInfo, Decision, Pass, Request, Take
+from kcoord.proxy.forwarding.interceptors import Answer, ClientInfo, Decision, Handle, Pass, Request
 
 FIND_COORDINATOR, JOIN, HEARTBEAT, LEAVE, SYNC = 10, 11, 12, 13, 14
 OFFSET_COMMIT, OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = 8, 9, 15, 16, 42
 
 _LENGTH = 4
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 
 
 class HungUp(ConnectionError):
@@ -25,7 +25,7 @@ class Coordination(Protocol):
 
     def request(self, client: ClientInfo, request: Request) -> Decision: ...
 
-    def gone(self, client: ClientInfo) -> None: ...
+    def on_closed(self, client: ClientInfo) -> None: ...
 
 
 class Guest:
@@ -44,30 +44,30 @@ class Guest:
         """Sends a request and returns the response. Raises HungUp."""
         return await self.reply_to(self.begin(api_key, version, **fields))
 
-    def begin(self, api_key: int, version: int, *, truncated: int = 0, **fields: Any) -> "Asked":
+    def begin(self, api_key: int, version: int, *, truncated: int = 0, **fields: Any) -> "SentRequest":
         """Sends a request without waiting: its future is `answered`. `truncated` bytes are cut off at its end."""
         number = next(self._numbers)
-        asking = by_kio(api_key, version)
-        frame = asking.request(RequestHeader(api_key, version, number, "guest"), fields)[_LENGTH:]
+        client_codec = by_kio(api_key, version)
+        frame = client_codec.request(RequestHeader(api_key, version, number, "guest"), fields)[_LENGTH:]
         frame = frame[: len(frame) - truncated]
         request = Request(frame=frame, api_key=api_key, api_version=version, correlation_id=number)
         decision = self._coordination.request(self, request)
         self._answer = asyncio.get_running_loop().create_future()
-        asked = Asked(decision, asking, self._answer)
+        asked = SentRequest(decision, client_codec, self._answer)
         if isinstance(decision, Answer):
             self.answer(decision.pieces)
-        elif isinstance(decision, Take):
+        elif isinstance(decision, Handle):
             decision.begin()
         return asked
 
-    async def reply_to(self, asked: "Asked") -> Any:
+    async def reply_to(self, asked: "SentRequest") -> Any:
         assert not isinstance(asked.decision, Pass), "the proxy passes it on"
-        async with asyncio.timeout(_PATIENCE):
-            _, response = asked.asking.response((await asked.answered)[_LENGTH:])
+        async with asyncio.timeout(_TIMEOUT):
+            _, response = asked.client_codec.response((await asked.answered)[_LENGTH:])
         return response
 
     def leave(self) -> None:
-        self._coordination.gone(self)
+        self._coordination.on_closed(self)
 
     # interceptors.ClientInfo
 
@@ -79,13 +79,13 @@ class Guest:
         self.reason = reason
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(HungUp(reason))
-        self._coordination.gone(self)
+        self._coordination.on_closed(self)
 
 
-class Asked:
-    def __init__(self, decision: Decision, asking: Any, answered: "asyncio.Future[bytes]") -> None:
+class SentRequest:
+    def __init__(self, decision: Decision, client_codec: Any, answered: "asyncio.Future[bytes]") -> None:
         self.decision = decision
-        self.asking = asking
+        self.client_codec = client_codec
         self.answered = answered
 
 
@@ -151,10 +151,10 @@ async def offsets_of(guest: Guest, group: str) -> dict[tuple[str, int], tuple[in
     """Returns offset, leader epoch and metadata of each partition. Raises AssertionError if it is refused."""
     asked = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}]
     response = await guest.ask(OFFSET_FETCH, 9, groups=asked, require_stable=False)
-    (told,) = response.groups
-    assert told.error_code.value == 0, told.error_code
+    (group_result,) = response.groups
+    assert group_result.error_code.value == 0, group_result.error_code
     return {
         (topic.name, each.partition_index): (each.committed_offset, each.committed_leader_epoch, each.metadata or "")
-        for topic in told.topics
+        for topic in group_result.topics
         for each in topic.partitions
     }

@@ -10,9 +10,9 @@ from kcoord.errors import ErrorCode
 from kcoord.protocol.frames import BadBody
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.interceptors import Request
-from kcoord.proxy.local.answering import LIMITS, UNSERVED, BrokerPlace, find_coordinator, no_groups
+from kcoord.proxy.local.answering import LIMITS, UNSERVED, BrokerEndpoint, find_coordinator, no_groups
 
-HERE = BrokerPlace(7, "proxy.example", 9099)
+HERE = BrokerEndpoint(7, "proxy.example", 9099)
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 

@@ -17,9 +17,9 @@ from kcoord.protocol.frames import BadBody
 from kcoord.proxy.forwarding.interceptors import PASS, Request
 from kcoord.proxy.guards.hidden_names import HiddenNames
 from kcoord.proxy.local import topic_refresher
-from kcoord.proxy.local.answering import BrokerPlace
+from kcoord.proxy.local.answering import BrokerEndpoint
 from kcoord.proxy.local.coordination import LocalCoordination, LocalSetup
-from kcoord.proxy.local.runtime import KeptHere, RuntimeSetup
+from kcoord.proxy.local.runtime import LocalJournal, RuntimeSetup
 from kcoord.settings import Settings
 from kcoord.testing.embedded import EmbeddedCluster
 from tests.proxy.local.guest import (
@@ -36,7 +36,7 @@ from tests.proxy.local.guest import (
     offsets_of,
 )
 
-HERE = BrokerPlace(1, "proxy.example", 9099)
+HERE = BrokerEndpoint(1, "proxy.example", 9099)
 TIMEOUT = timedelta(seconds=10)
 DELETE_TOPICS, CREATE_TOPICS, METADATA, CONSUMER_GROUP_HEARTBEAT = 20, 19, 3, 68
 
@@ -62,7 +62,7 @@ def connection_to(cluster: EmbeddedCluster) -> Connection:
 def played(setup: LocalSetup, scenario: Callable[[LocalCoordination], Awaitable[None]]) -> None:
     async def play() -> None:
         async with LocalCoordination(setup) as coordination:
-            coordination.place = lambda: HERE
+            coordination.coordinator_endpoint = lambda: HERE
             await until(lambda: not coordination.why_not_ready())
             await scenario(coordination)
 
@@ -206,7 +206,7 @@ def test_who_comes_when_the_coordinator_has_enough_connections_is_hung_up_on(ups
 
 
 def test_groups_in_a_data_dir_are_there_again(upstream: EmbeddedCluster, tmp_path: Path) -> None:
-    runtime = RuntimeSetup(kept=KeptHere(data_dir=tmp_path / "data"))
+    runtime = RuntimeSetup(local_journal=LocalJournal(data_dir=tmp_path / "data"))
     setup = LocalSetup(upstream=connection_to(upstream), runtime=runtime)
 
     async def first(coordination: LocalCoordination) -> None:
@@ -222,12 +222,12 @@ def test_groups_in_a_data_dir_are_there_again(upstream: EmbeddedCluster, tmp_pat
 def test_who_asks_when_the_coordination_ends_is_hung_up_on_and_nothing_is_decided(
     upstream: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    runtime = RuntimeSetup(kept=KeptHere(data_dir=tmp_path / "data"))
+    runtime = RuntimeSetup(local_journal=LocalJournal(data_dir=tmp_path / "data"))
     setup = LocalSetup(upstream=connection_to(upstream), runtime=runtime)
 
     async def first() -> None:
         async with LocalCoordination(setup) as coordination:
-            coordination.place = lambda: HERE
+            coordination.coordinator_endpoint = lambda: HERE
             await until(lambda: not coordination.why_not_ready())
             known = Guest(coordination)
             assert await commit(known, "payments", {0: 17}) == {ErrorCode.none}
@@ -247,9 +247,9 @@ def test_who_asks_when_the_coordination_ends_is_hung_up_on_and_nothing_is_decide
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists the upstream's topics without a pause."""
-    monkeypatch.setattr(topic_refresher, "_LEAST_PAUSE", 0.01)
+    monkeypatch.setattr(topic_refresher, "_MIN_PAUSE", 0.01)
     monkeypatch.setattr(topic_refresher, "_SHORT_PAUSE", 0.02)
-    monkeypatch.setattr(topic_refresher, "_USUAL_PAUSE", 0.05)
+    monkeypatch.setattr(topic_refresher, "_DEFAULT_PAUSE", 0.05)
 
 
 def create_topic(broker: Client, topic: str) -> None:
@@ -298,7 +298,7 @@ def test_a_topic_that_was_made_anew_while_no_proxy_was_there_has_no_offsets(
         await until_forgotten(Guest(coordination), "payments", "anew")
         assert await offsets_of(Guest(coordination), "payments") == {("orders", 0): (17, 5, "")}
 
-    runtime = RuntimeSetup(kept=KeptHere(data_dir=tmp_path / "data"))
+    runtime = RuntimeSetup(local_journal=LocalJournal(data_dir=tmp_path / "data"))
     setup = LocalSetup(upstream=connection_to(upstream), runtime=runtime)
     create_topic(broker, "anew")
     played(setup, first)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcoord.proxy.local.journal_claims import Claiming
+from kcoord.proxy.local.journal_claims import WriterClaim
 from kcoord.proxy.local.kafka_reader import NO_TERM, TERM, WRITER, Claim, Claims
 
 NOW = 1_000_000
@@ -20,10 +20,10 @@ class Journal:
     def claims_after(self, offset: int) -> Claims:
         return Claims(self.claims[offset + 1 :], len(self.claims) - 1)
 
-    def prove(self, claiming: Claiming) -> None:
+    def prove(self, claiming: WriterClaim) -> None:
         headers = claiming.headers
         self.claims.append(Claim(int.from_bytes(headers[TERM]), headers[WRITER]))
-        claiming.proven(len(self.claims) - 1)
+        claiming.on_proof(len(self.claims) - 1)
 
 
 class Step(NamedTuple):
@@ -33,67 +33,67 @@ class Step(NamedTuple):
 
 def test_who_began_later_succeeds_who_began_before() -> None:
     journal = Journal()
-    old, new = Claiming(journal, b"z"), Claiming(journal, b"a")
+    old, new = WriterClaim(journal, b"z"), WriterClaim(journal, b"a")
     old.begin(NOW)
     journal.prove(old)
     new.begin(NOW - 1000)  # its clock is behind
     journal.prove(new)
 
-    assert old.is_succeeded()
-    assert not new.is_succeeded()
+    assert old.has_successor()
+    assert not new.has_successor()
 
 
 def test_nobody_gives_way_to_an_outsider() -> None:
     journal = Journal()
-    writer = Claiming(journal, b"a")
+    writer = WriterClaim(journal, b"a")
     writer.begin(NOW)
     journal.prove(writer)
 
-    assert not writer.is_succeeded(), "who fences and proves nothing is no proxy"
+    assert not writer.has_successor(), "who fences and proves nothing is no proxy"
 
 
 def test_of_two_that_begin_at_the_same_moment_one_gives_way() -> None:
     journal = Journal()
-    first, second = Claiming(journal, b"a"), Claiming(journal, b"b")
+    first, second = WriterClaim(journal, b"a"), WriterClaim(journal, b"b")
     first.begin(NOW)
     second.begin(NOW)
     journal.prove(second)
     journal.prove(first)  # it has fenced the other, and proved itself last
-    assert not second.is_succeeded()
+    assert not second.has_successor()
 
     journal.prove(second)  # the other one takes the journal back
 
-    assert first.is_succeeded()
-    assert not second.is_succeeded()
+    assert first.has_successor()
+    assert not second.has_successor()
 
 
 def test_a_proof_of_before_without_a_term_is_no_successors() -> None:
     journal = Journal()
     journal.claims.append(Claim(NO_TERM, b"old kcoord"))
-    writer = Claiming(journal, b"a")
+    writer = WriterClaim(journal, b"a")
     writer.begin(NOW)
     journal.prove(writer)
-    assert not writer.is_succeeded()
+    assert not writer.has_successor()
 
     journal.claims.append(Claim(NO_TERM, b"old kcoord again"))
 
-    assert writer.is_succeeded()
+    assert writer.has_successor()
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5)).map(lambda pair: Step(*pair)), max_size=40))
 def test_whoever_fences_whom_in_the_end_one_is_left_that_nobody_succeeds(steps: list[Step]) -> None:
     """In each step a writer begins, or notices that it was fenced and then gives way or takes the journal back."""
     journal = Journal()
-    writers: dict[int, Claiming] = {}
+    writers: dict[int, WriterClaim] = {}
     gone: set[int] = set()
 
     def turn(number: int, clock: int) -> None:
         if number in gone:
             return
         if number not in writers:
-            writers[number] = Claiming(journal, bytes([number]))
+            writers[number] = WriterClaim(journal, bytes([number]))
             writers[number].begin(NOW + clock)
-        elif writers[number].is_succeeded():
+        elif writers[number].has_successor():
             gone.add(number)
             return
         journal.prove(writers[number])
@@ -107,4 +107,4 @@ def test_whoever_fences_whom_in_the_end_one_is_left_that_nobody_succeeds(steps: 
 
     left = writers.keys() - gone
     assert len(left) == min(1, len(writers))
-    assert not any(writers[number].is_succeeded() for number in left)
+    assert not any(writers[number].has_successor() for number in left)

@@ -15,9 +15,9 @@ from tests.proxy.local.guest import (
     JOIN,
     OFFSET_COMMIT,
     SYNC,
-    Asked,
     Guest,
     HungUp,
+    SentRequest,
     commit_errors,
     commit_fields,
     join_fields,
@@ -35,29 +35,31 @@ def played(scenario: Callable[[Desk], Awaitable[None]]) -> None:
     asyncio.run(play())
 
 
-def commit(guest: Guest, offset: int) -> Asked:
+def commit(guest: Guest, offset: int) -> SentRequest:
     return guest.begin(OFFSET_COMMIT, 8, **commit_fields("payments", "orders", {0: offset}))
 
 
-async def kept(desk: Desk, guest: Guest, asked: Asked) -> Any:
+async def answer_once_committed(desk: Desk, guest: Guest, asked: SentRequest) -> Any:
     """Returns the answer, while the journal commits everything."""
     while not asked.answered.done():
         await desk.turn()
-        desk.writer.keep()
+        desk.writer.commit_all()
     return await guest.reply_to(asked)
 
 
 async def joined(desk: Desk, guest: Guest) -> str:
     """Joins as the only member, which has its assignment then; returns its id."""
-    first = await kept(desk, guest, guest.begin(JOIN, 4, **join_fields("payments")))
+    first = await answer_once_committed(desk, guest, guest.begin(JOIN, 4, **join_fields("payments")))
     member_id: str = first.member_id
-    second = await kept(desk, guest, guest.begin(JOIN, 4, **join_fields("payments", member_id)))
-    synced = await kept(desk, guest, guest.begin(SYNC, 3, **sync_fields("payments", member_id, second.generation_id)))
+    second = await answer_once_committed(desk, guest, guest.begin(JOIN, 4, **join_fields("payments", member_id)))
+    synced = await answer_once_committed(
+        desk, guest, guest.begin(SYNC, 3, **sync_fields("payments", member_id, second.generation_id))
+    )
     assert (synced.error_code, synced.assignment) == (ErrorCode.none, b"mine")
     return member_id
 
 
-def heartbeat(guest: Guest, member_id: str) -> Asked:
+def heartbeat(guest: Guest, member_id: str) -> SentRequest:
     return guest.begin(HEARTBEAT, 3, **member_fields("payments", member_id, 1))
 
 
@@ -68,7 +70,7 @@ def test_a_commit_is_answered_when_it_is_kept_and_not_before() -> None:
         await desk.turn()
         assert not asked.answered.done()
 
-        desk.writer.keep()
+        desk.writer.commit_all()
         await desk.turn()
 
         assert commit_errors(await guest.reply_to(asked)) == {ErrorCode.none}
@@ -86,7 +88,7 @@ def test_who_reads_what_is_not_kept_yet_waits_for_it() -> None:
         await desk.turn()
         assert not reading.done()
 
-        desk.writer.keep()
+        desk.writer.commit_all()
 
         assert await reading == {("orders", 0): (17, 5, "")}
         assert committed.answered.done()
@@ -103,7 +105,7 @@ def test_what_was_decided_while_a_round_was_written_is_the_next_round() -> None:
         await desk.turn()
 
         assert [len(each.entries) for each in desk.writer.rounds] == [1, 2]
-        desk.writer.keep()
+        desk.writer.commit_all()
         await desk.turn()
         assert all(each.answered.done() for each in (first, *others))
 
@@ -113,7 +115,7 @@ def test_what_was_decided_while_a_round_was_written_is_the_next_round() -> None:
 def test_a_commit_that_is_lost_is_refused_so_that_the_client_tries_again() -> None:
     async def scenario(desk: Desk) -> None:
         guest = Guest(desk)
-        await kept(desk, guest, commit(guest, 17))
+        await answer_once_committed(desk, guest, commit(guest, 17))
         lost = commit(guest, 99)
         await desk.turn()
 
@@ -125,7 +127,7 @@ def test_a_commit_that_is_lost_is_refused_so_that_the_client_tries_again() -> No
         desk.writer.load()
         await desk.until_read()
         assert await offsets_of(guest, "payments") == {("orders", 0): (17, 5, "")}, "what was lost was never so"
-        assert commit_errors(await kept(desk, guest, commit(guest, 99))) == {ErrorCode.none}
+        assert commit_errors(await answer_once_committed(desk, guest, commit(guest, 99))) == {ErrorCode.none}
 
     played(scenario)
 
@@ -171,10 +173,10 @@ def test_who_waits_for_others_when_the_journal_is_lost_is_told_to_look_for_the_c
     async def scenario(desk: Desk) -> None:
         first, second = Guest(desk), Guest(desk, peer="10.0.0.8:40000")
         await joined(desk, first)
-        given = await kept(desk, second, second.begin(JOIN, 4, **join_fields("payments")))
+        given = await answer_once_committed(desk, second, second.begin(JOIN, 4, **join_fields("payments")))
         parked = second.begin(JOIN, 4, **join_fields("payments", given.member_id))
         await desk.turn()
-        desk.writer.keep()
+        desk.writer.commit_all()
         await desk.turn()
         assert not parked.answered.done(), "it waits for the first member to join again"
 
@@ -197,7 +199,7 @@ def test_one_that_is_fenced_coordinates_no_more() -> None:
 
         assert commit_errors(await guest.reply_to(asked)) == {ErrorCode.not_coordinator}
         assert (await guest.reply_to(heartbeat(guest, member_id))).error_code is ErrorCode.not_coordinator
-        assert desk.journaling.is_fenced
+        assert desk.journal_events.is_fenced
         assert not desk.runtime.coordinator.is_reading
 
     played(scenario)
@@ -214,7 +216,7 @@ def test_a_heartbeat_waits_for_a_proof_that_nobody_else_coordinates(monkeypatch:
         await desk.turn()
         assert not asked.answered.done()
 
-        desk.writer.keep()
+        desk.writer.commit_all()
         await desk.turn()
 
         assert (await guest.reply_to(asked)).error_code is ErrorCode.none
@@ -251,7 +253,7 @@ def test_a_client_that_has_gone_is_not_answered_and_its_commit_counts() -> None:
         await desk.turn()
 
         guest.leave()
-        desk.writer.keep()
+        desk.writer.commit_all()
         await desk.turn()
 
         assert not asked.answered.done()
@@ -268,7 +270,7 @@ def test_a_request_that_cannot_be_read_ends_the_connection_of_its_client_alone()
 
         with pytest.raises(HungUp):
             await guest.reply_to(asked)
-        assert commit_errors(await kept(desk, other, waiting)) == {ErrorCode.none}
+        assert commit_errors(await answer_once_committed(desk, other, waiting)) == {ErrorCode.none}
 
     played(scenario)
 
@@ -276,14 +278,14 @@ def test_a_request_that_cannot_be_read_ends_the_connection_of_its_client_alone()
 def test_an_idle_connection_to_the_coordinator_ends_without_the_client_noticing() -> None:
     async def scenario(desk: Desk) -> None:
         guest = Guest(desk)
-        await kept(desk, guest, commit(guest, 17))
+        await answer_once_committed(desk, guest, commit(guest, 17))
         (connection,) = desk.runtime.connections
 
         connection.close("idle")
         await desk.turn()
 
         assert (guest.reason, list(desk.runtime.connections)) == ("", [])
-        assert commit_errors(await kept(desk, guest, commit(guest, 18))) == {ErrorCode.none}
+        assert commit_errors(await answer_once_committed(desk, guest, commit(guest, 18))) == {ErrorCode.none}
 
     played(scenario)
 
@@ -299,7 +301,7 @@ def restless(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_groups_that_were_let_go_of_alone_are_found_again_as_they_were() -> None:
     async def scenario(desk: Desk) -> None:
         guest = Guest(desk)
-        await kept(desk, guest, commit(guest, 17))
+        await answer_once_committed(desk, guest, commit(guest, 17))
         desk.break_next_append()
 
         with pytest.raises(HungUp):
@@ -322,7 +324,7 @@ def test_what_was_proven_before_a_long_reading_is_proven_again_before_an_answer(
         asked = heartbeat(guest, member_id)
         await desk.turn()
         assert not asked.answered.done()
-        desk.writer.keep()
+        desk.writer.commit_all()
 
         assert (await guest.reply_to(asked)).error_code is ErrorCode.none
 

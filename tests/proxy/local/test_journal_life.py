@@ -13,7 +13,7 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.server import cluster_runtime, maintenance
 from tests.proxy.local.desk import Desk
-from tests.proxy.local.guest import OFFSET_COMMIT, Asked, Guest, HungUp, commit_errors, offsets_of
+from tests.proxy.local.guest import OFFSET_COMMIT, Guest, HungUp, SentRequest, commit_errors, offsets_of
 
 CLIENTS = 5
 STEPS = 400
@@ -29,7 +29,7 @@ class Committer:
         self.tried = 0
         self._desk = desk
         self._guest = Guest(desk)
-        self._asked: Asked | None = None
+        self._asked: SentRequest | None = None
 
     @property
     def is_waiting(self) -> bool:
@@ -54,7 +54,7 @@ class Committer:
         }
         self._asked = self._guest.begin(OFFSET_COMMIT, 8, **fields)
 
-    async def hear(self) -> None:
+    async def receive(self) -> None:
         """Records the answer, if there is one."""
         if self._asked is None or not self._asked.answered.done():
             return
@@ -90,16 +90,16 @@ class Life:
             case "turn":
                 await self._desk.turn()
             case "keep" if not self._is_lost:
-                self._desk.writer.keep()
+                self._desk.writer.commit_all()
             case "lose" if not self._is_lost:
-                self._chance.choice([self._desk.writer.lose, self._desk.writer.keep_and_not_know])()
+                self._chance.choice([self._desk.writer.lose, self._desk.writer.commit_without_answer])()
                 self._is_lost = True
             case "load" if self._is_lost:
                 self._desk.writer.load()
                 self._is_lost = False
             case "break":
                 self._desk.break_next_append()
-        await self._hear()
+        await self._receive_all()
 
     async def end(self) -> None:
         """Lets the upstream recover, until every client has an answer."""
@@ -109,17 +109,17 @@ class Life:
         async with asyncio.timeout(60):
             while any(client.is_waiting for client in self.clients):
                 await self._desk.turn()
-                self._desk.writer.keep()
-                await self._hear()
+                self._desk.writer.commit_all()
+                await self._receive_all()
 
     def _commit(self) -> None:
         for client in self.clients:
             if not client.is_waiting and self._chance.random() < 0.5:
                 client.commit(text=self._chance.choice(["", "", LARGE]))
 
-    async def _hear(self) -> None:
+    async def _receive_all(self) -> None:
         for client in self.clients:
-            await client.hear()
+            await client.receive()
 
 
 @pytest.mark.parametrize("seed", range(12))

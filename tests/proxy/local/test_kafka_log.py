@@ -39,11 +39,11 @@ def loaded(partitions: list[Contents], *, epoch: int = 1) -> Loaded:
 def ready_log() -> tuple[KafkaLog, list[Round]]:
     rounds: list[Round] = []
     log = KafkaLog(NodeId(1), PARTITIONS, rounds.append, reload=lambda _: None)
-    log.was_loaded(loaded([{} for _ in range(PARTITIONS)]))
+    log.on_loaded(loaded([{} for _ in range(PARTITIONS)]))
     return log, rounds
 
 
-def kept_by(rounds: list[Round]) -> list[Contents]:
+def contents_after(rounds: list[Round]) -> list[Contents]:
     """Returns the contents of a compacted topic after these rounds."""
     partitions: list[Contents] = [{} for _ in range(PARTITIONS)]
     for partition, key, value in (entry for each in rounds for entry in each.entries):
@@ -55,7 +55,7 @@ def kept_by(rounds: list[Round]) -> list[Contents]:
 
 def read_back(rounds: list[Round]) -> list[Any]:
     log = KafkaLog(NodeId(1), PARTITIONS, lambda _: None, reload=lambda _: None)
-    log.was_loaded(loaded(kept_by(rounds)))
+    log.on_loaded(loaded(contents_after(rounds)))
     return [fact for index in range(PARTITIONS) for some in log.read(index, FactReader()) for fact in some]
 
 
@@ -67,7 +67,7 @@ def test_all_that_was_decided_since_the_last_flush_is_one_round() -> None:
     assert not rounds
     failed = log.flush(12)
 
-    assert (failed, log.begun, log.kept) == ({}, 1, 0)
+    assert (failed, log.submitted, log.committed) == ({}, 1, 0)
     (only,) = rounds
     expected = [(key, value) for fact in (STORED, OFFSETS) for key, value in key_values(fact)]
     assert [(key, value) for _, key, value in only.entries] == expected
@@ -109,7 +109,7 @@ def test_thousands_of_keys_are_read_some_at_a_time() -> None:
     log.append([many], 1)
     log.flush(1)
     reading = KafkaLog(NodeId(1), PARTITIONS, lambda _: None, reload=lambda _: None)
-    reading.was_loaded(loaded(kept_by(rounds)))
+    reading.on_loaded(loaded(contents_after(rounds)))
 
     steps: Sequence[Sequence[Any]] = list(reading.read(reading.partition_of("g"), FactReader()))
 
@@ -124,17 +124,17 @@ def test_a_log_that_was_lost_keeps_nothing_and_waits_for_nothing() -> None:
     log.flush(10)
     log.append([STORED], 11)
 
-    log.was_lost()
+    log.on_lost()
     log.flush(12)
 
     assert len(rounds) == 1
-    assert (log.kept, log.is_ready) == (log.begun, False)
+    assert (log.committed, log.is_ready) == (log.submitted, False)
 
 
 def test_rounds_after_a_loss_carry_the_epoch_of_what_was_read_again() -> None:
     log, rounds = ready_log()
-    log.was_lost()
-    log.was_loaded(loaded([{} for _ in range(PARTITIONS)], epoch=2))
+    log.on_lost()
+    log.on_loaded(loaded([{} for _ in range(PARTITIONS)], epoch=2))
 
     log.append([OFFSETS], 10)
     log.flush(10)
@@ -158,7 +158,7 @@ def test_no_answer_rests_on_old_knowledge_of_who_writes(monkeypatch: pytest.Monk
     log.flush(11)
 
     assert [each.entries for each in rounds] == [[PROOF]], "one is under way, which proves it for the second, too"
-    log.was_kept(1, JournalCounts())
+    log.on_committed(1, JournalCounts())
     log.flush(12)
     assert len(rounds) == 2
 
@@ -169,7 +169,7 @@ def test_what_is_kept_is_counted_when_it_is() -> None:
     log.append([GroupDeleted(group_id="g")], 10)
     log.flush(10)
     assert counts.written_bytes == 0
-    log.was_kept(rounds[-1].number, counts)
+    log.on_committed(rounds[-1].number, counts)
     assert counts.written_bytes == sum(len(key) + len(value or b"") for _, key, value in rounds[-1].entries) > 0
     assert counts.transactions.count == 1
 
@@ -186,7 +186,7 @@ def test_a_proof_is_no_fact_of_any_group() -> None:
 def test_a_partition_is_read_once_and_then_the_topic_is_to_be_loaded_again() -> None:
     reloads: list[int] = []
     log = KafkaLog(NodeId(1), PARTITIONS, lambda _: None, reloads.append)
-    log.was_loaded(loaded([{} for _ in range(PARTITIONS)], epoch=7))
+    log.on_loaded(loaded([{} for _ in range(PARTITIONS)], epoch=7))
     assert not list(log.read(2, FactReader()))
 
     with pytest.raises(JournalLost):

@@ -11,7 +11,7 @@ from kcoord.admin.connecting.connection import Connection
 from kcoord.proxy.local import kafka_reader, kafka_writer
 from kcoord.proxy.local.kafka_reader import PROOF_KEY, TERM, WRITER
 from kcoord.proxy.local.kafka_topic import BadJournalTopic, JournalTopic, KafkaJournal
-from kcoord.proxy.local.kafka_writer import Fenced, KafkaWriter, Kept, Loaded, Lost, Report, Round
+from kcoord.proxy.local.kafka_writer import Committed, Fenced, KafkaWriter, Loaded, Lost, Report, Round
 from tests.proxy.local.fake_kafka import FakeKafka, FakeMessage, failure
 
 PARTITIONS = 3
@@ -85,7 +85,7 @@ def test_what_is_kept_is_reported_as_it_was_written(make_stage: Callable[..., St
 
     stage.submit(b"value")
 
-    assert stage.next_report() == Kept(1)
+    assert stage.next_report() == Committed(1)
     assert [(each.key(), each.value()) for each in stage.kafka.logs[1][-1:]] == [(b"key", b"value")]
 
 
@@ -94,19 +94,19 @@ def test_it_proves_itself_in_every_partition_and_says_who_it_is(make_stage: Call
     first.loaded()
     second.loaded()
 
-    told = [writers(first.kafka, index) for index in range(PARTITIONS)]
+    found = [writers(first.kafka, index) for index in range(PARTITIONS)]
 
-    assert [len(set(each)) for each in told] == [2, 2, 2]
-    assert len({frozenset(each) for each in told}) == 1
+    assert [len(set(each)) for each in found] == [2, 2, 2]
+    assert len({frozenset(each) for each in found}) == 1
 
 
 def test_what_a_new_leader_does_not_know_to_be_kept_yet_is_waited_for(
     kafka: FakeKafka, make_stage: Callable[..., Stage]
 ) -> None:
-    looks = iter(range(100))
+    reads = iter(range(100))
 
     def on_read() -> None:
-        if next(looks) == 3:
+        if next(reads) == 3:
             kafka.hidden[1] = 0
 
     kafka.write(1, b"key", b"acknowledged")
@@ -201,7 +201,7 @@ def test_one_that_is_fenced_by_an_outsider_takes_the_journal_back(
     assert len(kafka.producers) == 2
     assert "fenced, but no proxy has taken over: taken back" in caplog.text
     stage.submit(b"value", epoch=2, number=2)
-    assert stage.next_report() == Kept(2)
+    assert stage.next_report() == Committed(2)
     assert len(set(writers(kafka, 0))) == 1, "in the same term, by the same name"
 
 
@@ -211,10 +211,10 @@ def test_a_proxy_that_proves_itself_a_little_later_is_given_way_to(
     monkeypatch.setattr(kafka_writer, "_GRACE", WAIT)
     stage = make_stage()
     stage.loaded()
-    looks = iter(range(1000))
+    reads = iter(range(1000))
 
     def on_read() -> None:
-        if next(looks) == 3:
+        if next(reads) == 3:
             kafka.write(0, PROOF_KEY, None, claim(FAR_FUTURE))
 
     kafka.on_read = on_read
@@ -267,20 +267,20 @@ def test_a_busy_writer_proves_itself_too(
     stage = make_stage()
     stage.loaded()
     stage.submit(b"value")
-    assert stage.next_report() == Kept(1)
+    assert stage.next_report() == Committed(1)
     assert len(writers(kafka, 0)) == 1
 
     monkeypatch.setattr(kafka_writer, "_PROOF_INTERVAL", 0.0)
     stage.submit(b"value", number=2)
 
-    assert stage.next_report() == Kept(2)
+    assert stage.next_report() == Committed(2)
     assert len(writers(kafka, 0)) == 2
 
 
 def test_what_cannot_be_read_is_read_again_without_a_new_producer(
     kafka: FakeKafka, make_stage: Callable[..., Stage]
 ) -> None:
-    kafka.heard.append(FakeMessage(0, 0, error=KafkaError(KafkaError._UNKNOWN_PARTITION)))
+    kafka.first_messages.append(FakeMessage(0, 0, error=KafkaError(KafkaError._UNKNOWN_PARTITION)))
 
     make_stage().loaded()
 
@@ -322,7 +322,7 @@ def test_who_asks_for_a_reload_hears_of_a_loss_and_of_all_that_was_kept(make_sta
     stage = make_stage()
     stage.loaded()
     stage.submit(b"value")
-    assert stage.next_report() == Kept(1)
+    assert stage.next_report() == Committed(1)
 
     stage.writer.reload(1)
 
@@ -341,7 +341,7 @@ def test_a_reload_that_was_asked_for_twice_is_done_once(make_stage: Callable[...
 
     assert isinstance(stage.next_report(), Lost)
     assert stage.loaded().epoch == 2
-    assert stage.next_report() == Kept(1)
+    assert stage.next_report() == Committed(1)
 
 
 def test_no_batch_is_larger_than_the_topic_takes(kafka: FakeKafka, make_stage: Callable[..., Stage]) -> None:

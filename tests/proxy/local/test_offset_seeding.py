@@ -15,10 +15,10 @@ from kcoord.admin.groups.committed_offsets import Commits, TopicCommits
 from kcoord.errors import ErrorCode
 from kcoord.proxy.local import offset_seeding
 from kcoord.proxy.local.coordination import LocalCoordination, LocalSetup
-from kcoord.proxy.local.offset_seeding import Found, Seeding
+from kcoord.proxy.local.offset_seeding import OffsetSeeder, UpstreamOffsets
 from kcoord.server.clock import instant
 from tests.proxy.local.desk import Desk
-from tests.proxy.local.guest import OFFSET_FETCH, Asked, Guest
+from tests.proxy.local.guest import OFFSET_FETCH, Guest, SentRequest
 
 LOADING, DONE = ErrorCode.coordinator_load_in_progress, ErrorCode.none
 UPSTREAM = 42
@@ -40,25 +40,25 @@ def at(desk: Desk) -> LocalCoordination:
     """Returns the desk's coordination with offset seeding."""
     upstream = Connection(bootstrap=("nowhere:1",))
     coordination = LocalCoordination(LocalSetup(upstream=upstream, seed=EVERY_GROUP))
-    coordination.runtime, coordination._journaling = desk.runtime, desk.journaling
-    coordination._seeding = Seeding(EVERY_GROUP, upstream, desk.runtime.coordinator, desk.topics, instant)
+    coordination.runtime, coordination._journal_events = desk.runtime, desk.journal_events
+    coordination._seeder = OffsetSeeder(EVERY_GROUP, upstream, desk.runtime.coordinator, desk.topics, instant)
     return coordination
 
 
-def found() -> Found:
-    return Found(Commits([TopicCommits("orders", [0], [UPSTREAM], [-1], [None])]), has_members=False)
+def found() -> UpstreamOffsets:
+    return UpstreamOffsets(Commits([TopicCommits("orders", [0], [UPSTREAM], [-1], [None])]), has_members=False)
 
 
-def fetch(guest: Guest, group_ids: Iterable[str]) -> Asked:
+def fetch(guest: Guest, group_ids: Iterable[str]) -> SentRequest:
     groups = [{"group_id": name, "member_id": None, "member_epoch": -1, "topics": None} for name in group_ids]
     return guest.begin(OFFSET_FETCH, 9, groups=groups, require_stable=False)
 
 
-async def answers(desk: Desk, guest: Guest, asked: Asked) -> Answers:
+async def answers(desk: Desk, guest: Guest, asked: SentRequest) -> Answers:
     """Returns the error and offsets of each group, while the journal commits everything."""
     while not asked.answered.done():
         await desk.turn()
-        desk.writer.keep()
+        desk.writer.commit_all()
     response = await guest.reply_to(asked)
     return {
         group.group_id: (
@@ -82,11 +82,11 @@ def test_a_group_that_is_asked_for_just_before_it_is_read_is_not_decided_on_with
             asked.append((name, guest, fetch(guest, [name])))
             await asyncio.sleep(0)
 
-        told = [(await answers(desk, guest, one))[name] for name, guest, one in asked]
+        answered = [(await answers(desk, guest, one))[name] for name, guest, one in asked]
 
-        assert {error for error, _ in told} == {LOADING, DONE}, "some came too early"
-        assert [offsets for error, offsets in told if error is DONE] == [
-            [UPSTREAM] for error, _ in told if error is DONE
+        assert {error for error, _ in answered} == {LOADING, DONE}, "some came too early"
+        assert [offsets for error, offsets in answered if error is DONE] == [
+            [UPSTREAM] for error, _ in answered if error is DONE
         ]
 
     monkeypatch.setattr(offset_seeding, "_ask", lambda upstream, group_id: found())
@@ -97,20 +97,20 @@ def test_who_waits_for_the_upstream_when_the_journal_is_lost_hears_of_no_group_w
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario(desk: Desk, coordination: LocalCoordination) -> None:
-        losses = [desk.writer.lose]
+        failures = [desk.writer.lose]
 
-        def ask(upstream: Connection, group_id: str) -> Found:
-            if losses:
-                losses.pop()()
+        def ask(upstream: Connection, group_id: str) -> UpstreamOffsets:
+            if failures:
+                failures.pop()()
                 desk.writer.load()
             return found()
 
         monkeypatch.setattr(offset_seeding, "_ask", ask)
         guest = Guest(coordination)
 
-        told = await answers(desk, guest, fetch(guest, ["payments"]))
+        answered = await answers(desk, guest, fetch(guest, ["payments"]))
 
-        assert told["payments"] in [(LOADING, []), (DONE, [UPSTREAM])]
+        assert answered["payments"] in [(LOADING, []), (DONE, [UPSTREAM])]
 
     played(scenario)
 
@@ -119,7 +119,7 @@ def test_the_coordinator_is_not_asked_for_a_group_whose_journal_was_lost_while_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario(desk: Desk, coordination: LocalCoordination) -> None:
-        def ask(upstream: Connection, group_id: str) -> Found:
+        def ask(upstream: Connection, group_id: str) -> UpstreamOffsets:
             desk.writer.lose()
             return found()
 
@@ -138,7 +138,7 @@ def test_what_was_taken_over_and_lost_while_another_group_was_waited_for_is_take
     async def scenario(desk: Desk, coordination: LocalCoordination) -> None:
         is_asked, may_answer = threading.Event(), threading.Event()
 
-        def ask(upstream: Connection, group_id: str) -> Found:
+        def ask(upstream: Connection, group_id: str) -> UpstreamOffsets:
             if group_id == "slow":
                 is_asked.set()
                 assert may_answer.wait(60)
@@ -162,9 +162,9 @@ def test_what_was_taken_over_and_lost_while_another_group_was_waited_for_is_take
 def test_a_group_that_has_nothing_upstream_is_asked_for_once_per_request(monkeypatch: pytest.MonkeyPatch) -> None:
     questions: list[str] = []
 
-    def ask(upstream: Connection, group_id: str) -> Found:
+    def ask(upstream: Connection, group_id: str) -> UpstreamOffsets:
         questions.append(group_id)
-        return Found(Commits(), has_members=False)
+        return UpstreamOffsets(Commits(), has_members=False)
 
     async def scenario(desk: Desk, coordination: LocalCoordination) -> None:
         guest = Guest(coordination)
@@ -180,7 +180,7 @@ class Hasty(Guest):
 
     def __init__(self, coordination: LocalCoordination) -> None:
         super().__init__(coordination)
-        self.second: Asked | None = None
+        self.second: SentRequest | None = None
 
     def answer(self, pieces: list[bytes]) -> None:
         super().answer(pieces)
@@ -195,7 +195,7 @@ def test_a_client_that_goes_while_its_second_request_waits_is_waited_for_no_more
         may_answer = threading.Event()
         questions: list[str] = []
 
-        def ask(upstream: Connection, group_id: str) -> Found:
+        def ask(upstream: Connection, group_id: str) -> UpstreamOffsets:
             questions.append(group_id)
             if len(questions) > 1:
                 assert may_answer.wait(60)
@@ -206,7 +206,7 @@ def test_a_client_that_goes_while_its_second_request_waits_is_waited_for_no_more
         first = fetch(guest, ["payments"])
         assert await answers(desk, guest, first) == {"payments": (ErrorCode.coordinator_not_available, [])}
         await desk.turn()
-        (waiting,) = coordination._waiting.values()
+        (waiting,) = coordination._seeding_tasks.values()
 
         guest.leave()
         await asyncio.gather(waiting, return_exceptions=True)
@@ -214,8 +214,8 @@ def test_a_client_that_goes_while_its_second_request_waits_is_waited_for_no_more
         await desk.turn()
 
         assert waiting.cancelled()
-        assert not coordination._waiting
-        assert coordination._seeding is not None
-        await coordination._seeding.end()
+        assert not coordination._seeding_tasks
+        assert coordination._seeder is not None
+        await coordination._seeder.end()
 
     played(scenario)

@@ -55,7 +55,7 @@ def test_groups_are_closed_until_the_journal_was_read_to_its_end() -> None:
     groups, log = made()
     assert (groups.can_be_asked_for("payments"), groups.unread) == (False, [])
 
-    log.was_loaded(Loaded(1, contents(7), PROVEN_AT))
+    log.on_loaded(Loaded(1, contents(7), PROVEN_AT))
     groups.journal_is_ready()
     steps = groups.read(instant)
     next(steps)
@@ -68,19 +68,19 @@ def test_groups_are_closed_until_the_journal_was_read_to_its_end() -> None:
 
 def test_what_was_half_read_when_the_journal_was_lost_is_read_anew() -> None:
     groups, log = made()
-    log.was_loaded(Loaded(1, contents(7), PROVEN_AT))
+    log.on_loaded(Loaded(1, contents(7), PROVEN_AT))
     groups.journal_is_ready()
     steps = groups.read(instant)
     next(steps)
 
-    log.was_lost()
+    log.on_lost()
     groups.flush_was_lost("an outage", instant())
     for _ in steps:
         pass
     assert not groups.can_be_asked_for("payments")
     assert not groups.knows("payments")
 
-    log.was_loaded(Loaded(2, contents(8), PROVEN_AT))
+    log.on_loaded(Loaded(2, contents(8), PROVEN_AT))
     groups.journal_is_ready()
     for _ in groups.read(instant):
         pass
@@ -89,20 +89,20 @@ def test_what_was_half_read_when_the_journal_was_lost_is_read_anew() -> None:
 
 def test_what_was_half_read_when_the_journal_was_loaded_again_is_read_anew() -> None:
     groups, log = made()
-    log.was_loaded(Loaded(1, contents(7), PROVEN_AT))
+    log.on_loaded(Loaded(1, contents(7), PROVEN_AT))
     groups.journal_is_ready()
     steps = groups.read(instant)
     next(steps)
 
-    log.was_lost()
+    log.on_lost()
     groups.flush_was_lost("an outage", instant())
-    log.was_loaded(Loaded(2, contents(8), PROVEN_AT))
+    log.on_loaded(Loaded(2, contents(8), PROVEN_AT))
     groups.journal_is_ready()
     for _ in steps:
         pass
     assert not groups.can_be_asked_for("payments")
 
-    log.was_loaded(Loaded(2, contents(8), PROVEN_AT))
+    log.on_loaded(Loaded(2, contents(8), PROVEN_AT))
     groups.journal_is_ready()
     for _ in groups.read(instant):
         pass
@@ -111,12 +111,12 @@ def test_what_was_half_read_when_the_journal_was_loaded_again_is_read_anew() -> 
 
 def test_one_that_stands_down_while_it_reads_does_not_try_again() -> None:
     groups, log = made()
-    log.was_loaded(Loaded(1, contents(7), PROVEN_AT))
+    log.on_loaded(Loaded(1, contents(7), PROVEN_AT))
     groups.journal_is_ready()
     steps = groups.read(instant)
     next(steps)
 
-    log.was_lost()
+    log.on_lost()
     groups.stand_down(instant())
     for _ in steps:
         pass
@@ -126,12 +126,12 @@ def test_one_that_stands_down_while_it_reads_does_not_try_again() -> None:
 
 def test_one_that_has_stood_down_reads_nothing_and_knows_nothing() -> None:
     groups, log = made()
-    log.was_loaded(Loaded(1, contents(7), PROVEN_AT))
+    log.on_loaded(Loaded(1, contents(7), PROVEN_AT))
     groups.journal_is_ready()
     for _ in groups.read(instant):
         pass
 
-    log.was_lost()
+    log.on_lost()
     groups.stand_down(instant())
 
     assert (groups.unread, groups.is_reading, groups.knows("payments")) == ([], False, False)
@@ -140,7 +140,7 @@ def test_one_that_has_stood_down_reads_nothing_and_knows_nothing() -> None:
 
 def test_what_is_said_of_a_group_until_it_is_read_is_said_no_longer() -> None:
     groups, log = made()
-    log.was_loaded(Loaded(1, contents(7), PROVEN_AT))
+    log.on_loaded(Loaded(1, contents(7), PROVEN_AT))
     groups.journal_is_ready()
     steps = groups.read(instant)
     next(steps)
@@ -153,7 +153,7 @@ def test_what_is_said_of_a_group_until_it_is_read_is_said_no_longer() -> None:
 
 def test_nothing_is_to_be_waited_for_of_groups_that_are_another_s() -> None:
     groups, log = made()
-    log.was_lost()
+    log.on_lost()
 
     groups.stand_down(instant())
 
@@ -163,7 +163,7 @@ def test_nothing_is_to_be_waited_for_of_groups_that_are_another_s() -> None:
 
 def test_one_that_has_stood_down_does_not_say_that_there_are_no_groups() -> None:
     groups, log = made()
-    log.was_lost()
+    log.on_lost()
     asked, decide = ListGroups(), cast(Decide, list_groups.decide)
     before = groups.decide(NodeId(1), decide, asked, Ticket(1), instant())
     groups.stand_down(instant())

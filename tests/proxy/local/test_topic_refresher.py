@@ -9,7 +9,7 @@ import pytest
 from kcoord.admin.connecting.connection import Connection
 from kcoord.groups.records import OffsetsStored
 from kcoord.proxy.local import topic_refresher
-from kcoord.proxy.local.topic_refresher import Refreshing
+from kcoord.proxy.local.topic_refresher import TopicRefresher
 from kcoord.proxy.local.upstream_topics import KnownTopic
 from kcoord.server.clock import instant, now_ms
 from tests.proxy.local.desk import Desk
@@ -25,7 +25,7 @@ class Upstream:
     def __init__(self, desk: Desk) -> None:
         self.topics = {"orders": KnownTopic(FIRST, 3)}
         upstream = Connection(bootstrap=("nowhere:1",))
-        self._refreshing = Refreshing(upstream, desk.topics, desk.runtime.coordinator, desk.runtime.settle)
+        self._refreshing = TopicRefresher(upstream, desk.topics, desk.runtime.coordinator, desk.runtime.settle)
 
     async def is_listed(self, *, times: int = 1) -> None:
         for _ in range(times):
@@ -40,7 +40,7 @@ def played(scenario: Callable[[Desk, Upstream], Awaitable[None]], monkeypatch: p
         async with Desk() as desk:
             upstream = Upstream(desk)
             monkeypatch.setattr(topic_refresher, "_list_topics", lambda _: dict(upstream.topics))
-            monkeypatch.setattr(topic_refresher, "_gone_of", gone_of)
+            monkeypatch.setattr(topic_refresher, "_deleted_topics", gone_of)
             await upstream.is_listed()
             await scenario(desk, upstream)
 
@@ -52,14 +52,14 @@ async def commit(desk: Desk, group: str, offset: int) -> None:
     asked = guest.begin(OFFSET_COMMIT, 8, **commit_fields(group, "orders", {0: offset}))
     while not asked.answered.done():
         await desk.turn()
-        desk.writer.keep()
+        desk.writer.commit_all()
 
 
 async def committed(desk: Desk, group: str) -> Offsets:
     reading = asyncio.ensure_future(offsets_of(Guest(desk), group))
     while not reading.done():
         await desk.turn()
-        desk.writer.keep()
+        desk.writer.commit_all()
     return await reading
 
 
