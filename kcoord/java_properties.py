@@ -49,7 +49,7 @@ def properties_of(text: str, *, name: str = "line ") -> Iterator[Property]:
         found = _NAME.match(logical)
         assert found, "it matches anything"
         try:
-            yield Property(name=_unescaped(found[1]), value=_unescaped(logical[found.end() :]), line=line)
+            yield Property(name=_unescape(found[1]), value=_unescape(logical[found.end() :]), line=line)
         except ValueError as error:
             raise BadProperties(f"{name}{line}: {error}") from None
 
@@ -67,20 +67,20 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             if not stripped or stripped[0] in "#!":
                 continue
             first = number
-        goes_on = (len(stripped) - len(stripped.rstrip("\\"))) % 2 == 1
-        parts.append(stripped[:-1] if goes_on else stripped)
-        if not goes_on:
+        is_continued = (len(stripped) - len(stripped.rstrip("\\"))) % 2 == 1
+        parts.append(stripped[:-1] if is_continued else stripped)
+        if not is_continued:
             yield first, "".join(parts)
             parts.clear()
     if parts:
         yield first, "".join(parts)
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(_meant, text) if "\\" in text else text
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(_unescape_match, text) if "\\" in text else text
 
 
-def _meant(found: re.Match[str]) -> str:
+def _unescape_match(found: re.Match[str]) -> str:
     escape = found[1]
     if escape[0] != "u":
         return _LETTERS.get(escape, escape)

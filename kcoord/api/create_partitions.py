@@ -17,5 +17,5 @@ def _growth(topic: Any) -> Growth:
     return Growth(
         name=topic.name,
         count=topic.count,
-        assignments=None if chosen is None else tuple(line.broker_ids for line in chosen),
+        assignments=None if chosen is None else tuple(assignment.broker_ids for assignment in chosen),
     )

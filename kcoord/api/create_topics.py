@@ -17,6 +17,6 @@ def _new_topic(topic: Any) -> NewTopic:
         name=topic.name,
         num_partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
-        assignments=tuple((line.partition_index, line.broker_ids) for line in topic.assignments),
+        assignments=tuple((assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments),
         configs=tuple((config.name, config.value) for config in topic.configs),
     )

@@ -13,7 +13,7 @@ def to_request(entity: Any) -> DeleteRecords:
         topics=tuple(
             TopicDeletions(
                 name=topic.name,
-                offsets=tuple((line.partition_index, line.offset) for line in topic.partitions),
+                offsets=tuple((partition.partition_index, partition.offset) for partition in topic.partitions),
             )
             for topic in entity.topics
         )

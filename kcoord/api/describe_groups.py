@@ -18,16 +18,16 @@ def to_request(entity: Any, caller: Caller) -> DescribeGroups:
 
 
 def to_response(reply: DescribeGroupsReply, version: int) -> DescribeGroupsReply:
-    in_words = _in_new_words if version >= 6 else _in_old_words
-    return DescribeGroupsReply(groups=tuple(map(in_words, reply.groups)))
+    convert = _with_error if version >= 6 else _without_error
+    return DescribeGroupsReply(groups=tuple(map(convert, reply.groups)))
 
 
-def _in_new_words(group: DescribedGroup) -> DescribedGroup:
+def _with_error(group: DescribedGroup) -> DescribedGroup:
     """Omits the authorized operations of a missing group, since errors come without them."""
     is_missing = group.error_code is ErrorCode.group_id_not_found
     return replace(group, authorized_operations=OPERATIONS_NOT_ASKED_FOR) if is_missing else group
 
 
-def _in_old_words(group: DescribedGroup) -> DescribedGroup:
+def _without_error(group: DescribedGroup) -> DescribedGroup:
     is_missing = group.error_code is ErrorCode.group_id_not_found
     return replace(group, error_code=ErrorCode.none) if is_missing else group

@@ -24,14 +24,14 @@ def to_request(entity: Any) -> Fetch:
         session_id=getattr(entity, "session_id", NO_SESSION),
         session_epoch=getattr(entity, "session_epoch", CLOSING_EPOCH),
         partitions={
-            (_topic(topic, is_by_id), line.partition): PartitionAsked(
-                fetch_offset=line.fetch_offset,
-                current_leader_epoch=getattr(line, "current_leader_epoch", -1),
-                last_fetched_epoch=getattr(line, "last_fetched_epoch", -1),
-                max_bytes=line.partition_max_bytes,
+            (_topic(topic, is_by_id), partition.partition): PartitionAsked(
+                fetch_offset=partition.fetch_offset,
+                current_leader_epoch=getattr(partition, "current_leader_epoch", -1),
+                last_fetched_epoch=getattr(partition, "last_fetched_epoch", -1),
+                max_bytes=partition.partition_max_bytes,
             )
             for topic in entity.topics
-            for line in topic.partitions
+            for partition in topic.partitions
         },
         forgotten=_forgotten(entity, is_by_id),
     )

@@ -36,17 +36,17 @@ def transactional_ids(request: FindCoordinator) -> tuple[str, ...]:
     return request.keys if request.key_type == KeyType.TRANSACTION else ()
 
 
-def _single(line: CoordinatorLine, throttle_time: float) -> _Single:
+def _single(coordinator: CoordinatorLine, throttle_time: float) -> _Single:
     return _Single(
-        error_code=line.error_code,
-        error_message=line.error_message or _in_words(line.error_code),
-        node_id=line.node_id,
-        host=line.host,
-        port=line.port,
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message or _error_text(coordinator.error_code),
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
         throttle_time=throttle_time,
     )
 
 
-def _in_words(error: ErrorCode) -> str:
+def _error_text(error: ErrorCode) -> str:
     """Returns Kafka's message for an error, which is "NONE" for success."""
     return "NONE" if error is ErrorCode.none else f"{error.name.replace('_', ' ').capitalize()}."

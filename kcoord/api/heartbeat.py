@@ -7,7 +7,7 @@ from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.requests import Heartbeat
 
 decide = Coordinator.heartbeat
-stand = Coordinator.stand_heartbeat
+prevalidate = Coordinator.prevalidate_heartbeat
 
 
 def to_request(entity: Any, caller: Caller) -> Heartbeat:

@@ -10,10 +10,10 @@ from kcoord.groups.replies import JoinReply
 from kcoord.groups.requests import Join
 
 decide = Coordinator.join
-stand = Coordinator.stand_join
-VARYING = "metadata"  # the field that differs when a member repeats its request
+prevalidate = Coordinator.prevalidate_join
+VARIABLE_FIELD = "metadata"  # the field that differs when a member repeats its request
 _PROTOCOLS = Join._fields.index("protocols")
-OWN_FIELD = "member_id"  # the field that differs between the responses to the members of a group
+PER_MEMBER_FIELD = "member_id"  # the field that differs between the responses to the members of a group
 
 
 def to_request(entity: Any, caller: Caller) -> Join:
@@ -36,7 +36,7 @@ def to_request(entity: Any, caller: Caller) -> Join:
     )
 
 
-def with_varying(request: Join, subscriptions: tuple[bytes, ...]) -> Join | None:
+def with_fields(request: Join, subscriptions: tuple[bytes, ...]) -> Join | None:
     """Returns the join with other subscriptions, or None if it names a protocol twice, so that not all of them
     count."""
     if len(request.protocols) != len(subscriptions):

@@ -30,10 +30,10 @@ def _topic(topic: Any) -> TopicOffsetsAsked:
         name=topic.name,
         partitions=tuple(
             OffsetAsked(
-                partition_index=line.partition_index,
-                current_leader_epoch=getattr(line, "current_leader_epoch", -1),
-                timestamp=line.timestamp,
+                partition_index=partition.partition_index,
+                current_leader_epoch=getattr(partition, "current_leader_epoch", -1),
+                timestamp=partition.timestamp,
             )
-            for line in topic.partitions
+            for partition in topic.partitions
         ),
     )

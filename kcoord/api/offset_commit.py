@@ -9,8 +9,8 @@ from kcoord.groups.replies import NO_EPOCH, CommitReply, TopicErrors
 from kcoord.groups.requests import Commit, CommittedTopic
 
 decide = Coordinator.commit
-stand = Coordinator.stand_commit
-VARYING = "committed_offset"  # the field that differs when a client repeats its request
+prevalidate = Coordinator.prevalidate_commit
+VARIABLE_FIELD = "committed_offset"  # the field that differs when a client repeats its request
 
 
 def to_request(entity: Any, caller: Caller) -> Commit:
@@ -23,11 +23,11 @@ def to_request(entity: Any, caller: Caller) -> Commit:
         retention=_retention(entity) if version <= 4 else None,
         holder=caller.holder,
         topics=tuple([_topic(topic, version) for topic in entity.topics]),
-        offsets=tuple([line.committed_offset for topic in entity.topics for line in topic.partitions]),
+        offsets=tuple([partition.committed_offset for topic in entity.topics for partition in topic.partitions]),
     )
 
 
-def with_varying(request: Commit, offsets: tuple[int, ...]) -> Commit:
+def with_fields(request: Commit, offsets: tuple[int, ...]) -> Commit:
     """Returns the commit with other offsets."""
     return Commit(*request[:-1], offsets)
 
@@ -36,31 +36,31 @@ def to_response(reply: CommitReply, version: int) -> CommitReply:
     """Replaces GROUP_ID_NOT_FOUND by ILLEGAL_GENERATION before version 9, which does not know the former."""
     if version >= 9:
         return reply
-    return CommitReply(topics=tuple(map(_in_old_words, reply.topics)))
+    return CommitReply(topics=tuple(map(_for_old_versions, reply.topics)))
 
 
-def _in_old_words(topic: TopicErrors) -> TopicErrors:
-    if all(line.error_code is not ErrorCode.group_id_not_found for line in topic.partitions):
+def _for_old_versions(topic: TopicErrors) -> TopicErrors:
+    if all(partition.error_code is not ErrorCode.group_id_not_found for partition in topic.partitions):
         return topic
-    lines = (
-        line._replace(error_code=ErrorCode.illegal_generation)
-        if line.error_code is ErrorCode.group_id_not_found
-        else line
-        for line in topic.partitions
+    partitions = (
+        partition._replace(error_code=ErrorCode.illegal_generation)
+        if partition.error_code is ErrorCode.group_id_not_found
+        else partition
+        for partition in topic.partitions
     )
-    return topic._replace(partitions=tuple(lines))
+    return topic._replace(partitions=tuple(partitions))
 
 
 def _topic(topic: Any, version: int) -> CommittedTopic:
-    lines, is_by_id = topic.partitions, version >= 10
+    partitions, is_by_id = topic.partitions, version >= 10
     return CommittedTopic(
         name=None if is_by_id else topic.name,
         topic_id=topic.topic_id if is_by_id else None,
-        partitions=tuple([line.partition_index for line in lines]),
-        leader_epochs=tuple([line.committed_leader_epoch for line in lines])
+        partitions=tuple([partition.partition_index for partition in partitions]),
+        leader_epochs=tuple([partition.committed_leader_epoch for partition in partitions])
         if version >= 6
-        else (NO_EPOCH,) * len(lines),
-        metadata=tuple([line.committed_metadata or "" for line in lines]),
+        else (NO_EPOCH,) * len(partitions),
+        metadata=tuple([partition.committed_metadata or "" for partition in partitions]),
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from kcoord.api.caller import Caller
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.requests import AskedTopic, DeleteOffsets
+from kcoord.groups.requests import DeleteOffsets, TopicPartitions
 
 decide = Coordinator.delete_offsets
 
@@ -13,10 +13,10 @@ def to_request(entity: Any, caller: Caller) -> DeleteOffsets:
     return DeleteOffsets(
         group_id=entity.group_id,
         topics=tuple(
-            AskedTopic(
+            TopicPartitions(
                 name=topic.name,
                 topic_id=None,
-                partitions=tuple(line.partition_index for line in topic.partitions),
+                partitions=tuple(partition.partition_index for partition in topic.partitions),
             )
             for topic in entity.topics
         ),

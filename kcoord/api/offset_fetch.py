@@ -7,7 +7,7 @@ from kcoord.api.caller import Caller
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.replies import FetchOffsetsReply, OffsetGroup, OffsetTopic
-from kcoord.groups.requests import AskedGroup, AskedTopic, FetchOffsets
+from kcoord.groups.requests import FetchOffsets, RequestedGroup, TopicPartitions
 
 decide = Coordinator.fetch_offsets
 
@@ -25,34 +25,34 @@ def to_request(entity: Any, caller: Caller) -> FetchOffsets:
     """Converts the entity. `require_stable` is ignored: without transactions no offset is pending."""
     version = entity.__version__
     groups = entity.groups if version >= 8 else (entity,)
-    return FetchOffsets(groups=tuple(_asked(group, version) for group in groups), is_by_id=version >= 10)
+    return FetchOffsets(groups=tuple(_requested_group(group, version) for group in groups), is_by_id=version >= 10)
 
 
 def to_response(reply: FetchOffsetsReply, version: int) -> FetchOffsetsReply | _Single:
     if version >= 8:
         if not any(group.error_code for group in reply.groups):
             return reply
-        return FetchOffsetsReply(groups=tuple(map(_without_lines, reply.groups)))
+        return FetchOffsetsReply(groups=tuple(map(_without_topics_on_error, reply.groups)))
     group = reply.groups[0]
     # In version 1 only partitions have an error field.
-    shown = group if version < 2 else _without_lines(group)
+    shown = group if version < 2 else _without_topics_on_error(group)
     return _Single(topics=shown.topics, error_code=shown.error_code, throttle_time=reply.throttle_time)
 
 
-def _asked(group: Any, version: int) -> AskedGroup:
+def _requested_group(group: Any, version: int) -> RequestedGroup:
     if group.topics is None:
-        return AskedGroup(group_id=group.group_id, topics=None)
+        return RequestedGroup(group_id=group.group_id, topics=None)
     is_by_id = version >= 10
     topics = tuple(
-        AskedTopic(
+        TopicPartitions(
             name=None if is_by_id else topic.name,
             topic_id=topic.topic_id if is_by_id else None,
             partitions=topic.partition_indexes,
         )
         for topic in group.topics
     )
-    return AskedGroup(group_id=group.group_id, topics=topics)
+    return RequestedGroup(group_id=group.group_id, topics=topics)
 
 
-def _without_lines(group: OffsetGroup) -> OffsetGroup:
+def _without_topics_on_error(group: OffsetGroup) -> OffsetGroup:
     return OffsetGroup(group_id=group.group_id, error_code=group.error_code) if group.error_code else group

@@ -17,10 +17,10 @@ def _topic(topic: Any) -> TopicEpochsAsked:
         topic=topic.topic,
         partitions=tuple(
             EpochAsked(
-                partition=line.partition,
-                current_leader_epoch=line.current_leader_epoch,
-                leader_epoch=line.leader_epoch,
+                partition=partition.partition,
+                current_leader_epoch=partition.current_leader_epoch,
+                leader_epoch=partition.leader_epoch,
             )
-            for line in topic.partitions
+            for partition in topic.partitions
         ),
     )

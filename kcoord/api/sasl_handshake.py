@@ -9,5 +9,5 @@ def to_request(entity: Any) -> None:
     """Ignores the contents: the request is refused in any case."""
 
 
-def decide(cluster: object, request: None, asked: object) -> HandshakeReply:
+def decide(cluster: object, request: None, context: object) -> HandshakeReply:
     return HANDSHAKE_ILLEGAL_STATE

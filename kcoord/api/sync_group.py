@@ -7,10 +7,10 @@ from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.requests import Sync
 
 decide = Coordinator.sync
-stand = Coordinator.stand_sync
-VARYING = "generation_id"  # the field that differs when a member repeats its request
+prevalidate = Coordinator.prevalidate_sync
+VARIABLE_FIELD = "generation_id"  # the field that differs when a member repeats its request
 _GENERATION = Sync._fields.index("generation")
-OWN_FIELD = "assignment"  # the field that differs between the responses to the members of a group
+PER_MEMBER_FIELD = "assignment"  # the field that differs between the responses to the members of a group
 
 
 def to_request(entity: Any, caller: Caller) -> Sync:
@@ -23,10 +23,10 @@ def to_request(entity: Any, caller: Caller) -> Sync:
         protocol_type=entity.protocol_type if version >= 5 else None,
         protocol=entity.protocol_name if version >= 5 else None,
         lacks_protocol=version >= 5 and None in (entity.protocol_type, entity.protocol_name),
-        plan={line.member_id: line.assignment for line in entity.assignments},
+        plan={assignment.member_id: assignment.assignment for assignment in entity.assignments},
     )
 
 
-def with_varying(request: Sync, generation: tuple[int]) -> Sync:
+def with_fields(request: Sync, generation: tuple[int]) -> Sync:
     """Returns the sync with another generation."""
     return Sync._make((*request[:_GENERATION], *generation, *request[_GENERATION + 1 :]))

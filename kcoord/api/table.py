@@ -20,7 +20,7 @@ class Api:
     versions: range
     announced_from: int
     file: str
-    is_of_groups: bool = False  # decided by the coordinator, not by the broker
+    is_group_api: bool = False  # decided by the coordinator, not by the broker
 
     @property
     def module(self) -> ModuleType:
@@ -44,7 +44,7 @@ def _api(key: int, name: str, first: int, last: int, file: str, *, announced_fro
 
 def _group_api(key: int, name: str, first: int, last: int, file: str) -> Api:
     versions = range(first, last + 1)
-    return Api(key=key, name=name, versions=versions, announced_from=first, file=file, is_of_groups=True)
+    return Api(key=key, name=name, versions=versions, announced_from=first, file=file, is_group_api=True)
 
 
 PRODUCE: Final = 0

@@ -20,10 +20,15 @@ from kcoord.groups import describing
 from kcoord.groups.classic import joining, leaving, rebalancing, sessions, syncing
 from kcoord.groups.classic.group import Group
 from kcoord.groups.classic.member import Holder, Member
-from kcoord.groups.classic.prevalidated import StandingCommit, StandingHeartbeat, StandingJoin, StandingSync
+from kcoord.groups.classic.prevalidated import (
+    PrevalidatedCommit,
+    PrevalidatedHeartbeat,
+    PrevalidatedJoin,
+    PrevalidatedSync,
+)
 from kcoord.groups.classic.state import State
 from kcoord.groups.deadlines import Deadline, Purpose
-from kcoord.groups.effects import NOTHING, Cause, Effects, Reason, answer, gathered
+from kcoord.groups.effects import NO_EFFECTS, Cause, Effects, Reason, answer, merge
 from kcoord.groups.instant import Instant
 from kcoord.groups.offsets import committing, fetching, retention
 from kcoord.groups.registry import Registry
@@ -42,7 +47,6 @@ from kcoord.groups.replies import (
     SyncReply,
 )
 from kcoord.groups.requests import (
-    AskedGroup,
     Commit,
     DeleteGroups,
     DeleteOffsets,
@@ -52,14 +56,15 @@ from kcoord.groups.requests import (
     Join,
     Leave,
     ListGroups,
+    RequestedGroup,
     Sync,
 )
-from kcoord.groups.topics import Heir, Topics
-from kcoord.groups.usage import bytes_of, bytes_of_group
+from kcoord.groups.topics import RecreatedTopic, Topics
+from kcoord.groups.usage import group_bytes, member_bytes
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
 
-_HEARTBEATS = {error: HeartbeatReply(error_code=error) for error in ErrorCode}  # the most common reply of all
+_HEARTBEAT_REPLIES = {error: HeartbeatReply(error_code=error) for error in ErrorCode}  # the most common reply of all
 
 
 class Coordinator(Registry):
@@ -93,20 +98,20 @@ class Coordinator(Registry):
             return joining.refuse(ticket, error, request.member_id)
         if error := self._refusal(request.group_id):
             return joining.refuse(ticket, error, "")
-        group, other = self.groups.get(request.group_id), self.others.get(request.group_id)
+        group, other = self.groups.get(request.group_id), self.foreign_groups.get(request.group_id)
         if group is not None and self._lacks_bytes_for(request, group):
             return joining.refuse(ticket, ErrorCode.policy_violation, request.member_id)
         if group is not None and other is None and request.member_id:  # the most common case: no group is to be created
             return joining.join(group, request, ticket, at, self._settings, "")
-        if self.is_in_use_elsewhere(request.group_id):
+        if self.has_foreign_members(request.group_id):
             return joining.refuse(ticket, ErrorCode.inconsistent_group_protocol, request.member_id)
         if group is None and request.member_id:
             return joining.refuse(ticket, ErrorCode.unknown_member_id, request.member_id)
         if self._is_full_for(request, group) or (group is None and self._lacks_bytes_for(request, None)):
             return joining.refuse(ticket, ErrorCode.policy_violation, "")
-        made = self.make_classic(other) if other is not None else NOTHING
+        made = self.convert_to_classic(other) if other is not None else NO_EFFECTS
         if group is None:
-            group, new = self.make(request.group_id, request.holder, at)
+            group, new = self.create_group(request.group_id, request.holder, at)
             made += new
         fresh_id = "" if request.member_id else self._fresh_id()  # randomness takes longer than all other steps
         return made + joining.join(group, request, ticket, at, self._settings, fresh_id)
@@ -125,14 +130,14 @@ class Coordinator(Registry):
         group = self._group_of_member(request.group_id)
         error = sessions.heartbeat(group, request, at) if isinstance(group, Group) else group
         # While the group is being loaded, heartbeats succeed (GroupCoordinatorService.heartbeat).
-        return _HEARTBEATS[ErrorCode.none if error is ErrorCode.coordinator_load_in_progress else error]
+        return _HEARTBEAT_REPLIES[ErrorCode.none if error is ErrorCode.coordinator_load_in_progress else error]
 
     def leave(self, request: Leave, ticket: Ticket, at: Instant) -> Effects:
         group = self._group_of_member(request.group_id)
         if isinstance(group, Group):
             return leaving.leave(group, request, ticket, at, self._initial_delay)
         if group is ErrorCode.unknown_member_id:
-            return answer(ticket, leaving.unknown_to_all(request))
+            return answer(ticket, leaving.reply_unknown_to_all(request))
         return leaving.refuse(ticket, group)
 
     # Offsets.
@@ -140,10 +145,13 @@ class Coordinator(Registry):
     def commit(self, request: Commit, ticket: Ticket, at: Instant) -> Effects:
         known = self.groups.get(request.group_id)
         member = known.members.get(request.member_id) if known is not None else None
-        if known is not None and member is not None and (usual := self._usual_commit(known, member, request)):
+        if known is not None and member is not None and (template := self._matching_template(known, member, request)):
             known.renew_session(member, at.now)
-            return Effects(((ticket, usual.reply),), (committing.keep_again(known, usual.places, request.offsets, at),))
-        topics = committing.sort_out(request, self._topics)
+            return Effects(
+                ((ticket, template.reply),),
+                (committing.apply_repeated(known, template.partitions, request.offsets, at),),
+            )
+        topics = committing.validate_partitions(request, self._topics)
         if not [topic for topic in topics if topic.partitions]:
             return answer(ticket, committing.reply(topics))
         group = self._group_of_commit(request, at)
@@ -157,13 +165,13 @@ class Coordinator(Registry):
         records = committing.records_of(request, topics, self._settings.offset_metadata_max_bytes, at)
         reply = committing.reply(topics)
         if member is not None:
-            committing.note_usual(member, request, topics, records, reply, self._topics)
+            committing.remember_template(member, request, topics, records, reply, self._topics)
             group.renew_session(member, at.now)
         if records:  # a commit without any accepted partition creates no group, since it writes no record
             self.groups.setdefault(group.group_id, group)
             for record in records:
-                group.kept.keep(record)
-            group.count()
+                group.committed_offsets.apply(record)
+            group.update_usage()
         return Effects(((ticket, reply),), tuple(records))
 
     def fetch_offsets(self, request: FetchOffsets, ticket: Ticket, at: Instant) -> FetchOffsetsReply:
@@ -175,7 +183,7 @@ class Coordinator(Registry):
         if refused := self._refusal(request.group_id):
             return answer(ticket, DeleteOffsetsReply(error_code=refused))
         group = self.groups.get(request.group_id)
-        is_in_use = self.is_in_use_elsewhere(request.group_id)
+        is_in_use = self.has_foreign_members(request.group_id)
         error = ErrorCode.non_empty_group if is_in_use else fetching.fence_delete(group)
         if group is None or error:
             return answer(ticket, DeleteOffsetsReply(error_code=error or ErrorCode.group_id_not_found))
@@ -186,7 +194,7 @@ class Coordinator(Registry):
     # Prevalidation: each method returns the prevalidated form of a request that was just answered with `reply`, or None
     # if its checks may not hold the next time.
 
-    def stand_join(self, request: Join, reply: JoinReply | None) -> StandingJoin | None:
+    def prevalidate_join(self, request: Join, reply: JoinReply | None) -> PrevalidatedJoin | None:
         """Returns the prevalidated join, or None. No reply means that the join was parked; a refused join has no such
         form."""
         group, member = self._known_member(request.group_id, request.member_id)
@@ -194,37 +202,37 @@ class Coordinator(Registry):
             return None
         if reply is not None and reply.error_code is not ErrorCode.none:
             return None
-        return StandingJoin(group, member, request, self._settings.group_max_size)
+        return PrevalidatedJoin(group, member, request, self._settings.group_max_size)
 
-    def stand_sync(self, request: Sync, reply: SyncReply | None) -> StandingSync | None:
+    def prevalidate_sync(self, request: Sync, reply: SyncReply | None) -> PrevalidatedSync | None:
         """Returns the prevalidated sync, or None. No reply means that the sync was parked."""
         if reply is not None and reply.error_code is not ErrorCode.none:
             return None
         group, member = self._known_member(request.group_id, request.member_id)
         if group is None or member is None or request.instance_id not in (None, member.instance_id):
             return None
-        return None if request.lacks_protocol else StandingSync(group, member, request)
+        return None if request.lacks_protocol else PrevalidatedSync(group, member, request)
 
-    def stand_heartbeat(self, request: Heartbeat, reply: HeartbeatReply) -> StandingHeartbeat | None:
+    def prevalidate_heartbeat(self, request: Heartbeat, reply: HeartbeatReply) -> PrevalidatedHeartbeat | None:
         group = self._stable_group(request)
-        is_well = group is not None and reply is _HEARTBEATS[ErrorCode.none]
-        return StandingHeartbeat(group, group.members[request.member_id]) if group is not None and is_well else None
+        is_well = group is not None and reply is _HEARTBEAT_REPLIES[ErrorCode.none]
+        return PrevalidatedHeartbeat(group, group.members[request.member_id]) if group is not None and is_well else None
 
-    def stand_commit(self, request: Commit, reply: CommitReply) -> StandingCommit | None:
+    def prevalidate_commit(self, request: Commit, reply: CommitReply) -> PrevalidatedCommit | None:
         group = self._stable_group(request)
         member = group.members[request.member_id] if group is not None else None
-        usual = member.usual_commit if member is not None else None
-        if group is None or member is None or usual is None or usual.reply is not reply:
+        template = member.commit_template if member is not None else None
+        if group is None or member is None or template is None or template.reply is not reply:
             return None
-        return StandingCommit(group, member, usual, self._topics)
+        return PrevalidatedCommit(group, member, template, self._topics)
 
     # Operators.
 
     def list_groups(self, request: ListGroups, ticket: Ticket, at: Instant) -> ListGroupsReply:
         if error := self._list_refusal():
             return ListGroupsReply(groups=(), error_code=error)
-        groups = [group for group in self.groups.values() if group.group_id not in self.others]
-        return describing.list_groups(groups, self.others.values(), request)
+        groups = [group for group in self.groups.values() if group.group_id not in self.foreign_groups]
+        return describing.list_groups(groups, self.foreign_groups.values(), request)
 
     def describe_groups(self, request: DescribeGroups, ticket: Ticket, at: Instant) -> DescribeGroupsReply:
         groups = tuple(self._described(group_id, request.include_operations) for group_id in request.group_ids)
@@ -234,7 +242,7 @@ class Coordinator(Registry):
         group_ids = list(dict.fromkeys(request.group_ids))
         errors = [self._fence_delete(group_id) for group_id in group_ids]
         good = [group_id for group_id, error in zip(group_ids, errors, strict=True) if not error]
-        deleted = gathered(self.delete(group_id) for group_id in good)
+        deleted = merge(self.delete(group_id) for group_id in good)
         results = tuple(
             DeletedGroup(group_id=group_id, error_code=error or ErrorCode.none)
             for group_id, error in zip(group_ids, errors, strict=True)
@@ -255,11 +263,11 @@ class Coordinator(Registry):
         """Expires the sessions and phases whose deadlines passed by now, or by the earlier `passed_by` if it is
         given."""
         now = at.now if passed_by is None else passed_by
-        return gathered(self._passed(deadline, at) for deadline in self._deadlines.take_due(now))
+        return merge(self._expire(deadline, at) for deadline in self._deadlines.take_due(now))
 
     def expire_offsets(self, at: Instant) -> Effects:
         """Deletes expired offsets, and groups without members together with their last offset."""
-        return gathered(self._expire_offsets_of(group, at) for group in list(self.groups.values()))
+        return merge(self._expire_offsets_of(group, at) for group in list(self.groups.values()))
 
     def topic_deleted(
         self,
@@ -267,14 +275,18 @@ class Coordinator(Registry):
         topic_id: UUID,
         is_known: Callable[[str], bool] = lambda group_id: True,
         *,
-        heir: Heir | None = None,
+        recreated: RecreatedTopic | None = None,
     ) -> Effects:
         """Deletes the topic's offsets of the groups that `is_known` accepts, or moves them to the recreated topic.
 
         `is_known` excludes groups that are not fully replayed yet.
         """
         concerned = [group for group in self.groups.values() if name in group.offsets and is_known(group.group_id)]
-        records = [record for group in concerned for record in fetching.of_deleted_topic(group, name, topic_id, heir)]
+        records = [
+            record
+            for group in concerned
+            for record in fetching.records_of_deleted_topic(group, name, topic_id, recreated)
+        ]
         self.replay_all(records)
         return Effects((), tuple(records))
 
@@ -286,7 +298,7 @@ class Coordinator(Registry):
         A group that exceeds a limit lowered meanwhile is rebalanced, so that it shrinks.
         """
         back = [group for group_id, group in self.groups.items() if is_back(group_id)]
-        return gathered(self._resume(group, at) for group in back)
+        return merge(self._resume(group, at) for group in back)
 
     def _group_of_member(self, group_id: str) -> Group | ErrorCode:
         if not group_id:
@@ -306,20 +318,20 @@ class Coordinator(Registry):
             return None
         return group if request.member_id in group.members else None
 
-    def _usual_commit(self, group: Group, member: Member, request: Commit) -> committing.UsualCommit | None:
+    def _matching_template(self, group: Group, member: Member, request: Commit) -> committing.CommitTemplate | None:
         """Returns the member's commit template if the request matches it and the member may commit."""
-        usual = committing.usual(member, request, self._topics)
-        if usual is None or self._refusal(group.group_id):
+        template = committing.matching_template(member, request, self._topics)
+        if template is None or self._refusal(group.group_id):
             return None
         is_dynamic, is_current = request.instance_id is None, request.generation == group.generation
         if group.state is State.STABLE and is_dynamic and is_current:  # the most common case: nothing to fence
-            return usual
-        return None if committing.fence_commit(group, request) else usual
+            return template
+        return None if committing.fence_commit(group, request) else template
 
     def _group_of_commit(self, request: Commit, at: Instant) -> Group | ErrorCode:
         if error := self._refusal(request.group_id):
             return error
-        if self.is_in_use_elsewhere(request.group_id):
+        if self.has_foreign_members(request.group_id):
             return ErrorCode.unknown_member_id
         group = self.groups.get(request.group_id)
         if group is None and request.generation >= 0:
@@ -327,14 +339,14 @@ class Coordinator(Registry):
         if group is None and self._has_all_groups(request.holder):
             return ErrorCode.policy_violation
         owner = request.holder
-        return group or Group(request.group_id, self._deadlines, self._census, since_ms=at.wall_ms, owner=owner)
+        return group or Group(request.group_id, self._deadlines, self._usage, since_ms=at.wall_ms, owner=owner)
 
     def _is_full_for(self, request: Join, group: Group | None) -> bool:
         """Whether the join would exceed the limit of groups or members."""
         if request.member_id or (group is not None and request.instance_id in group.member_ids_by_instance):
             return False
         holder, most = request.holder, self._settings.kcoord_max_members
-        is_one_too_many = not self._census.members.has_room(holder, 1, most)
+        is_one_too_many = not self._usage.members.has_room(holder, 1, most)
         return is_one_too_many or (group is None and self._has_all_groups(holder))
 
     def _lacks_bytes_for(self, request: Join, group: Group | None) -> bool:
@@ -346,14 +358,17 @@ class Coordinator(Registry):
             known = group.members.get(known_id)
             if known is None and request.member_id and request.member_id not in group.pending:
                 return False  # the member is unknown, and is refused as such later
-        more = bytes_of(request) - (known.held_bytes if known is not None else 0)
-        more += bytes_of_group(request.group_id) if group is None else 0
+        more = member_bytes(request) - (known.held_bytes if known is not None else 0)
+        more += group_bytes(request.group_id) if group is None else 0
         return more > 0 and not self._has_bytes(request.holder, more)
 
-    def _lacks_bytes_to_commit(self, group: Group, topics: Iterable[committing.CommitVerdicts]) -> bool:
+    def _lacks_bytes_to_commit(self, group: Group, topics: Iterable[committing.CommitResults]) -> bool:
         """Whether the commit would exceed the limit of bytes of the group's owner."""
-        more = sum(group.kept.bytes_added_by(topic.name or "", topic.partitions, topic.metadata) for topic in topics)
-        more += 0 if group.group_id in self.groups else bytes_of_group(group.group_id)
+        more = sum(
+            group.committed_offsets.bytes_added_by(topic.name or "", topic.partitions, topic.metadata)
+            for topic in topics
+        )
+        more += 0 if group.group_id in self.groups else group_bytes(group.group_id)
         return more > 0 and not self._has_bytes(group.owner, more)
 
     def _lacks_bytes_for_plan(self, group: Group, request: Sync) -> bool:
@@ -365,12 +380,12 @@ class Coordinator(Registry):
         return more > 0 and not self._has_bytes(group.owner, more)
 
     def _has_bytes(self, holder: Holder, more: int) -> bool:
-        return self._census.bytes.has_room(holder, more, self._settings.kcoord_groups_max_bytes)
+        return self._usage.bytes.has_room(holder, more, self._settings.kcoord_groups_max_bytes)
 
     def _has_all_groups(self, holder: Holder) -> bool:
-        return not self._census.groups.has_room(holder, 1, self._settings.kcoord_max_groups)
+        return not self._usage.groups.has_room(holder, 1, self._settings.kcoord_max_groups)
 
-    def _offsets_of(self, asked: AskedGroup, is_by_id: bool) -> OffsetGroup:
+    def _offsets_of(self, asked: RequestedGroup, is_by_id: bool) -> OffsetGroup:
         if error := self._refusal(asked.group_id):
             return fetching.refuse(asked, error)
         return fetching.fetch(self.groups.get(asked.group_id), asked, self._topics, is_by_id=is_by_id)
@@ -379,7 +394,7 @@ class Coordinator(Registry):
         if error := self._refusal(group_id):
             return DescribedGroup(group_id=group_id, error_code=error)
         group = self.groups.get(group_id)
-        if group_id in self.others:
+        if group_id in self.foreign_groups:
             return describing.not_classic(group_id, include_operations=include_operations)
         if group is None:
             return describing.not_found(group_id, include_operations=include_operations)
@@ -388,36 +403,36 @@ class Coordinator(Registry):
     def _fence_delete(self, group_id: str) -> ErrorCode | None:
         if error := self._refusal(group_id):
             return error
-        group = self.groups.get(group_id) or self.others.get(group_id)
+        group = self.groups.get(group_id) or self.foreign_groups.get(group_id)
         if group is None:
             return ErrorCode.group_id_not_found
-        is_free = group.is_empty and not self.is_in_use_elsewhere(group_id)
+        is_free = group.is_empty and not self.has_foreign_members(group_id)
         return None if is_free else ErrorCode.non_empty_group
 
     def _expire_offsets_of(self, group: Group, at: Instant) -> Effects:
-        if self.is_in_use_elsewhere(group.group_id):
-            return NOTHING
+        if self.has_foreign_members(group.group_id):
+            return NO_EFFECTS
         records = retention.expired(group, at.wall_ms, self._settings.offsets_retention_minutes * 60_000)
         self.replay_all(records)
         is_over = group.is_empty and not group.offsets
-        return Effects((), tuple(records)) + (self.delete(group.group_id) if is_over else NOTHING)
+        return Effects((), tuple(records)) + (self.delete(group.group_id) if is_over else NO_EFFECTS)
 
     def _resume(self, group: Group, at: Instant) -> Effects:
         for member in group.members.values():
             group.renew_session(member, at.now)
         if len(group.members) <= self._settings.group_max_size:
-            return NOTHING
+            return NO_EFFECTS
         why = Reason(Cause.GROUP_TOO_LARGE, "group.max.size is exceeded")
         return rebalancing.prepare(group, why, at, self._initial_delay)
 
-    def _passed(self, deadline: Deadline, at: Instant) -> Effects:
+    def _expire(self, deadline: Deadline, at: Instant) -> Effects:
         group = self.groups.get(deadline.group_id)
         if group is None:
-            return NOTHING
+            return NO_EFFECTS
         match deadline.purpose:
             case Purpose.SESSION:
                 return sessions.expire(group, deadline.member_id, at, self._initial_delay)
             case Purpose.JOIN:
-                return rebalancing.time_is_up(group, at, self._initial_delay)
+                return rebalancing.expire_join_phase(group, at, self._initial_delay)
             case Purpose.SYNC:
-                return syncing.drop_silent(group, at, self._initial_delay)
+                return syncing.expire_sync_phase(group, at, self._initial_delay)

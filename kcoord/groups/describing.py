@@ -8,7 +8,7 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.classic.group import Group
 from kcoord.groups.classic.member import Member
 from kcoord.groups.classic.state import State
-from kcoord.groups.foreign_groups import OtherGroup
+from kcoord.groups.foreign_groups import ForeignGroup
 from kcoord.groups.replies import (
     OPERATIONS_NOT_ASKED_FOR,
     DescribedGroup,
@@ -24,7 +24,9 @@ GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 Nothing is forbidden here; authorization narrows the bits afterwards."""
 
 
-def list_groups(groups: Iterable[Group], others: Iterable[OtherGroup], request: ListGroups) -> ListGroupsReply:
+def list_groups(
+    groups: Iterable[Group], foreign_groups: Iterable[ForeignGroup], request: ListGroups
+) -> ListGroupsReply:
     """Lists the groups that match the filters.
 
     Names of states and types are compared without case, states also without surrounding blanks; an unknown name matches
@@ -32,11 +34,11 @@ def list_groups(groups: Iterable[Group], others: Iterable[OtherGroup], request: 
     """
     states = {name.strip().lower() for name in request.states}
     types = {name.lower() for name in request.types}
-    lines = [*map(_listed, groups), *map(_listed_other, others)]
+    listed = [*map(_listed, groups), *map(_listed_foreign, foreign_groups)]
     wanted = [
-        line
-        for line in lines
-        if (not states or line.group_state.lower() in states) and (not types or line.group_type in types)
+        group
+        for group in listed
+        if (not states or group.group_state.lower() in states) and (not types or group.group_type in types)
     ]
     return ListGroupsReply(groups=tuple(wanted))
 
@@ -76,9 +78,9 @@ def _listed(group: Group) -> ListedGroup:
     )
 
 
-def _listed_other(other: OtherGroup) -> ListedGroup:
+def _listed_foreign(group: ForeignGroup) -> ListedGroup:
     return ListedGroup(
-        group_id=other.group_id, protocol_type=other.kind, group_state=other.state, group_type=other.kind
+        group_id=group.group_id, protocol_type=group.kind, group_state=group.state, group_type=group.kind
     )
 
 

@@ -15,7 +15,7 @@ from kcoord.groups.replies import Reply
 from kcoord.tickets import Ticket
 
 
-class Happening(StrEnum):
+class EventType(StrEnum):
     """The kinds of events of a group."""
 
     MADE = "made"
@@ -50,12 +50,12 @@ class Reason(NamedTuple):
     """Why a rebalance begins: one of a few causes, and a text that names the member or setting."""
 
     cause: Cause
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    what: Happening
+    what: EventType
     group_id: str
     generation: int
     member_id: str = ""
@@ -69,17 +69,17 @@ class Effects(NamedTuple):
     events: tuple[Event, ...] = ()
 
     def __add__(self, later: "Effects") -> "Effects":  # type: ignore[override]  # not as tuples are added
-        if self is NOTHING:
+        if self is NO_EFFECTS:
             return later
-        if later is NOTHING:
+        if later is NO_EFFECTS:
             return self
         return Effects(self.replies + later.replies, self.records + later.records, self.events + later.events)
 
 
-NOTHING = Effects()
+NO_EFFECTS = Effects()
 
 
-def gathered(many: Iterable[Effects]) -> Effects:
+def merge(many: Iterable[Effects]) -> Effects:
     """Merges effects in order. Adding them one by one would take quadratic time."""
     effects = list(many)
     return Effects(
@@ -93,5 +93,5 @@ def answer(ticket: Ticket, reply: Reply) -> Effects:
     return Effects(((ticket, reply),))
 
 
-def told(*events: Event) -> Effects:
+def emit(*events: Event) -> Effects:
     return Effects((), (), events)

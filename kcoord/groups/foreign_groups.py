@@ -10,10 +10,10 @@ Committed offsets live in a `Group` of the same name, as those of every other gr
 
 from enum import StrEnum
 
-from kcoord.groups.records import Kind, OtherDeleted, OtherStored, Part
+from kcoord.groups.records import ForeignGroupRecord, ForeignGroupTombstone, GroupKind, Part
 
 
-class OtherState(StrEnum):
+class ForeignGroupState(StrEnum):
     """The states of a foreign group, as ModernGroup.maybeUpdateGroupState distinguishes them."""
 
     EMPTY = "Empty"
@@ -22,15 +22,15 @@ class OtherState(StrEnum):
     STABLE = "Stable"
 
 
-class OtherGroup:
-    def __init__(self, group_id: str, kind: Kind) -> None:
+class ForeignGroup:
+    def __init__(self, group_id: str, kind: GroupKind) -> None:
         self.group_id = group_id
         self.kind = kind
         self._keys: dict[bytes, None] = {}
         self._epoch = 0
         self._target_epoch = 0
         self._members: set[str] = set()
-        self._reached: dict[str, int | None] = {}  # epoch of each reconciled member, None of others
+        self._member_epochs: dict[str, int | None] = {}  # epoch of each reconciled member, None of others
 
     @property
     def is_empty(self) -> bool:
@@ -42,17 +42,17 @@ class OtherGroup:
         return not self._keys
 
     @property
-    def state(self) -> OtherState:
+    def state(self) -> ForeignGroupState:
         if self.is_empty:
-            return OtherState.EMPTY
-        if self.kind is Kind.SHARE:
-            return OtherState.STABLE
+            return ForeignGroupState.EMPTY
+        if self.kind is GroupKind.SHARE:
+            return ForeignGroupState.STABLE
         if self._epoch > self._target_epoch:
-            return OtherState.ASSIGNING
-        are_there = all(self._reached.get(member_id) == self._target_epoch for member_id in self._members)
-        return OtherState.STABLE if are_there else OtherState.RECONCILING
+            return ForeignGroupState.ASSIGNING
+        are_reconciled = all(self._member_epochs.get(member_id) == self._target_epoch for member_id in self._members)
+        return ForeignGroupState.STABLE if are_reconciled else ForeignGroupState.RECONCILING
 
-    def keep(self, record: OtherStored) -> None:
+    def replay(self, record: ForeignGroupRecord) -> None:
         self._keys[record.key] = None
         match record.part:
             case Part.GROUP:
@@ -62,17 +62,17 @@ class OtherGroup:
             case Part.MEMBER:
                 self._members.add(record.member_id)
             case Part.CURRENT:
-                self._reached[record.member_id] = record.epoch if record.is_settled else None
-            case Part.ELSE:
+                self._member_epochs[record.member_id] = record.epoch if record.is_reconciled else None
+            case Part.OTHER:
                 pass
 
-    def forget(self, record: OtherDeleted) -> None:
+    def replay_tombstone(self, record: ForeignGroupTombstone) -> None:
         self._keys.pop(record.key, None)
         if record.part is Part.MEMBER:
             self._members.discard(record.member_id)
         if record.part is Part.CURRENT:
-            self._reached.pop(record.member_id, None)
+            self._member_epochs.pop(record.member_id, None)
 
-    def deleted(self) -> list[OtherDeleted]:
+    def tombstones(self) -> list[ForeignGroupTombstone]:
         """Returns the tombstones that delete the group, the last written record first, as its coordinator would."""
-        return [OtherDeleted(self.group_id, self.kind, key) for key in reversed(self._keys)]
+        return [ForeignGroupTombstone(self.group_id, self.kind, key) for key in reversed(self._keys)]

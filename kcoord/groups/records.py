@@ -36,7 +36,7 @@ class GroupDeleted:
     group_id: str
 
 
-class Stamp(NamedTuple):
+class CommitInfo(NamedTuple):
     """The fields that all offsets of one commit to a topic have in common."""
 
     committed_at_ms: int
@@ -61,40 +61,40 @@ class OffsetsStored(NamedTuple):
     topic_id: UUID | None = None
 
 
-class UsualPlaces:
+class CommitPartitions:
     """The partitions that a member commits to repeatedly, with the records of its first commit.
 
     Every repetition refers to this very object.
     """
 
-    __slots__ = ("count", "group_id", "has_texts", "stored")
+    __slots__ = ("count", "first_records", "group_id", "has_metadata")
 
     def __init__(self, stored: Sequence[OffsetsStored]) -> None:
-        self.stored = tuple(stored)
-        self.group_id = self.stored[0].group_id
+        self.first_records = tuple(stored)
+        self.group_id = self.first_records[0].group_id
         self.count = sum(len(each.partitions) for each in stored)
-        self.has_texts = any(any(each.metadata) for each in stored)
+        self.has_metadata = any(any(each.metadata) for each in stored)
 
 
-class StoredAgain(NamedTuple):
+class RepeatedCommit(NamedTuple):
     """A repeated commit to the same partitions. Only its offsets and its time are new."""
 
     group_id: str
-    places: UsualPlaces
+    partitions: CommitPartitions
     offsets: tuple[int, ...]  # of all partitions, in their order
     committed_at_ms: int
 
-    def spread(self) -> list[OffsetsStored]:
+    def expand(self) -> list[OffsetsStored]:
         """Returns the commit as one record per topic."""
-        spread, start = [], 0
-        for first in self.places.stored:
+        records, start = [], 0
+        for first in self.partitions.first_records:
             end = start + len(first.partitions)
             group_id, topic, partitions, _, epochs, metadata, _, expires_at_ms, topic_id = first
             offsets, at_ms = self.offsets[start:end], self.committed_at_ms
             stored = (group_id, topic, partitions, offsets, epochs, metadata, at_ms, expires_at_ms, topic_id)
-            spread.append(OffsetsStored(*stored))
+            records.append(OffsetsStored(*stored))
             start = end
-        return spread
+        return records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class OffsetDeleted:
     partition: int
 
 
-class Kind(StrEnum):
+class GroupKind(StrEnum):
     """Kinds of groups that are not coordinated here."""
 
     CONSUMER = "consumer"  # KIP-848
@@ -121,27 +121,35 @@ class Part(StrEnum):
     """The target assignment."""
     CURRENT = "current"
     """The current assignment of a member."""
-    ELSE = "else"
+    OTHER = "else"
 
 
-class OtherStored(NamedTuple):
+class ForeignGroupRecord(NamedTuple):
     """A record of a foreign group. Its key identifies it and is opaque."""
 
     group_id: str
-    kind: Kind
+    kind: GroupKind
     key: bytes
     part: Part
     member_id: str = ""
     epoch: int = 0  # of the group, of the target assignment, or of the member
-    is_settled: bool = True  # of a member: it has revoked all partitions that it had to revoke
+    is_reconciled: bool = True  # of a member: it has revoked all partitions that it had to revoke
 
 
-class OtherDeleted(NamedTuple):
+class ForeignGroupTombstone(NamedTuple):
     group_id: str
-    kind: Kind
+    kind: GroupKind
     key: bytes
-    part: Part = Part.ELSE
+    part: Part = Part.OTHER
     member_id: str = ""
 
 
-Record = GroupStored | GroupDeleted | OffsetsStored | StoredAgain | OffsetDeleted | OtherStored | OtherDeleted
+Record = (
+    GroupStored
+    | GroupDeleted
+    | OffsetsStored
+    | RepeatedCommit
+    | OffsetDeleted
+    | ForeignGroupRecord
+    | ForeignGroupTombstone
+)

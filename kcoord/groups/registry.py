@@ -9,73 +9,73 @@ from typing import assert_never
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.classic import rebalancing
-from kcoord.groups.classic.group import Group, replayed
+from kcoord.groups.classic.group import Group, group_from_record
 from kcoord.groups.classic.member import Holder
 from kcoord.groups.deadlines import Deadlines
-from kcoord.groups.effects import Effects, Event, Happening, gathered, told
-from kcoord.groups.foreign_groups import OtherGroup
+from kcoord.groups.effects import Effects, Event, EventType, emit, merge
+from kcoord.groups.foreign_groups import ForeignGroup
 from kcoord.groups.instant import Instant
 from kcoord.groups.offsets import fetching
 from kcoord.groups.records import (
+    ForeignGroupRecord,
+    ForeignGroupTombstone,
     GroupDeleted,
     GroupStored,
     OffsetDeleted,
     OffsetsStored,
-    OtherDeleted,
-    OtherStored,
     Record,
-    StoredAgain,
+    RepeatedCommit,
 )
 from kcoord.groups.replies import JoinReply, SyncReply
-from kcoord.groups.usage import NOBODY, Census
+from kcoord.groups.usage import NOBODY, Usage
 
 
 class Registry:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
-        self.others: dict[str, OtherGroup] = {}  # by group id; read-only
+        self.foreign_groups: dict[str, ForeignGroup] = {}  # by group id; read-only
         self._deadlines = Deadlines()
-        self._census = Census()
+        self._usage = Usage()
 
     @property
     def held_bytes(self) -> int:
         """The bytes that all groups and members hold, which `kcoord.groups.max.bytes` limits."""
-        return self._census.bytes.total
+        return self._usage.bytes.total
 
     def replay(self, record: Record) -> None:
         """Applies a record."""
         match record:
             case GroupStored():
                 known = self.groups.get(record.group_id)
-                self._count_no_longer(known)
-                self.groups[record.group_id] = group = replayed(record, self._deadlines, self._census)
+                self._release_usage(known)
+                self.groups[record.group_id] = group = group_from_record(record, self._deadlines, self._usage)
                 group.owner = _owner_of(group, known)
                 if known:
-                    group.kept = known.kept
-                group.count()
+                    group.committed_offsets = known.committed_offsets
+                group.update_usage()
             case GroupDeleted():
                 known = self.groups.pop(record.group_id, None)
-                self._count_no_longer(known)
+                self._release_usage(known)
                 if known and known.offsets:  # the group continues as one of another kind
-                    group = self.known_or_simple(record.group_id, owner=known.owner)
-                    group.kept = known.kept
-                    group.count()
+                    group = self.get_or_create(record.group_id, owner=known.owner)
+                    group.committed_offsets = known.committed_offsets
+                    group.update_usage()
             case OffsetsStored():
-                group = self.known_or_simple(record.group_id)
-                group.kept.keep(record)
-                group.count()
-            case StoredAgain():
-                self.known_or_simple(record.group_id).kept.keep_again(record)
+                group = self.get_or_create(record.group_id)
+                group.committed_offsets.apply(record)
+                group.update_usage()
+            case RepeatedCommit():
+                self.get_or_create(record.group_id).committed_offsets.apply_repeated(record)
             case OffsetDeleted():
                 known = self.groups.get(record.group_id)
                 if known:
-                    known.kept.forget(record)
-                    known.count()
-            case OtherStored():
-                other = self.others.setdefault(record.group_id, OtherGroup(record.group_id, record.kind))
-                other.keep(record)
-            case OtherDeleted():
-                self._forget_other(record)
+                    known.committed_offsets.forget(record)
+                    known.update_usage()
+            case ForeignGroupRecord():
+                other = self.foreign_groups.setdefault(record.group_id, ForeignGroup(record.group_id, record.kind))
+                other.replay(record)
+            case ForeignGroupTombstone():
+                self._replay_foreign_tombstone(record)
             case _:
                 assert_never(record)
 
@@ -86,62 +86,64 @@ class Registry:
     def unload(self, at: Instant, is_lost: Callable[[str], bool] = lambda group_id: True) -> Effects:
         """Drops the groups that `is_lost` accepts; their parked requests are answered with NOT_COORDINATOR."""
         lost = [group for group_id, group in self.groups.items() if is_lost(group_id)]
-        effects = gathered(_let_go(group, at) for group in lost)
+        effects = merge(_unload_group(group, at) for group in lost)
         for group in lost:
             del self.groups[group.group_id]
-            self._count_no_longer(group)
-        self.others = {group_id: other for group_id, other in self.others.items() if not is_lost(group_id)}
+            self._release_usage(group)
+        self.foreign_groups = {
+            group_id: other for group_id, other in self.foreign_groups.items() if not is_lost(group_id)
+        }
         return effects
 
-    def known_or_simple(self, group_id: str, since_ms: int | None = None, *, owner: Holder = NOBODY) -> Group:
+    def get_or_create(self, group_id: str, since_ms: int | None = None, *, owner: Holder = NOBODY) -> Group:
         """Returns the group, or creates it without members, as for a simple consumer."""
         group = self.groups.get(group_id)
         if group is None:
-            group = Group(group_id, self._deadlines, self._census, since_ms=since_ms, owner=owner)
+            group = Group(group_id, self._deadlines, self._usage, since_ms=since_ms, owner=owner)
             self.groups[group_id] = group
-            group.count()
+            group.update_usage()
         return group
 
-    def make(self, group_id: str, owner: Holder, at: Instant) -> tuple[Group, Effects]:
-        group = self.known_or_simple(group_id, at.wall_ms, owner=owner)
-        made = Event(what=Happening.MADE, group_id=group_id, generation=0)
-        return group, Effects((), (group.stored(),), (made,))
+    def create_group(self, group_id: str, owner: Holder, at: Instant) -> tuple[Group, Effects]:
+        group = self.get_or_create(group_id, at.wall_ms, owner=owner)
+        made = Event(what=EventType.MADE, group_id=group_id, generation=0)
+        return group, Effects((), (group.to_record(),), (made,))
 
-    def is_in_use_elsewhere(self, group_id: str) -> bool:
+    def has_foreign_members(self, group_id: str) -> bool:
         """Whether a foreign group of this id has members."""
-        other = self.others.get(group_id)
+        other = self.foreign_groups.get(group_id)
         return other is not None and not other.is_empty
 
-    def make_classic(self, other: OtherGroup) -> Effects:
+    def convert_to_classic(self, other: ForeignGroup) -> Effects:
         """Deletes a foreign group without members, so that a classic group can replace it; the offsets stay."""
-        records = other.deleted()
+        records = other.tombstones()
         self.replay_all(records)
         return Effects((), tuple(records))
 
     def delete(self, group_id: str) -> Effects:
-        group, other = self.groups.get(group_id), self.others.get(group_id)
+        group, other = self.groups.get(group_id), self.foreign_groups.get(group_id)
         records: list[Record] = []
         if group is not None:
-            records += [*fetching.all_of(group), GroupDeleted(group_id=group_id)]
+            records += [*fetching.tombstones_of(group), GroupDeleted(group_id=group_id)]
             for member_id in list(group.pending):
                 group.forget_pending(member_id)
         if other is not None:
-            records += other.deleted()
+            records += other.tombstones()
         self.replay_all(records)
-        deleted = Event(what=Happening.DELETED, group_id=group_id, generation=group.generation if group else 0)
-        return Effects((), tuple(records)) + told(deleted)
+        deleted = Event(what=EventType.DELETED, group_id=group_id, generation=group.generation if group else 0)
+        return Effects((), tuple(records)) + emit(deleted)
 
-    def _count_no_longer(self, group: Group | None) -> None:
+    def _release_usage(self, group: Group | None) -> None:
         """Releases what a removed or replaced group held."""
         if group is not None:
-            group.count_no_longer()
+            group.release_usage()
 
-    def _forget_other(self, record: OtherDeleted) -> None:
-        other = self.others.get(record.group_id)
+    def _replay_foreign_tombstone(self, record: ForeignGroupTombstone) -> None:
+        other = self.foreign_groups.get(record.group_id)
         if other is not None:
-            other.forget(record)
+            other.replay_tombstone(record)
             if other.is_gone:
-                del self.others[record.group_id]
+                del self.foreign_groups[record.group_id]
 
 
 def _owner_of(group: Group, known: Group | None) -> Holder:
@@ -151,12 +153,12 @@ def _owner_of(group: Group, known: Group | None) -> Holder:
     return next((member.holder for member in group.members.values()), NOBODY)
 
 
-def _let_go(group: Group, at: Instant) -> Effects:
+def _unload_group(group: Group, at: Instant) -> Effects:
     error = ErrorCode.not_coordinator
     effects = [
-        rebalancing.take_join_ticket(group, member, JoinReply(member_id=member.member_id, error_code=error))
-        + rebalancing.take_sync_ticket(member, SyncReply(error_code=error))
+        rebalancing.answer_parked_join(group, member, JoinReply(member_id=member.member_id, error_code=error))
+        + rebalancing.answer_parked_sync(member, SyncReply(error_code=error))
         for member in group.members.values()
     ]
-    group.die(at)
-    return gathered(effects)
+    group.mark_dead(at)
+    return merge(effects)

@@ -17,7 +17,7 @@ NO_EPOCH: Final = -1
 OPERATIONS_NOT_ASKED_FOR: Final = -(2**31)
 
 
-Told = TypeVar("Told", bound=tuple[Any, ...])
+ReplyTuple = TypeVar("ReplyTuple", bound=tuple[Any, ...])
 
 
 class JoinedMember(NamedTuple):
@@ -46,13 +46,13 @@ class SyncReply(NamedTuple):
     throttle_time: float = 0.0
 
 
-def to_each(reply: Told, owns: Iterable[str | bytes]) -> list[Told]:
+def per_member_replies(reply: ReplyTuple, values: Iterable[str | bytes]) -> list[ReplyTuple]:
     """Returns a copy of the reply for each value, with that value as its first field.
 
     The constructor is bypassed, since it would take most of the time: a large group makes thousands at once.
     """
     kind, shared, make = type(reply), reply[1:], tuple.__new__
-    return [make(kind, (own, *shared)) for own in owns]
+    return [make(kind, (value, *shared)) for value in values]
 
 
 class HeartbeatReply(NamedTuple):

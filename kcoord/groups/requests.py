@@ -94,7 +94,7 @@ class Commit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedTopic:
+class TopicPartitions:
     """Partitions of a topic that is given by name, or by an id that is not resolved yet."""
 
     name: str | None
@@ -103,21 +103,21 @@ class AskedTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedGroup:
+class RequestedGroup:
     group_id: str
-    topics: tuple[AskedTopic, ...] | None  # None: all topics that have offsets
+    topics: tuple[TopicPartitions, ...] | None  # None: all topics that have offsets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOffsets:
-    groups: tuple[AskedGroup, ...]
+    groups: tuple[RequestedGroup, ...]
     is_by_id: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOffsets:
     group_id: str
-    topics: tuple[AskedTopic, ...]
+    topics: tuple[TopicPartitions, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

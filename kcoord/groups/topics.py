@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 
-class Heir(NamedTuple):
+class RecreatedTopic(NamedTuple):
     """A topic that was recreated under the name of a deleted one.
 
     Commits by that name since `since_ms` may be meant for it.
@@ -16,7 +16,7 @@ class Heir(NamedTuple):
 
 class Topics(Protocol):
     @property
-    def losses(self) -> int:
+    def deletion_epoch(self) -> int:
         """A number that changes whenever a topic is deleted or recreated; results of `has` are valid until then."""
 
     def topic_id(self, name: str) -> UUID | None:

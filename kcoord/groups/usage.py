@@ -37,14 +37,14 @@ _PROTOCOL: Final = 200  # bytes of each protocol, however short its name: two te
 _TOPIC: Final = 128  # bytes of each subscribed topic, however short its name: a text, and its slot in the group's set
 
 
-class Shares(NamedTuple):
+class ShareKeys(NamedTuple):
     """The key of a holder's share, and the wider key that all holders share who may be the same client."""
 
-    own: object
+    exact: object
     wider: object
 
 
-class Held:
+class ResourceUsage:
     """The usage of one limited resource: in total, and the share of each holder."""
 
     __slots__ = ("shares", "total")
@@ -57,7 +57,7 @@ class Held:
         self.total += change
         if holder == NOBODY:
             return
-        for name in set(_shares_of(holder)):
+        for name in set(_share_keys(holder)):
             share = self.shares.get(name, 0) + change
             if share:
                 self.shares[name] = share
@@ -69,22 +69,22 @@ class Held:
         total, reserve = self.total + more, limit // _RESERVE
         if total <= limit - reserve:
             return True
-        own, wider = (self.shares.get(name, 0) for name in _shares_of(holder))
-        return total + own <= limit - reserve // 2 or total + own + wider <= limit
+        share, wider_share = (self.shares.get(name, 0) for name in _share_keys(holder))
+        return total + share <= limit - reserve // 2 or total + share + wider_share <= limit
 
 
-class Census:
+class Usage:
     """The usage of all groups of a coordinator."""
 
     __slots__ = ("bytes", "groups", "members")
 
     def __init__(self) -> None:
-        self.groups = Held()
-        self.members = Held()
-        self.bytes = Held()
+        self.groups = ResourceUsage()
+        self.members = ResourceUsage()
+        self.bytes = ResourceUsage()
 
 
-def bytes_of(client: Member | Join) -> int:
+def member_bytes(client: Member | Join) -> int:
     """Returns what a member holds, or would hold after its join.
 
     A member id begins with the client id or the instance id, which therefore count twice.
@@ -95,7 +95,7 @@ def bytes_of(client: Member | Join) -> int:
     return size
 
 
-def bytes_of_group(group_id: str) -> int:
+def group_bytes(group_id: str) -> int:
     """Returns what a group holds without plan and offsets."""
     return _GROUP + bytes_of_text(group_id)
 
@@ -105,7 +105,7 @@ def bytes_of_text(text: str) -> int:
     return len(text) if text.isascii() else 4 * len(text)
 
 
-def _shares_of(holder: Holder) -> Shares:
+def _share_keys(holder: Holder) -> ShareKeys:
     if holder.principal:
-        return Shares(("principal", holder.principal), ("principal", holder.principal))
-    return Shares((holder.host, holder.client_id), holder.host)
+        return ShareKeys(("principal", holder.principal), ("principal", holder.principal))
+    return ShareKeys((holder.host, holder.client_id), holder.host)

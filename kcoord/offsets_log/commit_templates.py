@@ -13,7 +13,7 @@ from itertools import chain
 from struct import Struct
 from typing import Any, Final
 
-from kcoord.groups.records import OffsetsStored, StoredAgain, UsualPlaces
+from kcoord.groups.records import CommitPartitions, OffsetsStored, RepeatedCommit
 from kcoord.offsets_log.pending_batches import (
     MOST_RECORDS,
     OneOffset,
@@ -38,7 +38,7 @@ class Way(Trail, ABC):
     __slots__ = ()
 
     @abstractmethod
-    def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
+    def add(self, batches: Pending, fact: RepeatedCommit, now_ms: int) -> None:
         """Appends such a commit to the pending batches, as `add_fact` would."""
 
 
@@ -46,9 +46,9 @@ class UsualCommits:
     """Caches the encoder of each set of partitions that members commit to repeatedly."""
 
     def __init__(self) -> None:
-        self._ways: dict[UsualPlaces, Way] = {}
+        self._ways: dict[CommitPartitions, Way] = {}
 
-    def way(self, places: UsualPlaces) -> Way:
+    def way(self, places: CommitPartitions) -> Way:
         way = self._ways.get(places)
         if way is None:
             if len(self._ways) >= _MOST_WAYS:
@@ -57,12 +57,12 @@ class UsualCommits:
         return way
 
 
-def _way(places: UsualPlaces) -> Way:
-    if places.has_texts or places.count > MOST_RECORDS:
+def _way(places: CommitPartitions) -> Way:
+    if places.has_metadata or places.count > MOST_RECORDS:
         return _Plain(places.count)
     if places.count == 1:
-        return _Line(places.stored[0])
-    return _Template(places.stored) if places.count >= _LEAST_OFFSETS else _Plain(places.count)
+        return _Line(places.first_records[0])
+    return _Template(places.first_records) if places.count >= _LEAST_OFFSETS else _Plain(places.count)
 
 
 class _Plain(Way):
@@ -70,7 +70,7 @@ class _Plain(Way):
 
     __slots__ = ()
 
-    def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
+    def add(self, batches: Pending, fact: RepeatedCommit, now_ms: int) -> None:
         before = batches[-1] if batches else None
         count_before = before.count if before else 0
         add_fact(batches, fact, now_ms)
@@ -85,7 +85,7 @@ class _Line(OneOffset, Way):
 
     __slots__ = ()
 
-    def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
+    def add(self, batches: Pending, fact: RepeatedCommit, now_ms: int) -> None:
         if not batches or not batches[-1].add_again(self, fact, now_ms):
             last(batches, now_ms).add_again(self, fact, now_ms)
 
@@ -104,7 +104,7 @@ class _Template(Way):
         super().__init__(pending.count)
         self._parts, self._pack = _taken_apart(pending.plain(), stored)
 
-    def add(self, batches: Pending, fact: StoredAgain, now_ms: int) -> None:
+    def add(self, batches: Pending, fact: RepeatedCommit, now_ms: int) -> None:
         parts = self._parts.copy()
         parts[_OFFSET::_FIELDS] = fact.offsets
         parts[_TIME::_FIELDS] = (fact.committed_at_ms,) * self.count

@@ -20,13 +20,13 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from kcoord.groups.records import (
+    ForeignGroupRecord,
+    ForeignGroupTombstone,
     GroupDeleted,
+    GroupKind,
     GroupStored,
-    Kind,
     OffsetDeleted,
     OffsetsStored,
-    OtherDeleted,
-    OtherStored,
     Part,
     Record,
     StoredMember,
@@ -45,21 +45,21 @@ _SETTLED: Final = 0  # MemberState.STABLE
 _MARKER: Final = Struct(">hh")  # Version and type.
 
 _OTHERS: Final = {
-    **dict.fromkeys((4, 7, 16), (Kind.CONSUMER, Part.ELSE)),
-    **dict.fromkeys((13, 15), (Kind.SHARE, Part.ELSE)),
-    **dict.fromkeys((21, 23), (Kind.STREAMS, Part.ELSE)),
-    3: (Kind.CONSUMER, Part.GROUP),
-    5: (Kind.CONSUMER, Part.MEMBER),
-    6: (Kind.CONSUMER, Part.TARGET),
-    8: (Kind.CONSUMER, Part.CURRENT),
-    10: (Kind.SHARE, Part.MEMBER),
-    11: (Kind.SHARE, Part.GROUP),
-    12: (Kind.SHARE, Part.TARGET),
-    14: (Kind.SHARE, Part.CURRENT),
-    17: (Kind.STREAMS, Part.GROUP),
-    19: (Kind.STREAMS, Part.MEMBER),
-    20: (Kind.STREAMS, Part.TARGET),
-    22: (Kind.STREAMS, Part.CURRENT),
+    **dict.fromkeys((4, 7, 16), (GroupKind.CONSUMER, Part.OTHER)),
+    **dict.fromkeys((13, 15), (GroupKind.SHARE, Part.OTHER)),
+    **dict.fromkeys((21, 23), (GroupKind.STREAMS, Part.OTHER)),
+    3: (GroupKind.CONSUMER, Part.GROUP),
+    5: (GroupKind.CONSUMER, Part.MEMBER),
+    6: (GroupKind.CONSUMER, Part.TARGET),
+    8: (GroupKind.CONSUMER, Part.CURRENT),
+    10: (GroupKind.SHARE, Part.MEMBER),
+    11: (GroupKind.SHARE, Part.GROUP),
+    12: (GroupKind.SHARE, Part.TARGET),
+    14: (GroupKind.SHARE, Part.CURRENT),
+    17: (GroupKind.STREAMS, Part.GROUP),
+    19: (GroupKind.STREAMS, Part.MEMBER),
+    20: (GroupKind.STREAMS, Part.TARGET),
+    22: (GroupKind.STREAMS, Part.CURRENT),
 }
 _EPOCHS: Final = {Part.GROUP: "epoch", Part.TARGET: "assignmentEpoch", Part.CURRENT: "memberEpoch"}
 
@@ -231,10 +231,10 @@ def _other(number: int, key: bytes, names: Values, value: Values | None) -> Fact
     kind, part = _OTHERS[number]
     group_id, member_id = names["groupId"], names.get("memberId", "")
     if value is None:
-        return OtherDeleted(group_id, kind, key, part, member_id)
+        return ForeignGroupTombstone(group_id, kind, key, part, member_id)
     epoch = value[_EPOCHS[part]] if part in _EPOCHS else 0
     is_settled = value.get("state", _SETTLED) == _SETTLED
-    return OtherStored(group_id, kind, key, part, member_id, epoch, is_settled)
+    return ForeignGroupRecord(group_id, kind, key, part, member_id, epoch, is_settled)
 
 
 _READERS: Final[dict[int, Callable[[int, bytes, Values, Values | None], Fact]]] = {

@@ -11,14 +11,14 @@ from typing import Final, assert_never
 from uuid import UUID
 
 from kcoord.groups.records import (
+    ForeignGroupRecord,
+    ForeignGroupTombstone,
     GroupDeleted,
     GroupStored,
     OffsetDeleted,
     OffsetsStored,
-    OtherDeleted,
-    OtherStored,
     Record,
-    StoredAgain,
+    RepeatedCommit,
 )
 from kcoord.protocol.varint import uvarint
 
@@ -53,13 +53,13 @@ def key_values(fact: Record) -> Iterable[tuple[bytes, bytes | None]]:
                 )
                 for partition, offset, epoch, text in lines
             ]
-        case StoredAgain():
-            return [each for stored in fact.spread() for each in key_values(stored)]
+        case RepeatedCommit():
+            return [each for stored in fact.expand() for each in key_values(stored)]
         case OffsetDeleted():
             return [(offset_key(fact.group_id, fact.topic, fact.partition), None)]
-        case OtherDeleted():
+        case ForeignGroupTombstone():
             return [(fact.key, None)]
-        case OtherStored():
+        case ForeignGroupRecord():
             raise AssertionError("groups of other kinds are only read")
         case _:
             assert_never(fact)

@@ -15,7 +15,7 @@ from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId, Partition
 from kcoord.broker.describe_cluster import offsets_partition
 from kcoord.broker.log.partition_log import Refused
 from kcoord.broker.log.segment import Damaged
-from kcoord.groups.records import Record, StoredAgain, UsualPlaces
+from kcoord.groups.records import CommitPartitions, Record, RepeatedCommit
 from kcoord.offsets_log.commit_templates import UsualCommits, Way
 from kcoord.offsets_log.decoding import Fact, FactReader
 from kcoord.offsets_log.pending_batches import Pending, add_fact
@@ -71,12 +71,12 @@ class GroupLog:
         """Makes these records pending, in their order; the next flush writes them."""
         for record in records:
             pending = self._pending_of(record.group_id)
-            if isinstance(record, StoredAgain):
-                self._usual.way(record.places).add(pending, record, now_ms)
+            if isinstance(record, RepeatedCommit):
+                self._usual.way(record.partitions).add(pending, record, now_ms)
             else:
                 add_fact(pending, record, now_ms)
 
-    def appending(self, places: UsualPlaces) -> "Appending":
+    def appending(self, places: CommitPartitions) -> "Appending":
         """Returns an appender of commits to these partitions: it does what `append` does, in fewer steps."""
         return Appending(self._pending, offsets_partition(places.group_id, self._count), self._usual.way(places))
 
@@ -150,7 +150,7 @@ class Appending:
         self._partition = partition
         self._way = way
 
-    def append(self, record: StoredAgain, now_ms: int) -> None:
+    def append(self, record: RepeatedCommit, now_ms: int) -> None:
         batches = self._pending.get(self._partition)
         if batches is None:
             batches = self._pending[self._partition] = []

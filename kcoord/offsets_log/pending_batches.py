@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from kcoord.groups.records import OffsetsStored, Record, StoredAgain
+from kcoord.groups.records import OffsetsStored, Record, RepeatedCommit
 from kcoord.offsets_log.encoding import OFFSET_VALUE_VERSION, key_values, offset_names, topic_tag
 from kcoord.protocol.records.batch import MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, Batch, BatchHeader, assemble, read_header
 from kcoord.protocol.varint import uvarint
@@ -68,7 +68,7 @@ class PendingBatch:
         self._size = 0
         self._first_ms = self._last_ms = now_ms
         self._room_until_ms = now_ms + _MOST_MS
-        self._records: list[bytes | tuple[OneOffset, StoredAgain, int]] = []
+        self._records: list[bytes | tuple[OneOffset, RepeatedCommit, int]] = []
         self._trails: list[Trail] = []
 
     @property
@@ -105,7 +105,7 @@ class PendingBatch:
         if self._size >= _ENOUGH_BYTES:
             self._room_until_ms = _NEVER_MS
 
-    def add_again(self, one: OneOffset, fact: StoredAgain, now_ms: int) -> bool:
+    def add_again(self, one: OneOffset, fact: RepeatedCommit, now_ms: int) -> bool:
         """Adds a repeated commit of one offset. Returns False if there is no room."""
         records = self._records
         if len(records) >= MOST_RECORDS or not self._first_ms <= now_ms <= self._room_until_ms:
@@ -164,7 +164,7 @@ class SealedBatch:
         self._plain = plain
         self._at_ms = at_ms
 
-    def add_again(self, one: OneOffset, fact: StoredAgain, now_ms: int) -> bool:
+    def add_again(self, one: OneOffset, fact: RepeatedCommit, now_ms: int) -> bool:
         return False
 
     def sealed(self) -> Batch:
@@ -177,8 +177,8 @@ Pending = list[PendingBatch | SealedBatch]
 
 def add_fact(batches: Pending, fact: Record, now_ms: int) -> None:
     """Appends a fact to the pending batches, in as many batches as it needs."""
-    if isinstance(fact, StoredAgain):
-        for stored in fact.spread():
+    if isinstance(fact, RepeatedCommit):
+        for stored in fact.expand():
             add_fact(batches, stored, now_ms)
     elif isinstance(fact, OffsetsStored) and fact.expires_at_ms is None and not any(fact.metadata):
         start, end = 0, len(fact.partitions)

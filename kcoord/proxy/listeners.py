@@ -15,10 +15,10 @@ from kcoord.proxy.forwarding.addresses import PortNumbering
 from kcoord.proxy.forwarding.downstream_connection import DownstreamConnection
 from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.setup import CannotProxy, ProxySetup
-from kcoord.server.listener.acceptor import Accepting, Arrive
+from kcoord.server.listener.acceptor import Acceptor, OnAccept
 
 if TYPE_CHECKING:
-    from kcoord.server.listener.secure_listener import Entrance
+    from kcoord.server.listener.secure_listener import SecureListener
 
 log = logging.getLogger("kcoord.proxy")
 
@@ -32,8 +32,8 @@ class Listeners:
         self,
         setup: ProxySetup,
         make_client: Callable[[int | None], DownstreamConnection],
-        acceptor: Accepting,
-        secure_listener: "Entrance | None",
+        acceptor: Acceptor,
+        secure_listener: "SecureListener | None",
     ) -> None:
         """`make_client` makes the connection of a client that means a broker. With a secure listener, clients first
         go through its pre-auth connections, whose host makes the connection."""
@@ -138,9 +138,11 @@ class Listeners:
 
     def _listen(self, node_id: int) -> None:
         target = None if node_id == BOOTSTRAP else node_id
-        on_accept = self._secure_listener.arriving_at(node_id) if self._secure_listener else self._on_accept_for(target)
+        on_accept = (
+            self._secure_listener.on_accept_for(node_id) if self._secure_listener else self._on_accept_for(target)
+        )
         self._acceptor.listen(self._sockets[node_id], target, on_accept, backlog=_BACKLOG)
 
-    def _on_accept_for(self, target: int | None) -> Arrive:
+    def _on_accept_for(self, target: int | None) -> OnAccept:
         loop = asyncio.get_running_loop()
         return lambda connection, _: loop.connect_accepted_socket(lambda: self._make_client(target), connection)

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from kcoord.proxy.forwarding.interceptors import Interceptor, MetricsSink
 from kcoord.proxy.proxy import Proxy
 from kcoord.proxy.setup import ProxySetup
-from kcoord.server.process import allow_many_files, log_fault, log_to_stderr, loop_factory, settle_memory
+from kcoord.server.process import allow_many_files, freeze_gc, log_fault, log_to_stderr, loop_factory
 
 log = logging.getLogger("kcoord.proxy")
 
@@ -58,7 +58,7 @@ async def _forward(
         proxy = starting.result()
         log.info("forwarding bootstrap=%s brokers=%s", proxy.bootstrap, len(proxy.brokers.known))
         ready(proxy)
-        loop.call_later(1, settle_memory)
+        loop.call_later(1, freeze_gc)
         await stopping
         log.info("stopping connections=%s", len(proxy.clients))
 

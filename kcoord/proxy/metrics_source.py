@@ -23,11 +23,11 @@ from kcoord.proxy.observing.commit_counter import OFFSET_COMMIT, CommitCounter
 from kcoord.proxy.observing.observed_group import Cause
 from kcoord.proxy.proxy import Proxy
 from kcoord.security.refusals import Refusal
-from kcoord.server.metrics.instrumented_runtime import Measured
-from kcoord.server.metrics.metrics_source import by_word, group_samples, journal_samples, request_samples
+from kcoord.server.metrics.instrumented_runtime import InstrumentedClusterRuntime
+from kcoord.server.metrics.metrics_source import by_label_value, group_samples, journal_samples, request_samples
 
 
-class InstrumentedLocalRuntime(Measured, LocalRuntime):
+class InstrumentedLocalRuntime(InstrumentedClusterRuntime, LocalRuntime):
     """The runtime of `kcoord proxy --coordinate local --metrics`."""
 
 
@@ -88,7 +88,7 @@ class ProxySource:
             yield from self._observed_group_samples()
             return
         runtime = getattr(self._metrics.local, "runtime", None)  # it has none before it was entered
-        if isinstance(runtime, Measured):
+        if isinstance(runtime, InstrumentedClusterRuntime):
             yield from request_samples(runtime)
             yield from group_samples(runtime)
             yield from journal_samples(runtime)
@@ -101,8 +101,8 @@ class ProxySource:
         }
         yield Sample(catalogue.OPEN, len(self._proxy.clients))
         yield Sample(catalogue.OPENED, counters.clients_opened)
-        yield from by_word(catalogue.CLOSED, (CloseReason.CLIENT, CloseReason.OTHER), closed)
-        yield from by_word(catalogue.REFUSED, map(str, Refusal), self._proxy.refused)
+        yield from by_label_value(catalogue.CLOSED, (CloseReason.CLIENT, CloseReason.OTHER), closed)
+        yield from by_label_value(catalogue.REFUSED, map(str, Refusal), self._proxy.refused)
 
     def _forwarding_samples(self) -> Iterator[Sample]:
         counters, brokers = self._metrics.counters, self._proxy.brokers
@@ -133,7 +133,7 @@ class ProxySource:
         for state, count in observer.groups_by_state().items():
             yield Sample(catalogue.GROUPS, count, (state,))
         yield Sample(catalogue.MEMBERS, observer.member_count())
-        yield from by_word(catalogue.REBALANCES, Cause, observer.rebalances)
+        yield from by_label_value(catalogue.REBALANCES, Cause, observer.rebalances)
         for (api_key, error), count in observer.errors.items():
             yield Sample(catalogue.PROXY_GROUP_ERRORS, count, (api_name(api_key), error))
         commits = self._metrics.commits

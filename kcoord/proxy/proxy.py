@@ -26,14 +26,14 @@ from kcoord.proxy.no_metrics import NoMetrics
 from kcoord.proxy.setup import ProxySetup
 from kcoord.security.refusals import Refusal
 from kcoord.server.connection.draining import drain
-from kcoord.server.listener.acceptor import Accepting
+from kcoord.server.listener.acceptor import Acceptor
 from kcoord.server.listener.connection_limits import ConnectionLimits
-from kcoord.server.log_text import node_word
-from kcoord.server.preloading import in_slices, preload_proxy
+from kcoord.server.log_text import format_node
+from kcoord.server.preloading import preload_proxy, run_in_slices
 
 if TYPE_CHECKING:
-    from kcoord.server.listener.pre_auth_connection import Gate
-    from kcoord.server.listener.secure_listener import Entrance
+    from kcoord.server.listener.pre_auth_connection import PreAuthConnection
+    from kcoord.server.listener.secure_listener import SecureListener
 
 log = logging.getLogger("kcoord.proxy")
 
@@ -62,11 +62,11 @@ class Proxy:
         self._held_bytes = 0
         self._next_broker = 0
         self._is_serving = False
-        self._acceptor = Accepting(self._limits, self.refused, log)
+        self._acceptor = Acceptor(self._limits, self.refused, log)
         self._listeners = Listeners(setup, self._make_client, self._acceptor, self._make_secure_listener())
         self._metadata_refresher = MetadataRefresher(self)
         self._api_versions = ApiVersionsCache(setup)
-        self._answered_by: WeakKeyDictionary[Gate, Endpoint] = WeakKeyDictionary()
+        self._answered_by: WeakKeyDictionary[PreAuthConnection, Endpoint] = WeakKeyDictionary()
 
     @property
     def bootstrap(self) -> str:
@@ -102,8 +102,8 @@ class Proxy:
         self._interceptors = interceptors
         self.routes = Routes(interceptors, refused=_LOGINS if self.setup.ends_logins else frozenset())
         self._is_serving = True
-        self._limits.heed_descriptors(per_client=_DESCRIPTORS_PER_CLIENT)
-        self._acceptor.on_crowd = lambda: self._spawn(in_slices(preload_proxy(self.limits)))
+        self._limits.cap_by_descriptors(per_client=_DESCRIPTORS_PER_CLIENT)
+        self._acceptor.on_half_full = lambda: self._spawn(run_in_slices(preload_proxy(self.limits)))
         self._listeners.serve()
         self._spawn(self._sweep())
 
@@ -122,22 +122,22 @@ class Proxy:
     # connection_host.ConnectionHost
 
     def admit(self, client: DownstreamConnection) -> str | None:
-        if reason := self._limits.came(client.host):
+        if reason := self._limits.add(client.host):
             self.refused[Refusal.LIMIT] += 1
             return reason
         self._clients.add(client)
         self.metrics.opened(client)
-        log.debug("connected peer=%s node=%s", client.peer, node_word(client.node_id))
+        log.debug("connected peer=%s node=%s", client.peer, format_node(client.node_id))
         return None
 
     def on_closed(self, client: DownstreamConnection) -> None:
-        self._limits.went(client.host)
+        self._limits.remove(client.host)
         if client not in self._clients:  # It was refused by `admit`.
             return
         self._clients.remove(client)
         self._report_bytes(client)
         self.metrics.closed(client)
-        log.debug("gone peer=%s node=%s", client.peer, node_word(client.node_id))
+        log.debug("gone peer=%s node=%s", client.peer, format_node(client.node_id))
         for interceptor in self._interceptors:
             interceptor.on_closed(client)
 
@@ -176,32 +176,32 @@ class Proxy:
 
     # The host of pre-auth connections, on a listener with TLS or logins.
 
-    def admit_pre_auth(self, pre_auth: "Gate") -> str | None:
-        return self._limits.came(pre_auth.address)
+    def admit_pre_auth(self, pre_auth: "PreAuthConnection") -> str | None:
+        return self._limits.add(pre_auth.address)
 
-    def on_pre_auth_closed(self, pre_auth: "Gate") -> None:
-        self._limits.went(pre_auth.address)
+    def on_pre_auth_closed(self, pre_auth: "PreAuthConnection") -> None:
+        self._limits.remove(pre_auth.address)
 
-    def answer_api_versions(self, pre_auth: "Gate", frame: bytes) -> None:
+    def answer_api_versions(self, pre_auth: "PreAuthConnection", frame: bytes) -> None:
         header = read_request_start(frame)
         if header.api_version > api_versions.NEWEST:
-            pre_auth.told([api_versions.unsupported_version(header.correlation_id, api_versions.NEWEST)])
+            pre_auth.send_api_versions([api_versions.unsupported_version(header.correlation_id, api_versions.NEWEST)])
         else:
             self._spawn(self._answer_api_versions(pre_auth, header))
 
-    def promote(self, pre_auth: "Gate", transport: asyncio.Transport) -> DownstreamConnection:
+    def promote(self, pre_auth: "PreAuthConnection", transport: asyncio.Transport) -> DownstreamConnection:
         client = self._make_client(self._target_node(pre_auth))
         client.principal = pre_auth.principal
         client.preferred_endpoint = self._answered_by.get(pre_auth)
         client.connection_made(transport)
         return client
 
-    def _target_node(self, pre_auth: "Gate") -> int | None:
+    def _target_node(self, pre_auth: "PreAuthConnection") -> int | None:
         if self.setup.sni_domain:
             return self._listeners.node_of(pre_auth.server_name)
         return None if pre_auth.node_id == BOOTSTRAP else pre_auth.node_id
 
-    async def _answer_api_versions(self, pre_auth: "Gate", header: RequestHeader) -> None:
+    async def _answer_api_versions(self, pre_auth: "PreAuthConnection", header: RequestHeader) -> None:
         """Answers for the broker that the client will be connected to: another may run another version."""
         node_id = self._target_node(pre_auth)
         try:
@@ -211,7 +211,7 @@ class Proxy:
             pre_auth.hang_up()
         else:
             self._answered_by[pre_auth] = cached.endpoint
-            pre_auth.told([cached.response_to(header.correlation_id, header.api_version, self.limits)])
+            pre_auth.send_api_versions([cached.response_to(header.correlation_id, header.api_version, self.limits)])
 
     # Brokers.
 
@@ -219,7 +219,7 @@ class Proxy:
         try:
             await self._connect_any(client)
         except Exception:
-            log.exception("bug peer=%s node=%s: it has no broker", client.peer, node_word(client.node_id))
+            log.exception("bug peer=%s node=%s: it has no broker", client.peer, format_node(client.node_id))
             client.close()
 
     async def _connect_any(self, client: DownstreamConnection) -> None:
@@ -260,7 +260,7 @@ class Proxy:
 
     def _on_connected(self, node_id: int | None) -> None:
         if self._unreachable.pop(node_id, None):
-            log.info("reached again node=%s", node_word(node_id))
+            log.info("reached again node=%s", format_node(node_id))
 
     def _on_connect_failed(self, node_id: int | None, reason: str) -> None:
         """Logs one line when a broker becomes unreachable, or when the reason changes: clients retry all the time, and
@@ -271,7 +271,7 @@ class Proxy:
             log.debug("not reached node=%s why=%r", node_id, reason)
         elif self._unreachable.get(node_id) != reason:
             self._unreachable[node_id] = reason
-            log.warning("not reached node=%s why=%r", node_word(node_id), reason)
+            log.warning("not reached node=%s why=%r", format_node(node_id), reason)
 
     def _log_changes(self, changes: Changes) -> None:
         for node_id in changes.new:
@@ -290,13 +290,13 @@ class Proxy:
     def _make_client(self, node_id: int | None) -> DownstreamConnection:
         return DownstreamConnection(self, node_id)
 
-    def _make_secure_listener(self) -> "Entrance | None":
+    def _make_secure_listener(self) -> "SecureListener | None":
         """Returns None if the listener wants neither TLS nor a login. Raises BadListenerTls."""
         if self.setup.listener is None or self.setup.listener.is_open:
             return None
-        from kcoord.server.listener.secure_listener import Entrance
+        from kcoord.server.listener.secure_listener import SecureListener
 
-        return Entrance(self, self.setup.listener, self.setup.settings, self.refused)
+        return SecureListener(self, self.setup.listener, self.setup.settings, self.refused)
 
     async def _sweep(self) -> None:
         """Closes idle clients and forgets missing brokers, twice per connections.max.idle.ms: a client without traffic

@@ -21,14 +21,14 @@ from kcoord.protocol.headers import CORRELATION_ID, read_request_start
 from kcoord.protocol.validate import BadBody
 from kcoord.server.clock import instant, now_ms
 from kcoord.server.connection.connection import Connection
-from kcoord.server.connection.draining import DeferredJudgement
-from kcoord.server.connection.event_round import Act, Turn, Turns
-from kcoord.server.connection.pending_requests import Parked
-from kcoord.server.connection.sliced_requests import SlicedWork
+from kcoord.server.connection.draining import DeferredExpiry
+from kcoord.server.connection.event_round import Callback, DecideCallback, EventRound
+from kcoord.server.connection.pending_requests import PendingRequests
+from kcoord.server.connection.sliced_requests import SlicedRequests
 from kcoord.server.dispatch.dispatch import Answer, Dispatch, Outcome, Park
-from kcoord.server.fast_path.response_cache import CORRELATION_AT, AnsweredFrame, PhaseFrame
+from kcoord.server.fast_path.response_cache import CORRELATION_AT, CachedRebalanceFrame, CachedResponseFrame
 from kcoord.server.listener.connection_limits import ConnectionLimits
-from kcoord.server.maintenance import REST, Chores
+from kcoord.server.maintenance import IDLE_INTERVAL, Maintenance
 from kcoord.server.setup import fresh_session_id
 from kcoord.tickets import WAITS, Ticket
 
@@ -39,40 +39,40 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcoord.server")
 
-_MANY: Final = 32  # replies that justify a flush before they are sent as a batch
+_BATCH_THRESHOLD: Final = 32  # replies that justify a flush before they are sent as a batch
 
 
 class ClusterRuntime:
     """A running cluster without listeners: the caller makes its connections. It runs within `async with`."""
 
-    stood: Callable[[AnsweredFrame, bytes, bytes], None] | None = None  # see ConnectionHost
+    on_cache_hit: Callable[[CachedResponseFrame, bytes, bytes], None] | None = None  # see ConnectionHost
 
     def __init__(self, cluster: Cluster, *, authorizer: "Authorizer | None" = None) -> None:
         """Without an authorizer every client may do everything."""
         self.cluster = cluster
         self._authorizer = authorizer
         self._settings = cluster.settings
-        self.cluster.on_append = self._appended
-        self.cluster.on_delete = self._deleted
+        self.cluster.on_append = self._on_appended
+        self.cluster.on_delete = self._on_topic_deleted
         self._dispatches: dict[int, Dispatch] = {
             node.node_id: self._dispatch_of(node) for node in self.cluster.nodes.values()
         }
         self.groups: GroupRuntime | None = None  # None until the first request of a group
-        self._parked = Parked(self._finish)
+        self._pending_requests = PendingRequests(self._finish)
         self._tickets = cast("Iterator[Ticket]", count(1))
         self._connections: set[Connection] = set()
         self._limits = ConnectionLimits(self._settings)
         self._held_bytes = 0
-        self._chores = Chores(self)
+        self._maintenance = Maintenance(self)
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
-        self._is_settling = False
-        self.soon: Callable[[Turn], None]
-        self.leave: Callable[[Act], None]
+        self._is_draining = False
+        self.schedule_decide: Callable[[DecideCallback], None]
+        self.schedule_send: Callable[[Callback], None]
         self._is_verbose = log.isEnabledFor(logging.DEBUG)
 
     @property
-    def lets_stand(self) -> bool:
+    def caching_allowed(self) -> bool:
         """Whether responses may be cached: not if rules may change, nor if each request is to be logged."""
         return self._authorizer is None and not self._is_verbose
 
@@ -82,27 +82,27 @@ class ClusterRuntime:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._turns = Turns(self._loop, instant, settle=self.settle, keep=self.keep, afterwards=self._arm)
-        self._judgement = DeferredJudgement(self._loop, time.monotonic, self._judge_groups)
-        self._sliced = SlicedWork(self._loop, finish=self._finish_slices, fail=self._fail_slices)
-        self.soon, self.leave = self._turns.ask, self._turns.ask_to_send
+        self._event_round = EventRound(self._loop, instant, drain=self.drain_parked, flush=self.flush, on_end=self._arm)
+        self._deferred_expiry = DeferredExpiry(self._loop, time.monotonic, self._expire_groups)
+        self._sliced = SlicedRequests(self._loop, finish=self._finish_slices, fail=self._fail_slices)
+        self.schedule_decide, self.schedule_send = self._event_round.defer_decide, self._event_round.defer_send
         for dispatch in self._dispatches.values():
-            dispatch.lets_stand = self.lets_stand
-        self._chores.begin()
+            dispatch.caching_allowed = self.caching_allowed
+        self._maintenance.start()
         if self._authorizer:
-            self._chores.repeat(self._authorizer.look, REST)
+            self._maintenance.repeat(self._authorizer.reload, IDLE_INTERVAL)
         if OFFSETS_TOPIC in self.cluster.topics:
-            self._chores.read_groups(self._made_groups())
+            self._maintenance.load_groups(self._get_or_make_groups())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        await self._chores.end()
-        self._turns.end()
+        await self._maintenance.stop()
+        self._event_round.cancel()
         if self._alarm:
             self._alarm.cancel()
-        self._judgement.close()
+        self._deferred_expiry.close()
         self._sliced.close()
         for connection in list(self._connections):
             connection.hang_up()
@@ -112,36 +112,36 @@ class ClusterRuntime:
 
     def now(self) -> Instant:
         """Returns the current time, which is the same for all decisions of one event round."""
-        return self._turns.at or instant()
+        return self._event_round.began_at or instant()
 
     def admit(self, connection: Connection) -> str | None:
         self._connections.add(connection)
         log.debug("connected peer=%s node=%s", connection.peer, connection.node_id)
-        return self._limits.came(connection.address)
+        return self._limits.add(connection.address)
 
-    def gone(self, connection: Connection) -> None:
+    def on_closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
         log.debug("gone peer=%s node=%s", connection.peer, connection.node_id)
-        self._limits.went(connection.address)
+        self._limits.remove(connection.address)
         if connection.ticket is not None:
-            self._parked.forget(connection.ticket)
+            self._pending_requests.forget(connection.ticket)
             self._sliced.forget(connection.ticket)
 
-    def keep(self) -> None:
-        self._chores.is_busy = self._chores.has_slack = True
-        is_kept = self.groups is None or self.groups.flush(self.now())
+    def flush(self) -> None:
+        self._maintenance.is_busy = self._maintenance.has_slack = True
+        is_flushed = self.groups is None or self.groups.flush(self.now())
         try:
             self.cluster.storage.sync()
         except OSError as error:
-            is_kept = False
+            is_flushed = False
             log.error("not synced why=%r", str(error))
             if self.groups:
-                self.groups.flush_was_lost(str(error), instant())
-        if not is_kept:
+                self.groups.on_flush_lost(str(error), instant())
+        if not is_flushed:
             self.close_unsent()
-            self.settle()
-        if self.groups and self.groups.unread:
-            self._chores.read_groups(self.groups, pause=REST)
+            self.drain_parked()
+        if self.groups and self.groups.to_load:
+            self._maintenance.load_groups(self.groups, pause=IDLE_INTERVAL)
 
     def close_unsent(self) -> None:
         """Closes the connections with unsent answers, because the records that these depend on are not durable."""
@@ -152,7 +152,7 @@ class ClusterRuntime:
     def is_in_slices(self, ticket: Ticket | None) -> bool:
         return ticket is not None and self._sliced.has(ticket)
 
-    def held(self, change: int) -> None:
+    def adjust_held(self, change: int) -> None:
         self._held_bytes += change
         if self._held_bytes > self._settings.queued_max_request_bytes and self._connections:
             greediest = max(self._connections, key=lambda connection: connection.held_bytes)
@@ -162,39 +162,43 @@ class ClusterRuntime:
     def decide(self, connection: Connection, frame: bytes, at: Instant) -> Outcome:
         if self._is_verbose:
             _log_request(connection, frame)
-        return self._dispatches[connection.node_id].decide(frame, connection.asker, next(self._tickets), at)
+        return self._dispatches[connection.node_id].decide(frame, connection.client, next(self._tickets), at)
 
     def park(self, connection: Connection, park: Park) -> None:
-        self._parked.park(connection, park)
+        self._pending_requests.park(connection, park)
         if park.unfinished is not None:
             self._sliced.add(park.ticket, *park.unfinished)
 
-    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
+    def decide_cached(
+        self, connection: Connection, cached: CachedRebalanceFrame, chunk: bytes
+    ) -> Answer | Ticket | None:
         ticket = next(self._tickets)
-        reply = standing.ask(chunk, ticket)
+        reply = cached.apply(chunk, ticket)
         if reply is None:
             return None
         (correlation_id,) = CORRELATION_ID.unpack_from(chunk, CORRELATION_AT)
         if reply is not WAITS:
-            return Answer(standing.route.answer(correlation_id, reply), reply)
-        self._parked.park_member(connection, standing.route, correlation_id, ticket)
+            return Answer(cached.route.encode_response(correlation_id, reply), reply)
+        self._pending_requests.park_member(connection, cached.route, correlation_id, ticket)
         return ticket
 
-    def settle(self) -> None:
-        if self._is_settling:  # an answer lets its connection decide more, which calls this again
+    def drain_parked(self) -> None:
+        if self._is_draining:  # an answer lets its connection decide more, which calls this again
             return
-        if self._parked.long_polls.ready or (self.groups and self.groups.outbox):
+        if self._pending_requests.long_polls.ready or (self.groups and self.groups.outbox):
             self._answer_parked()
-        self._turns.begin()  # the timer is set at its end
+        self._event_round.schedule()  # the timer is set at its end
 
     def _dispatch_of(self, node: Node) -> Dispatch:
         if self._authorizer is None:
-            return Dispatch(self.cluster, node, fresh_session_id, self._made_groups)
+            return Dispatch(self.cluster, node, fresh_session_id, self._get_or_make_groups)
         from kcoord.server.authorization.authorizing_dispatch import AuthorizingDispatch
 
-        return AuthorizingDispatch(self.cluster, node, fresh_session_id, self._made_groups, authorizer=self._authorizer)
+        return AuthorizingDispatch(
+            self.cluster, node, fresh_session_id, self._get_or_make_groups, authorizer=self._authorizer
+        )
 
-    def _made_groups(self) -> "GroupRuntime":
+    def _get_or_make_groups(self) -> "GroupRuntime":
         """Returns the group runtime, made at the first request of a group: imports take most of a server's start-up
         time."""
         if self.groups is None:
@@ -208,22 +212,22 @@ class ClusterRuntime:
         make_offsets_topic(self.cluster, now_ms())
         return GroupRuntime(self.cluster, fresh_member_id)
 
-    def _appended(self, partition: Partition, size: int) -> None:
-        self._parked.long_polls.appended(partition.topic, partition.index, size)
+    def _on_appended(self, partition: Partition, size: int) -> None:
+        self._pending_requests.long_polls.appended(partition.topic, partition.index, size)
 
-    def _deleted(self, topic: Topic) -> None:
+    def _on_topic_deleted(self, topic: Topic) -> None:
         for partition in topic.partitions:
-            self._parked.long_polls.wake(topic.name, partition.index)
+            self._pending_requests.long_polls.wake(topic.name, partition.index)
         if self.groups:
             self.groups.topic_deleted(topic.name, topic.topic_id, instant())
 
     def _answer_parked(self) -> None:
-        self._is_settling = True
+        self._is_draining = True
         try:
-            while self._parked.answer_ready() or self._answer_members():
+            while self._pending_requests.answer_ready() or self._answer_members():
                 pass
         finally:
-            self._is_settling = False
+            self._is_draining = False
 
     def _answer_members(self) -> bool:
         """Answers the parked requests whose replies are in the outbox; returns whether there were any."""
@@ -231,12 +235,12 @@ class ClusterRuntime:
         if groups is None or not groups.outbox:
             return False
         now = self.now().now
-        if len(groups.outbox) >= _MANY:
-            self.keep()  # flush first: a failure replaces these replies
-            freed = self._parked.answer_all(groups.take_replies(), now)
-            self.held(-freed)
+        if len(groups.outbox) >= _BATCH_THRESHOLD:
+            self.flush()  # flush first: a failure replaces these replies
+            freed = self._pending_requests.answer_all(groups.take_replies(), now)
+            self.adjust_held(-freed)
         while groups.outbox:  # one at a time: an answer may flush, and a failure replaces the replies after it
-            self._parked.answer(*groups.outbox.popleft(), now)
+            self._pending_requests.answer(*groups.outbox.popleft(), now)
         return True
 
     def _finish(self, connection: Connection, waiting: "Waiting", at_ms: int) -> object:
@@ -244,12 +248,12 @@ class ClusterRuntime:
         return self._dispatches[connection.node_id].finish(waiting, at_ms)
 
     def _finish_slices(self, ticket: Ticket, outcome: Outcome) -> None:
-        self._parked.finish_slices(ticket, outcome, self.now().now)
-        self.settle()
+        self._pending_requests.finish_slices(ticket, outcome, self.now().now)
+        self.drain_parked()
 
     def _fail_slices(self, ticket: Ticket, error: Exception) -> None:
-        self._parked.fail(ticket, error)
-        self.settle()
+        self._pending_requests.fail(ticket, error)
+        self.drain_parked()
 
     # Time.
 
@@ -264,8 +268,8 @@ class ClusterRuntime:
         self._alarm = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._tick)
 
     def _deadline(self) -> float | None:
-        deadline = self._parked.long_polls.deadline()
-        of_groups = self.groups.deadline() if self.groups and not self._judgement.is_pending else None
+        deadline = self._pending_requests.long_polls.deadline()
+        of_groups = self.groups.deadline() if self.groups and not self._deferred_expiry.is_pending else None
         if deadline is None or of_groups is None:
             return of_groups if deadline is None else deadline
         return min(deadline, of_groups)
@@ -274,22 +278,22 @@ class ClusterRuntime:
         self._alarm = None
         try:
             now = time.monotonic()
-            self._parked.answer_fetches(self._parked.long_polls.tick(now))
+            self._pending_requests.answer_fetches(self._pending_requests.long_polls.tick(now))
             if self.groups and self.groups.has_due(now):
-                self._judgement.begin(self._alarm_at, now)
+                self._deferred_expiry.begin(self._alarm_at, now)
         except Exception:
             log.exception("bug: what was due could not be done")
         finally:
-            self.settle()  # also sets the next timer, so that one fault does not stop all deadlines
+            self.drain_parked()  # also sets the next timer, so that one fault does not stop all deadlines
 
-    def _judge_groups(self, passed_by: float) -> None:
+    def _expire_groups(self, passed_by: float) -> None:
         try:
             assert self.groups is not None
             self.groups.tick(instant(), passed_by=passed_by)
         except Exception:
             log.exception("bug: what was due could not be done")
         finally:
-            self.settle()
+            self.drain_parked()
 
 
 def fresh_member_id() -> str:

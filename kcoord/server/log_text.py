@@ -5,7 +5,7 @@ from typing import Final
 _LONGEST_SHOWN: Final = 200
 
 
-def plain(name: str) -> str:
+def escape_name(name: str) -> str:
     """Returns a name unchanged, or quoted if it has blanks or unprintable characters."""
     shown = _clipped(name)
     return shown if shown and shown.isprintable() and " " not in shown else repr(shown)
@@ -15,7 +15,7 @@ def quoted(text: str) -> str:
     return repr(_clipped(text))
 
 
-def node_word(node_id: int | None) -> str:
+def format_node(node_id: int | None) -> str:
     """Formats the node that a client connects to, which is "any" for a proxy's bootstrap listener."""
     return "any" if node_id is None or node_id < 0 else str(node_id)
 

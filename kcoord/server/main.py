@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
-from kcoord.server.process import allow_many_files, log_fault, log_to_stderr, loop_factory, settle_memory
+from kcoord.server.process import allow_many_files, freeze_gc, log_fault, log_to_stderr, loop_factory
 from kcoord.server.runtime import Runtime
 from kcoord.server.setup import Setup
 
@@ -36,21 +36,23 @@ async def _serve(setup: Setup, ready: Callable[[Runtime], None], metrics: socket
     async with _serving(setup, metrics) as runtime:
         log.info("serving bootstrap=%s cluster=%s", runtime.bootstrap, runtime.cluster.cluster_id)
         ready(runtime)
-        asyncio.get_running_loop().call_later(1, _settle)
+        asyncio.get_running_loop().call_later(1, _tune_memory)
         await stopped.wait()
         log.info("stopping connections=%s", len(runtime.connections))
 
 
-def _settle() -> None:
-    from kcoord.server.memory import keep_what_is_free  # importing ctypes takes its time
+def _tune_memory() -> None:
+    from kcoord.server.memory import retain_free_memory  # importing ctypes takes its time
 
-    settle_memory()
-    keep_what_is_free()
+    freeze_gc()
+    retain_free_memory()
 
 
 def _serving(setup: Setup, metrics: socket.socket | None) -> AbstractAsyncContextManager[Runtime]:
     if metrics is None:
         return Runtime(setup)
-    from kcoord.server.metrics.metrics_source import measured  # only with --metrics: importing aiohttp takes its time
+    from kcoord.server.metrics.metrics_source import (
+        instrumented,  # only with --metrics: importing aiohttp takes its time
+    )
 
-    return measured(setup, metrics)
+    return instrumented(setup, metrics)

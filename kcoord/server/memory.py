@@ -13,23 +13,23 @@ from functools import cache
 from typing import Final
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD in malloc.h
-_FREE_BYTES_KEPT: Final = 64 << 20
-_LARGEST_PIECE: Final = 32 << 20  # the largest threshold that glibc allows
+_FREE_BYTES_RETAINED: Final = 64 << 20
+_MAX_MMAP_THRESHOLD: Final = 32 << 20  # the largest threshold that glibc allows
 
 
-def keep_what_is_free() -> None:
+def retain_free_memory() -> None:
     """Makes the C library retain free memory, if it supports that."""
-    change = _of_malloc("mallopt")
-    change(_TRIM_THRESHOLD, _FREE_BYTES_KEPT)
-    change(_MMAP_THRESHOLD, _LARGEST_PIECE)
+    change = _malloc_function("mallopt")
+    change(_TRIM_THRESHOLD, _FREE_BYTES_RETAINED)
+    change(_MMAP_THRESHOLD, _MAX_MMAP_THRESHOLD)
 
 
-def give_back() -> None:
+def trim() -> None:
     """Returns free memory to the system, if the C library supports that."""
-    _of_malloc("malloc_trim")(0)
+    _malloc_function("malloc_trim")(0)
 
 
 @cache
-def _of_malloc(name: str) -> Callable[..., object]:
+def _malloc_function(name: str) -> Callable[..., object]:
     found = getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
     return found or (lambda *given: None)

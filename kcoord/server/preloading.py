@@ -16,8 +16,8 @@ from kcoord.api.table import SERVED
 
 log = logging.getLogger("kcoord.server")
 
-_OF_ALL: Final = ("crc32c", "tempfile", "kcoord.server.memory", "kcoord.server.groups.group_runtime")
-_OF_A_SERVER: Final = (
+_COMMON_MODULES: Final = ("crc32c", "tempfile", "kcoord.server.memory", "kcoord.server.groups.group_runtime")
+_SERVER_MODULES: Final = (
     "kcoord.broker.fetch_sessions",
     "kcoord.broker.offsets_topic",
     "kcoord.broker.topics",
@@ -27,17 +27,17 @@ _OF_A_SERVER: Final = (
     "kcoord.server.authorization.topic_apis",
     "kcoord.server.groups.compactor",
 )
-_OF_A_PROXY: Final = ("kcoord.client.listener_probe", "kcoord.client.sasl", "kcoord.client.tls")
+_PROXY_MODULES: Final = ("kcoord.client.listener_probe", "kcoord.client.sasl", "kcoord.client.tls")
 
 
 def preload_server() -> Iterator[None]:
     """Imports the modules that a server may need, one API version at a time."""
-    from kcoord.server.dispatch.routes import route
+    from kcoord.server.dispatch.routes import route_for
 
-    yield from _imported(_OF_ALL + _OF_A_SERVER)
+    yield from _import_all(_COMMON_MODULES + _SERVER_MODULES)
     for api in SERVED.values():
         for version in api.versions:
-            route(api.key, version)
+            route_for(api.key, version)
             yield
 
 
@@ -45,9 +45,9 @@ def preload_proxy(versions: Mapping[int, range]) -> Iterator[None]:
     """Imports the modules that a proxy may need to read or rewrite these versions of APIs, one at a time."""
     from kcoord.protocol.codec import codec, known_versions
 
-    yield from _imported(_OF_ALL + _OF_A_PROXY)
+    yield from _import_all(_COMMON_MODULES + _PROXY_MODULES)
     for api in SERVED.values():
-        if api.is_of_groups and api.key in versions:
+        if api.is_group_api and api.key in versions:
             assert api.module
             yield
     for api_key, wanted in versions.items():
@@ -58,7 +58,7 @@ def preload_proxy(versions: Mapping[int, range]) -> Iterator[None]:
                 yield
 
 
-async def in_slices(steps: Iterator[None]) -> None:
+async def run_in_slices(steps: Iterator[None]) -> None:
     """Runs all steps, sleeping after each for as long as it took, so that others are served."""
     try:
         began = time.monotonic()
@@ -71,7 +71,7 @@ async def in_slices(steps: Iterator[None]) -> None:
         log.debug("all is loaded that serving may need")
 
 
-def _imported(names: tuple[str, ...]) -> Iterator[None]:
+def _import_all(names: tuple[str, ...]) -> Iterator[None]:
     for name in names:
         import_module(name)
         yield

@@ -25,7 +25,7 @@ def log_to_stderr(*, verbose: bool) -> None:
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
-def settle_memory() -> None:
+def freeze_gc() -> None:
     """Freezes the objects that start-up made, so that later collections are short. Not called before clients are
     served."""
     gc.collect()

@@ -6,29 +6,29 @@ from collections import Counter
 from collections.abc import Hashable
 from typing import Final
 
-_MOST_LINES: Final = 20
+_MAX_LINES: Final = 20
 
 
-class QuietLog:
+class RateLimitedLog:
     """Logs at most one line of each kind, and at most `most` lines of all kinds, per period."""
 
-    def __init__(self, log: logging.Logger, *, seconds: float, most: int = _MOST_LINES) -> None:
+    def __init__(self, log: logging.Logger, *, seconds: float, most: int = _MAX_LINES) -> None:
         self._log = log
         self._seconds = seconds
         self._most = most
         self._period_end = 0.0
-        self._said: set[Hashable] = set()
-        self._unsaid: Counter[Hashable] = Counter()
+        self._logged: set[Hashable] = set()
+        self._suppressed: Counter[Hashable] = Counter()
 
-    def say(self, level: int, kind: Hashable, form: str, *values: object) -> None:
+    def log(self, level: int, kind: Hashable, form: str, *values: object) -> None:
         """Logs the line with the number of its kind that were suppressed since the last one, or suppresses it."""
         if time.monotonic() >= self._period_end:
             self._period_end = time.monotonic() + self._seconds
-            self._said.clear()
-        if kind in self._said or len(self._said) >= self._most:
-            if kind in self._unsaid or len(self._unsaid) < self._most:
-                self._unsaid[kind] += 1
+            self._logged.clear()
+        if kind in self._logged or len(self._logged) >= self._most:
+            if kind in self._suppressed or len(self._suppressed) < self._most:
+                self._suppressed[kind] += 1
             return
-        self._said.add(kind)
-        unsaid = self._unsaid.pop(kind, 0)
-        self._log.log(level, f"{form}%s", *values, f" unsaid={unsaid}" if unsaid else "")
+        self._logged.add(kind)
+        suppressed = self._suppressed.pop(kind, 0)
+        self._log.log(level, f"{form}%s", *values, f" unsaid={suppressed}" if suppressed else "")

@@ -96,7 +96,7 @@ def make_cluster(setup: Setup, ports: Sequence[int], now_ms: int) -> Cluster:
             storage=PassingStorage(stores.make),
         )
     else:
-        cluster = _found_cluster(setup, setup.data_dir, ports, now_ms)
+        cluster = _open_data_dir_cluster(setup, setup.data_dir, ports, now_ms)
     try:
         _create_topics(cluster, setup.topics, now_ms)
     except BaseException:
@@ -110,7 +110,7 @@ def _nodes(setup: Setup, ports: Sequence[int], *, first: int) -> list[Node]:
     return [Node(node_id=NodeId(number), host=host, port=port) for number, port in enumerate(ports, start=first)]
 
 
-def _found_cluster(setup: Setup, folder: Path, ports: Sequence[int], now_ms: int) -> Cluster:
+def _open_data_dir_cluster(setup: Setup, folder: Path, ports: Sequence[int], now_ms: int) -> Cluster:
     from kcoord.storage.data_dir import BadDataDir, DataDir
     from kcoord.storage.topic_discovery import find_topics
 
@@ -151,7 +151,7 @@ def _cluster_in(data_dir: "DataDir", setup: Setup, ports: Sequence[int]) -> Clus
 
 
 def _create_topics(cluster: Cluster, topics: Sequence[tuple[str, int | None]], now_ms: int) -> None:
-    topics = [(name, partitions) for name, partitions in topics if not _is_there(cluster, name, partitions)]
+    topics = [(name, partitions) for name, partitions in topics if not _topic_exists(cluster, name, partitions)]
     if not topics:
         return
     from kcoord.broker import topics as topic_rules  # imported here, since most servers start without topics
@@ -162,13 +162,13 @@ def _create_topics(cluster: Cluster, topics: Sequence[tuple[str, int | None]], n
         )
         for name, partitions in topics
     ]
-    asked = Asked(node=cluster.controller, now_ms=now_ms)
-    for line in topic_rules.create_topics(cluster, topic_rules.CreateTopics(topics=tuple(new)), asked).topics:
+    context = Asked(node=cluster.controller, now_ms=now_ms)
+    for line in topic_rules.create_topics(cluster, topic_rules.CreateTopics(topics=tuple(new)), context).topics:
         if line.error_code is not ErrorCode.none:
             raise CannotServe(f"cannot make the topic {line.name!r}: {line.error_message}")
 
 
-def _is_there(cluster: Cluster, name: str, partitions: int | None) -> bool:
+def _topic_exists(cluster: Cluster, name: str, partitions: int | None) -> bool:
     """Whether the topic exists in the data dir. Raises CannotServe if its number of partitions differs."""
     found = cluster.topics.get(name)
     if found is None:

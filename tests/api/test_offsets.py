@@ -61,9 +61,9 @@ def test_that_there_is_no_such_group_is_said_from_version_9_on(conversation: Con
 @pytest.mark.parametrize("version", versions(OFFSET_COMMIT))
 def test_an_offset_is_kept_with_its_epoch_from_version_6_on(conversation: Conversation, version: int) -> None:
     assert commit(conversation, version) is NONE
-    kept = conversation.scene.offset()
-    assert (kept.committed_offset, kept.metadata) == (7, "text")
-    assert kept.committed_leader_epoch == (3 if version >= 6 else -1)
+    committed = conversation.scene.offset()
+    assert (committed.committed_offset, committed.metadata) == (7, "text")
+    assert committed.committed_leader_epoch == (3 if version >= 6 else -1)
 
 
 @pytest.mark.fact("O-016")

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from kcoord.server.connection.event_round import Turns
+from kcoord.server.connection.event_round import EventRound
 from kcoord.storage import segment_files
 from kcoord.storage.filesystem import System
 
@@ -134,17 +134,17 @@ class FaultySystem(System):
         raise OSError(plan.error, "the disk fails")
 
 
-def _round_that_answers_first(self: Turns) -> None:
+def _round_that_answers_first(self: EventRound) -> None:
     """Runs a round of the event loop, but flushes after the responses are sent."""
-    keep, self._keep = self._keep, lambda: None
+    keep, self._flush = self._flush, lambda: None
     try:
         _round(self)
     finally:
-        self._keep = keep
+        self._flush = keep
         keep()
 
 
-_round = Turns._round
+_round = EventRound._run
 
 
 def _say(text: str) -> None:
@@ -161,7 +161,7 @@ def main() -> None:
         system = ForgetfulSystem(Path(plan.folder), Path(plan.kept))
     answering = _round_that_answers_first if plan.answers_first else _round
     sys.argv[0:2] = ["kcoord"]
-    with patch.object(segment_files, "System", lambda: system), patch.object(Turns, "_round", answering):
+    with patch.object(segment_files, "System", lambda: system), patch.object(EventRound, "_round", answering):
         runpy.run_module("kcoord.commands")
 
 

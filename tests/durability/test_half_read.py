@@ -10,7 +10,7 @@ from kcoord.broker.offsets_topic import make_offsets_topic
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.instant import Instant
-from kcoord.groups.requests import AskedGroup, FetchOffsets
+from kcoord.groups.requests import FetchOffsets, RequestedGroup
 from kcoord.server.groups.group_runtime import GroupRuntime
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
@@ -41,7 +41,7 @@ def _commit(runtime: GroupRuntime, group_id: str, line: Line, at: Instant) -> No
 
 
 def _offsets(runtime: GroupRuntime, group_id: str) -> list[int]:
-    asked = FetchOffsets(groups=(AskedGroup(group_id=group_id, topics=None),), is_by_id=False)
+    asked = FetchOffsets(groups=(RequestedGroup(group_id=group_id, topics=None),), is_by_id=False)
     fetch_offsets: Any = Coordinator.fetch_offsets
     reply: Any = runtime.decide(_NODE, fetch_offsets, asked, Ticket(1), _NOW)
     [group] = reply.groups
@@ -57,7 +57,7 @@ def _half_read(cluster: Cluster) -> tuple[GroupRuntime, Iterator[None]]:
         _commit(runtime, "other", Line(0, 1, "x" * 3000), _NOW)
     _commit(runtime, "g", Line(0, 8), _NOW)
     runtime = GroupRuntime(cluster, lambda: "id")
-    steps = runtime.read(lambda: _NOW)
+    steps = runtime.load(lambda: _NOW)
     next(steps)
     return runtime, steps
 
@@ -69,7 +69,7 @@ def _finish(steps: Iterator[None]) -> None:
 
 def _read_anew(cluster: Cluster) -> GroupRuntime:
     runtime = GroupRuntime(cluster, lambda: "id")
-    _finish(runtime.read(lambda: _NOW))
+    _finish(runtime.load(lambda: _NOW))
     return runtime
 
 

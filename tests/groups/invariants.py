@@ -9,7 +9,7 @@ from kcoord.groups.classic.member import Member
 from kcoord.groups.classic.state import State
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.deadlines import Deadline
-from kcoord.groups.usage import Census, bytes_of
+from kcoord.groups.usage import Usage, member_bytes
 from kcoord.tickets import Ticket
 
 IN_USE = (State.COMPLETING_REBALANCE, State.STABLE)
@@ -22,7 +22,7 @@ def check_group(group: Group) -> None:
     parked = [member for member in members if member.join_ticket is not None]
     assert group.parked_joins == len(parked), "joins that wait are miscounted"
     names = Counter(name for member in members for name in {name for name, _ in member.protocols})
-    assert group.supporters == names, "protocols are miscounted"
+    assert group.protocol_support == names, "protocols are miscounted"
     instances = {member.instance_id: member.member_id for member in members if member.instance_id is not None}
     assert group.member_ids_by_instance == instances, "instance ids lead to other members"
     assert all(member_id == member.member_id for member_id, member in group.members.items())
@@ -59,7 +59,7 @@ def _check_phases(group: Group) -> None:
     if is_in_use:
         assert group.members, "a generation without members"
         assert group.generation > 0
-        assert group.supporters.get(group.protocol or "") == len(group.members), "a protocol that not all support"
+        assert group.protocol_support.get(group.protocol or "") == len(group.members), "a protocol that not all support"
 
 
 def _check_member(group: Group, member: Member) -> None:
@@ -93,7 +93,7 @@ def check_deadlines(coordinator: Coordinator, groups: Iterable[Group]) -> None:
 def check_memory(coordinator: Coordinator) -> None:
     """The count of members equals a recount, and the number of alarms is bounded by the number of deadlines."""
     members = sum(len(group.members) + len(group.pending) for group in coordinator.groups.values())
-    assert coordinator._census.members.total == members, "members are miscounted"
+    assert coordinator._usage.members.total == members, "members are miscounted"
     _check_shares(coordinator)
     deadlines = members + 2 * len(coordinator.groups)
     assert len(coordinator._deadlines) <= 4 * deadlines + 256, "deadlines are remembered that nobody has"
@@ -101,7 +101,7 @@ def check_memory(coordinator: Coordinator) -> None:
 
 def _check_shares(coordinator: Coordinator) -> None:
     """Usage equals a recount, in total and for each holder."""
-    counted = Census()
+    counted = Usage()
     for group in coordinator.groups.values():
         assert group.plan_bytes == sum(len(each.assignment) for each in group.members.values()), "a plan is miscounted"
         counted.groups.add(group.owner, 1)
@@ -109,10 +109,10 @@ def _check_shares(coordinator: Coordinator) -> None:
         for holder in [*(each.holder for each in group.members.values()), *group.pending_holders.values()]:
             counted.members.add(holder, 1)
         for member in group.members.values():
-            counted.bytes.add(member.holder, bytes_of(member))
-    census = coordinator._census
+            counted.bytes.add(member.holder, member_bytes(member))
+    usage = coordinator._usage
     for held, recounted in zip(
-        (census.groups, census.members, census.bytes), (counted.groups, counted.members, counted.bytes), strict=True
+        (usage.groups, usage.members, usage.bytes), (counted.groups, counted.members, counted.bytes), strict=True
     ):
         assert (held.total, held.shares) == (recounted.total, recounted.shares), "what is held is miscounted"
 

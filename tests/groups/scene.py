@@ -31,8 +31,6 @@ from kcoord.groups.replies import (
     SyncReply,
 )
 from kcoord.groups.requests import (
-    AskedGroup,
-    AskedTopic,
     DeleteGroups,
     DeleteOffsets,
     DescribeGroups,
@@ -42,7 +40,9 @@ from kcoord.groups.requests import (
     Leave,
     Leaving,
     ListGroups,
+    RequestedGroup,
     Sync,
+    TopicPartitions,
 )
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
@@ -70,7 +70,7 @@ class SomeTopics:
         self.made = 0
 
     @property
-    def losses(self) -> int:
+    def deletion_epoch(self) -> int:
         return hash((self.made, *self.partitions.items()))
 
     def topic_id(self, name: str) -> UUID | None:
@@ -267,7 +267,7 @@ class Scene:
             None
             if topics is None
             else tuple(
-                AskedTopic(
+                TopicPartitions(
                     name=topic if isinstance(topic, str) else None,
                     topic_id=None if isinstance(topic, str) else topic,
                     partitions=tuple(partitions),
@@ -275,11 +275,11 @@ class Scene:
                 for topic, partitions in topics.items()
             )
         )
-        request = FetchOffsets(groups=(AskedGroup(group_id=group_id, topics=asked),), is_by_id=is_by_id)
+        request = FetchOffsets(groups=(RequestedGroup(group_id=group_id, topics=asked),), is_by_id=is_by_id)
         asking: Asking[FetchOffsetsReply] = self._ask(self.coordinator.fetch_offsets, request)
         return asking.reply
 
-    def fetch_groups(self, *groups: AskedGroup) -> FetchOffsetsReply:
+    def fetch_groups(self, *groups: RequestedGroup) -> FetchOffsetsReply:
         asking: Asking[FetchOffsetsReply] = self._ask(
             self.coordinator.fetch_offsets, FetchOffsets(groups=groups, is_by_id=False)
         )
@@ -291,7 +291,8 @@ class Scene:
 
     def delete_offsets(self, topics: dict[str, list[int]], *, group_id: str = "g") -> DeleteOffsetsReply:
         asked = tuple(
-            AskedTopic(name=name, topic_id=None, partitions=tuple(partitions)) for name, partitions in topics.items()
+            TopicPartitions(name=name, topic_id=None, partitions=tuple(partitions))
+            for name, partitions in topics.items()
         )
         request = DeleteOffsets(group_id=group_id, topics=asked)
         asking: Asking[DeleteOffsetsReply] = self._ask(self.coordinator.delete_offsets, request)

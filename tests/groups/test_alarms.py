@@ -8,7 +8,7 @@ import pytest
 
 from kcoord.groups import deadlines
 from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
-from kcoord.groups.effects import NOTHING
+from kcoord.groups.effects import NO_EFFECTS
 from kcoord.groups.records import GroupStored, StoredMember
 from kcoord.groups.requests import Heartbeat
 from kcoord.tickets import Ticket
@@ -154,12 +154,12 @@ def test_of_100_000_members_those_that_are_not_due_cost_nothing(heap: CountingHe
     for _ in range(4):
         scene.now += 10
         _heartbeats(scene)
-        assert coordinator.tick(scene.at()) == NOTHING
+        assert coordinator.tick(scene.at()) == NO_EFFECTS
     assert heap.used == {}, "four heartbeats of each of 100,000 members, four ticks"
     assert len(alarms) == 100_000
     # An alarm rings once per session timeout, however many heartbeats arrive meanwhile, and is set again.
     scene.now += 5
-    assert coordinator.tick(scene.at()) == NOTHING
+    assert coordinator.tick(scene.at()) == NO_EFFECTS
     assert heap.used == {"heappop": 100_000, "heappush": 100_000}
     assert len(alarms) == 100_000
     # One of them is due: no other is visited.

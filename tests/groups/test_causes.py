@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcoord.groups.effects import Cause, Happening
+from kcoord.groups.effects import Cause, EventType
 from tests.groups.scene import ONE_PROTOCOL, Scene
 
 NEWS = (("range", b"another subscription"),)
@@ -10,12 +10,12 @@ NEWS = (("range", b"another subscription"),)
 
 def causes(scene: Scene) -> list[Cause | None]:
     """Returns the causes of all rebalances since the group was made."""
-    return [event.cause for event in scene.events if event.what is Happening.REBALANCING]
+    return [event.cause for event in scene.events if event.what is EventType.REBALANCING]
 
 
 def test_only_rebalances_have_a_cause(scene: Scene) -> None:
     scene.stable_group(2)
-    assert {event.what for event in scene.events if event.cause} == {Happening.REBALANCING}
+    assert {event.what for event in scene.events if event.cause} == {EventType.REBALANCING}
     assert None not in causes(scene)
 
 

@@ -22,34 +22,34 @@ def commit(scene: Scene, member: Joined, *partitions: tuple[str, int], offset: i
     )
 
 
-def said(reply: CommitReply) -> list[tuple[str | None, int, ErrorCode]]:
+def results_of(reply: CommitReply) -> list[tuple[str | None, int, ErrorCode]]:
     return [(topic.name, line.partition_index, line.error_code) for topic in reply.topics for line in topic.partitions]
 
 
 def test_the_same_partitions_get_the_same_reply_and_their_offsets_are_kept(scene: Scene, member: Joined) -> None:
     first = commit(scene, member, ("t", 0), ("u", 1), offset=7)
     assert commit(scene, member, ("t", 0), ("u", 1), offset=8) is first
-    assert said(first) == [("t", 0, NONE), ("u", 1, NONE)]
+    assert results_of(first) == [("t", 0, NONE), ("u", 1, NONE)]
     assert [scene.offset("t", 0).committed_offset, scene.offset("u", 1).committed_offset] == [8, 8]
 
 
 def test_other_partitions_get_a_reply_of_their_own(scene: Scene, member: Joined) -> None:
     commits = [(("t", 0),), (("t", 1),), (("u", 0),), (("t", 0), ("t", 1)), (("t", 1), ("t", 0)), (("t", 0), ("u", 0))]
     for partitions in commits:
-        assert said(commit(scene, member, *partitions)) == [(*partition, NONE) for partition in partitions]
+        assert results_of(commit(scene, member, *partitions)) == [(*partition, NONE) for partition in partitions]
 
 
 def test_what_is_refused_meanwhile_is_said(scene: Scene, member: Joined) -> None:
-    usual = commit(scene, member, ("t", 0), ("t", 2))
+    accepted = commit(scene, member, ("t", 0), ("t", 2))
     scene.topics.partitions["t"] = 1
     partly = commit(scene, member, ("t", 0), ("t", 2))
-    assert said(partly) == [("t", 2, ErrorCode.unknown_topic_or_partition), ("t", 0, NONE)]
+    assert results_of(partly) == [("t", 2, ErrorCode.unknown_topic_or_partition), ("t", 0, NONE)]
     scene.topics.partitions["t"] = 3
     too_long = commit(scene, member, ("t", 0), ("t", 2), text="x" * 5000)
-    assert {error for _, _, error in said(too_long)} == {ErrorCode.offset_metadata_too_large}
+    assert {error for _, _, error in results_of(too_long)} == {ErrorCode.offset_metadata_too_large}
     scene.join(member.member_id, protocols=(("range", b"news"),))
-    assert said(commit(scene, member, ("t", 0))) == [("t", 0, ErrorCode.illegal_generation)]
-    assert {error for _, _, error in said(usual)} == {NONE}
+    assert results_of(commit(scene, member, ("t", 0))) == [("t", 0, ErrorCode.illegal_generation)]
+    assert {error for _, _, error in results_of(accepted)} == {NONE}
 
 
 def test_a_topic_that_was_made_anew_is_answered_under_its_new_id(scene: Scene, member: Joined) -> None:

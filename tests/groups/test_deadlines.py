@@ -3,7 +3,7 @@
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.effects import Happening
+from kcoord.groups.effects import EventType
 from kcoord.groups.replies import JoinReply
 from tests.groups.scene import Joined, Scene
 
@@ -43,7 +43,7 @@ def test_a_member_of_a_stable_group_that_falls_silent_begins_a_rebalance(scene: 
     assert member_ids(scene) == {leader.member_id}
     error = scene.heartbeat(silent.member_id, 2, instance_id=silent.instance_id).error_code
     assert error is ErrorCode.unknown_member_id
-    expired = [event.member_id for event in scene.events if event.what is Happening.EXPIRED]
+    expired = [event.member_id for event in scene.events if event.what is EventType.EXPIRED]
     assert expired == [silent.member_id]
 
 
@@ -64,7 +64,7 @@ def test_a_member_that_expires_while_others_join_is_only_removed(scene: Scene) -
     keep_alive(scene, 10, late)
     assert member_ids(scene) == {leader.member_id, late.member_id}
     assert asking.is_parked
-    rebalances = [event for event in scene.events if event.what is Happening.REBALANCING]
+    rebalances = [event for event in scene.events if event.what is EventType.REBALANCING]
     assert rebalances[-1].why == f"{leader.member_id} is the leader and joined again"
     assert scene.coordinator.groups["g"].generation == 2
 
@@ -247,12 +247,12 @@ def test_a_group_that_is_let_go_of_waits_for_nothing(scene: Scene) -> None:
 
 def test_a_member_whose_session_begins_anew_in_a_late_tick_does_not_expire_in_it(scene: Scene) -> None:
     """The join phase ends after 60 seconds, which begins a new session of the remaining static member."""
-    leader, kept = scene.stable_group(2, static=True, session_timeout=60.5)
+    leader, retained = scene.stable_group(2, static=True, session_timeout=60.5)
     asking = scene.join(leader.member_id, "i0")
     scene.now += 61
     scene.take(scene.coordinator.tick(scene.at()))
     assert asking.reply.generation_id == 3
-    assert kept.member_id in member_ids(scene)
+    assert retained.member_id in member_ids(scene)
 
 
 def test_a_join_phase_that_ends_in_a_late_tick_ends_once(scene: Scene) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import OffsetGroup, OffsetLine
-from kcoord.groups.requests import AskedGroup, AskedTopic
-from kcoord.groups.topics import Heir
+from kcoord.groups.requests import RequestedGroup, TopicPartitions
+from kcoord.groups.topics import RecreatedTopic
 from tests.groups.commits import Line, stored
 from tests.groups.scene import WALL_START_MS, Scene
 
@@ -85,10 +85,10 @@ def test_an_empty_list_of_topics_asks_for_nothing(scene: Scene) -> None:
 def test_topics_and_partitions_are_answered_as_they_were_asked_for(scene: Scene) -> None:
     scene.commit({("t", 0): 1, ("u", 1): 2})
     asked = tuple(
-        AskedTopic(name=name, topic_id=None, partitions=partitions)
+        TopicPartitions(name=name, topic_id=None, partitions=partitions)
         for name, partitions in (("u", (1, 0, 1)), ("t", ()), ("u", (1,)))
     )
-    [group] = scene.fetch_groups(AskedGroup(group_id="g", topics=asked)).groups
+    [group] = scene.fetch_groups(RequestedGroup(group_id="g", topics=asked)).groups
     assert lines(group) == [("u", [(1, 2), (0, -1), (1, 2)]), ("t", []), ("u", [(1, 2)])]
 
 
@@ -105,13 +105,13 @@ def test_groups_are_answered_in_their_order_and_each_for_itself() -> None:
     scene = Scene(owns=lambda group_id: group_id != "elsewhere")
     scene.commit({("t", 0): 1}, group_id="a")
     scene.commit({("u", 1): 2}, group_id="b")
-    asked = (AskedTopic(name="t", topic_id=None, partitions=(0,)),)
+    asked = (TopicPartitions(name="t", topic_id=None, partitions=(0,)),)
     reply = scene.fetch_groups(
-        AskedGroup(group_id="b", topics=None),
-        AskedGroup(group_id="elsewhere", topics=asked),
-        AskedGroup(group_id="a", topics=asked),
-        AskedGroup(group_id="nobody's", topics=asked),
-        AskedGroup(group_id="b", topics=asked),
+        RequestedGroup(group_id="b", topics=None),
+        RequestedGroup(group_id="elsewhere", topics=asked),
+        RequestedGroup(group_id="a", topics=asked),
+        RequestedGroup(group_id="nobody's", topics=asked),
+        RequestedGroup(group_id="b", topics=asked),
     )
     assert [group.group_id for group in reply.groups] == ["b", "elsewhere", "a", "nobody's", "b"]
     not_coordinator = ErrorCode.not_coordinator
@@ -154,8 +154,8 @@ def test_offsets_are_read_by_topic_id_and_ids_of_no_topic_come_last(scene: Scene
 
 
 def test_no_topic_id_is_the_id_of_no_topic(scene: Scene) -> None:
-    asked = AskedTopic(name=None, topic_id=None, partitions=(0,))
-    [group] = scene.fetch_groups(AskedGroup(group_id="g", topics=(asked,))).groups
+    asked = TopicPartitions(name=None, topic_id=None, partitions=(0,))
+    [group] = scene.fetch_groups(RequestedGroup(group_id="g", topics=(asked,))).groups
     assert group.topics[0].partitions[0].error_code is ErrorCode.unknown_topic_id
 
 
@@ -227,11 +227,11 @@ def test_what_may_have_been_meant_for_the_heir_of_a_deleted_topic_is_the_heir_s(
     since_ms = scene.at().wall_ms
     scene.commit({("t", 1): 1}, metadata="note", leader_epoch=3)
     scene.topics.made += 1
-    heir = Heir(topic_id(scene, "t"), since_ms)
+    recreated = RecreatedTopic(topic_id(scene, "t"), since_ms)
 
-    scene.take(scene.coordinator.topic_deleted("t", earlier, heir=heir))
+    scene.take(scene.coordinator.topic_deleted("t", earlier, recreated=recreated))
 
-    assert lines(scene.fetch({heir.topic_id: [0, 1]}).groups[0]) == [("t", [(0, -1), (1, 1)])]
+    assert lines(scene.fetch({recreated.topic_id: [0, 1]}).groups[0]) == [("t", [(0, -1), (1, 1)])]
     before = scene.coordinator.groups["g"].offsets
     scene.restart()
     assert scene.coordinator.groups["g"].offsets == before

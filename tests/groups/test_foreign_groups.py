@@ -3,15 +3,15 @@
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.foreign_groups import OtherGroup, OtherState
+from kcoord.groups.foreign_groups import ForeignGroup, ForeignGroupState
 from kcoord.groups.records import (
+    ForeignGroupRecord,
+    ForeignGroupTombstone,
     GroupDeleted,
+    GroupKind,
     GroupStored,
-    Kind,
     OffsetDeleted,
     OffsetsStored,
-    OtherDeleted,
-    OtherStored,
     Part,
     Record,
 )
@@ -23,32 +23,34 @@ CLASSIC = GroupStored(
 )
 
 
-def stored(part: Part, member_id: str = "", epoch: int = 0, *, kind: Kind = Kind.CONSUMER) -> OtherStored:
-    return OtherStored("g", kind, _key(part, member_id), part, member_id, epoch)
+def stored(
+    part: Part, member_id: str = "", epoch: int = 0, *, kind: GroupKind = GroupKind.CONSUMER
+) -> ForeignGroupRecord:
+    return ForeignGroupRecord("g", kind, _key(part, member_id), part, member_id, epoch)
 
 
-def deleted(part: Part, member_id: str = "", *, kind: Kind = Kind.CONSUMER) -> OtherDeleted:
-    return OtherDeleted("g", kind, _key(part, member_id), part, member_id)
+def deleted(part: Part, member_id: str = "", *, kind: GroupKind = GroupKind.CONSUMER) -> ForeignGroupTombstone:
+    return ForeignGroupTombstone("g", kind, _key(part, member_id), part, member_id)
 
 
 def _key(part: Part, member_id: str) -> bytes:
     return f"{part} {member_id}".encode()
 
 
-def with_member(epoch: int = 2, *, kind: Kind = Kind.CONSUMER) -> list[Record]:
+def with_member(epoch: int = 2, *, kind: GroupKind = GroupKind.CONSUMER) -> list[Record]:
     """Returns the records of a group whose first member is reconciled."""
     return [
         stored(Part.MEMBER, "m", kind=kind),
         stored(Part.GROUP, epoch=epoch, kind=kind),
-        stored(Part.ELSE, "m", kind=kind),
+        stored(Part.OTHER, "m", kind=kind),
         stored(Part.TARGET, epoch=epoch, kind=kind),
         stored(Part.CURRENT, "m", epoch, kind=kind),
     ]
 
 
-def without_member(*, kind: Kind = Kind.CONSUMER) -> list[Record]:
+def without_member(*, kind: GroupKind = GroupKind.CONSUMER) -> list[Record]:
     """Returns the records of a group whose only member has left."""
-    went = [deleted(part, "m", kind=kind) for part in (Part.CURRENT, Part.ELSE, Part.MEMBER)]
+    went = [deleted(part, "m", kind=kind) for part in (Part.CURRENT, Part.OTHER, Part.MEMBER)]
     return [*with_member(kind=kind), *went, stored(Part.GROUP, epoch=3, kind=kind)]
 
 
@@ -62,8 +64,8 @@ def recovered(*records: Record) -> Scene:
 # Shown.
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_they_are_listed_with_their_kind_and_their_state(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", GroupKind)
+def test_they_are_listed_with_their_kind_and_their_state(kind: GroupKind) -> None:
     (line,) = recovered(*with_member(kind=kind)).list_groups().groups
     assert (line.group_id, line.protocol_type, line.group_type, line.group_state) == ("g", kind, kind, "Stable")
     (line,) = recovered(*without_member(kind=kind)).list_groups().groups
@@ -87,21 +89,23 @@ def test_what_is_asked_of_classic_groups_says_that_it_is_none() -> None:
 @pytest.mark.parametrize(
     ("record", "state"),
     [
-        (stored(Part.GROUP, epoch=3), OtherState.ASSIGNING),
-        (stored(Part.TARGET, epoch=3), OtherState.RECONCILING),
-        (stored(Part.MEMBER, "newcomer"), OtherState.RECONCILING),
-        (stored(Part.CURRENT, "m", 2)._replace(is_settled=False), OtherState.RECONCILING),
-        (stored(Part.ELSE, epoch=9), OtherState.STABLE),
+        (stored(Part.GROUP, epoch=3), ForeignGroupState.ASSIGNING),
+        (stored(Part.TARGET, epoch=3), ForeignGroupState.RECONCILING),
+        (stored(Part.MEMBER, "newcomer"), ForeignGroupState.RECONCILING),
+        (stored(Part.CURRENT, "m", 2)._replace(is_settled=False), ForeignGroupState.RECONCILING),
+        (stored(Part.OTHER, epoch=9), ForeignGroupState.STABLE),
     ],
 )
-def test_its_state_is_told_from_the_epochs_of_group_target_and_members(record: OtherStored, state: OtherState) -> None:
+def test_its_state_is_told_from_the_epochs_of_group_target_and_members(
+    record: ForeignGroupRecord, state: ForeignGroupState
+) -> None:
     (line,) = recovered(*with_member(), record).list_groups().groups
     assert line.group_state == state
 
 
 def test_a_share_group_with_members_is_stable_whatever_its_epochs_are() -> None:
-    later = stored(Part.GROUP, epoch=9, kind=Kind.SHARE)
-    (line,) = recovered(*with_member(kind=Kind.SHARE), later).list_groups().groups
+    later = stored(Part.GROUP, epoch=9, kind=GroupKind.SHARE)
+    (line,) = recovered(*with_member(kind=GroupKind.SHARE), later).list_groups().groups
     assert line.group_state == "Stable"
 
 
@@ -113,8 +117,8 @@ def test_its_offsets_can_be_read() -> None:
 # Protection.
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_while_it_has_members_nobody_joins_commits_or_deletes(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", GroupKind)
+def test_while_it_has_members_nobody_joins_commits_or_deletes(kind: GroupKind) -> None:
     scene = recovered(*with_member(kind=kind), OFFSETS)
     before = list(scene.records)
     assert scene.join().reply.error_code is ErrorCode.inconsistent_group_protocol
@@ -130,25 +134,25 @@ def test_while_it_has_members_nobody_joins_commits_or_deletes(kind: Kind) -> Non
 
 def test_while_it_has_members_its_offsets_do_not_expire() -> None:
     week = 7 * 24 * 3600
-    for records, is_kept in ((with_member(), True), (without_member(), False)):
+    for records, is_retained in ((with_member(), True), (without_member(), False)):
         scene = recovered(*records, OFFSETS)
         scene.pass_time(week + 1)
         scene.take(scene.coordinator.expire_offsets(scene.at()))
-        assert (scene.offset().committed_offset == 7) is is_kept
-        assert bool(scene.list_groups().groups) is is_kept
+        assert (scene.offset().committed_offset == 7) is is_retained
+        assert bool(scene.list_groups().groups) is is_retained
 
 
 # Deleted.
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_once_it_is_empty_it_can_be_deleted_and_every_key_of_it_is(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", GroupKind)
+def test_once_it_is_empty_it_can_be_deleted_and_every_key_of_it_is(kind: GroupKind) -> None:
     scene = recovered(*without_member(kind=kind), OFFSETS)
     written = len(scene.records)
     assert scene.delete_groups("g").results[0].error_code is ErrorCode.none
     assert scene.list_groups().groups == ()
     tombstones = scene.records[written:]
-    keys = {record.key for record in tombstones if isinstance(record, OtherDeleted)}
+    keys = {record.key for record in tombstones if isinstance(record, ForeignGroupTombstone)}
     assert keys == {_key(Part.GROUP, ""), _key(Part.TARGET, "")}, "those of the member are deleted already"
     offsets = {(record.topic, record.partition) for record in tombstones if isinstance(record, OffsetDeleted)}
     assert offsets == {("t", 0), ("t", 1)}
@@ -160,11 +164,11 @@ def test_once_it_is_empty_it_can_be_deleted_and_every_key_of_it_is(kind: Kind) -
 
 def test_its_records_are_deleted_in_the_reverse_of_the_order_in_which_they_came() -> None:
     """The record of the group itself comes last, as from its coordinator."""
-    other = OtherGroup("g", Kind.CONSUMER)
+    other = ForeignGroup("g", GroupKind.CONSUMER)
     records = [stored(Part.GROUP, epoch=1), stored(Part.TARGET, epoch=1)]
     for record in records:
-        other.keep(record)
-    assert [record.key for record in other.deleted()] == [record.key for record in reversed(records)]
+        other.replay(record)
+    assert [record.key for record in other.tombstones()] == [record.key for record in reversed(records)]
 
 
 # From one kind to another.
@@ -206,7 +210,7 @@ def test_whoever_joins_it_when_nobody_is_left_makes_it_a_classic_group_that_has_
     scene = recovered(*without_member(), OFFSETS)
     before = len(scene.records)
     assert scene.join().reply.error_code is ErrorCode.none
-    deleted_keys = {record.key for record in scene.records[before:] if isinstance(record, OtherDeleted)}
+    deleted_keys = {record.key for record in scene.records[before:] if isinstance(record, ForeignGroupTombstone)}
     assert deleted_keys == {_key(Part.GROUP, ""), _key(Part.TARGET, "")}
     assert [group.group_type for group in scene.list_groups().groups] == ["classic"]
     assert scene.offset("t", 1).committed_offset == 8

@@ -14,11 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.classic.member import Protocols
-from kcoord.groups.classic.prevalidated import StandingCommit, StandingHeartbeat
+from kcoord.groups.classic.prevalidated import PrevalidatedCommit, PrevalidatedHeartbeat
 from kcoord.groups.classic.state import State
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import Effects
-from kcoord.groups.records import Stamp
+from kcoord.groups.records import CommitInfo
 from kcoord.groups.replies import JoinReply, SyncReply
 from kcoord.groups.requests import Commit, Heartbeat, Leaving
 from tests.groups import invariants
@@ -73,8 +73,8 @@ class GroupLife(RuleBasedStateMachine):
         )
         self.witness = Witness(self.scene)
         self.joins: list[tuple[Asking[JoinReply], Known]] = []
-        self.heartbeats: list[tuple[StandingHeartbeat, Heartbeat]] = []
-        self.commits: list[tuple[StandingCommit, Commit]] = []
+        self.heartbeats: list[tuple[PrevalidatedHeartbeat, Heartbeat]] = []
+        self.commits: list[tuple[PrevalidatedCommit, Commit]] = []
 
     @invariant()
     def all_is_sound(self) -> None:
@@ -147,23 +147,23 @@ class GroupLife(RuleBasedStateMachine):
             group_id=known.group_id,
         )
         assert may == (reply.error_code in (ErrorCode.none, ErrorCode.rebalance_in_progress))
-        is_told = reply.error_code is ErrorCode.rebalance_in_progress
-        assert not may or is_told == (self.state(known.group_id) is State.PREPARING_REBALANCE)
+        must_rejoin = reply.error_code is ErrorCode.rebalance_in_progress
+        assert not may or must_rejoin == (self.state(known.group_id) is State.PREPARING_REBALANCE)
         request = Heartbeat(known.group_id, known.member_id, known.instance_id, self.generation(known.group_id) + drift)
-        if standing := self.scene.coordinator.stand_heartbeat(request, reply):
-            self.heartbeats.append((standing, request))
+        if prevalidated := self.scene.coordinator.prevalidate_heartbeat(request, reply):
+            self.heartbeats.append((prevalidated, request))
 
     @rule(pick=picks)
     def heartbeat_again(self, pick: int) -> None:
         """A prevalidated heartbeat has the effect of a decided one."""
         if not self.heartbeats:
             return
-        standing, request = self.heartbeats[-1 - pick % len(self.heartbeats)]
-        stands = standing.beat(self.scene.now)
+        prevalidated, request = self.heartbeats[-1 - pick % len(self.heartbeats)]
+        is_valid = prevalidated.heartbeat(self.scene.now)
         group = self.scene.coordinator.groups.get(request.group_id)
         is_as_it_was = group is not None and group.state is State.STABLE and group.generation == request.generation
-        assert not stands or is_as_it_was
-        if stands:
+        assert not is_valid or is_as_it_was
+        if is_valid:
             assert group is not None
             member = group.members[request.member_id]
             assert member.session.at == self.scene.now + member.session_timeout
@@ -218,16 +218,16 @@ class GroupLife(RuleBasedStateMachine):
             generation=generation,
             retention=retention,
         )
-        if standing := self.scene.coordinator.stand_commit(request, reply):
-            self.commits.append((standing, request))
+        if prevalidated := self.scene.coordinator.prevalidate_commit(request, reply):
+            self.commits.append((prevalidated, request))
 
     @rule(pick=picks, offset=st.integers(0, 1000))
     def commit_again(self, pick: int, offset: int) -> None:
         """A prevalidated commit has the effect of a decided one."""
         if not self.commits:
             return
-        standing, request = self.commits[-1 - pick % len(self.commits)]
-        record = standing.commit((offset, offset), self.scene.at())
+        prevalidated, request = self.commits[-1 - pick % len(self.commits)]
+        record = prevalidated.commit((offset, offset), self.scene.at())
         if record is None:
             return
         self.scene.take(Effects((), (record,)))
@@ -262,8 +262,8 @@ class GroupLife(RuleBasedStateMachine):
                 assert groups[key[0]].state in (State.EMPTY, State.STABLE)
                 # In an empty group it counts how long it is empty, even for an offset that was committed since.
                 times = [stored.committed_at_ms, since.get(key[0]) or stored.committed_at_ms]
-                is_told = (stored.expires_at_ms or inf) <= self.scene.at().wall_ms
-                assert is_told or self.scene.at().wall_ms - min(times) >= RETENTION_MINUTES * 60_000
+                has_expired = (stored.expires_at_ms or inf) <= self.scene.at().wall_ms
+                assert has_expired or self.scene.at().wall_ms - min(times) >= RETENTION_MINUTES * 60_000
                 del self.witness.offsets[key]
 
     @rule(name=st.sampled_from(["t", "u"]))
@@ -288,7 +288,7 @@ class GroupLife(RuleBasedStateMachine):
                 self.witness.offsets_are_gone(line.group_id)
 
     @rule(group_id=groups)
-    def look(self, group_id: str) -> None:
+    def describe(self, group_id: str) -> None:
         described = self.scene.describe(group_id)
         listed = {line.group_id: line.group_state for line in self.scene.list_groups().groups}
         assert described.group_state == listed.get(group_id, State.DEAD)
@@ -400,11 +400,11 @@ class GroupLife(RuleBasedStateMachine):
         is_itself = known.instance_id is None or ids.get(known.member_id) == known.instance_id
         return known.member_id in ids and is_itself and not drift
 
-    def stored(self, group_id: str, topic: str, partition: int) -> Stamp | None:
+    def stored(self, group_id: str, topic: str, partition: int) -> CommitInfo | None:
         """Returns the commit info of a stored offset."""
         group = self.scene.coordinator.groups.get(group_id)
-        kept = group.offsets.get(topic, {}).get(partition) if group else None
-        return kept[-1] if kept else None
+        entry = group.offsets.get(topic, {}).get(partition) if group else None
+        return entry[-1] if entry else None
 
 
 GroupLife.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)

@@ -3,7 +3,7 @@
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.effects import Happening
+from kcoord.groups.effects import EventType
 from tests.groups.scene import Joined, Scene
 
 SESSION = 10.0  # default session timeout of the scene's members
@@ -146,7 +146,7 @@ def test_a_member_that_falls_silent_is_removed_and_the_others_rebalance(scene: S
     assert member_ids(scene) == [other.member_id]
     assert beat(scene, other) is ErrorCode.rebalance_in_progress
     assert beat(scene, silent) is ErrorCode.unknown_member_id
-    assert [event.member_id for event in scene.events if event.what is Happening.EXPIRED] == [silent.member_id]
+    assert [event.member_id for event in scene.events if event.what is EventType.EXPIRED] == [silent.member_id]
 
 
 @pytest.mark.fact("H-017")

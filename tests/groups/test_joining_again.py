@@ -3,7 +3,7 @@
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.effects import Happening
+from kcoord.groups.effects import EventType
 from kcoord.groups.replies import JoinReply
 from tests.groups.scene import Scene
 
@@ -19,9 +19,9 @@ def test_a_member_that_joins_while_others_do_brings_its_subscription_and_waits(s
     scene.join()
     asking = scene.join(follower.member_id, protocols=NEWS)
     assert asking.is_parked
-    told = scene.join(leader.member_id).reply
-    assert asking.reply.generation_id == told.generation_id == 3
-    assert {member.member_id: member.metadata for member in told.members}[follower.member_id] == NEWS[0][1]
+    reply = scene.join(leader.member_id).reply
+    assert asking.reply.generation_id == reply.generation_id == 3
+    assert {member.member_id: member.metadata for member in reply.members}[follower.member_id] == NEWS[0][1]
 
 
 @pytest.mark.fact("J-042")
@@ -72,9 +72,9 @@ def test_a_new_subscription_sends_those_that_wait_for_the_plan_back_to_join(scen
 
 def test_a_member_whose_answer_was_lost_is_told_again(scene: Scene) -> None:
     leader, follower = scene.completing_group(2)
-    told = scene.join(leader.member_id).reply
-    assert told.generation_id == leader.generation
-    assert {member.member_id for member in told.members} == {leader.member_id, follower.member_id}
+    reply = scene.join(leader.member_id).reply
+    assert reply.generation_id == leader.generation
+    assert {member.member_id for member in reply.members} == {leader.member_id, follower.member_id}
     assert scene.join(follower.member_id).reply.members == ()
     assert scene.state() == "CompletingRebalance"
 
@@ -155,12 +155,12 @@ def test_the_reason_of_a_join_changes_nothing(scene: Scene, reason: str | None) 
 
 
 @pytest.mark.fact("J-058")
-@pytest.mark.parametrize(("reason", "told"), [(None, ""), ("", ""), ("topics changed", ": topics changed")])
-def test_the_reason_of_a_join_is_told_along_if_there_is_one(scene: Scene, reason: str | None, told: str) -> None:
+@pytest.mark.parametrize(("reason", "suffix"), [(None, ""), ("", ""), ("topics changed", ": topics changed")])
+def test_the_reason_of_a_join_is_told_along_if_there_is_one(scene: Scene, reason: str | None, suffix: str) -> None:
     (leader,) = scene.stable_group(1)
     scene.join(leader.member_id, reason=reason)
-    whys = [event.why for event in scene.events if event.what is Happening.REBALANCING]
-    assert whys[-1] == f"{leader.member_id} is the leader and joined again{told}"
+    whys = [event.why for event in scene.events if event.what is EventType.REBALANCING]
+    assert whys[-1] == f"{leader.member_id} is the leader and joined again{suffix}"
 
 
 # A request that comes before its predecessor is answered. Kafka never answers the earlier one.

@@ -3,7 +3,7 @@
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.effects import Happening
+from kcoord.groups.effects import EventType
 from kcoord.groups.records import GroupStored
 from kcoord.groups.replies import JoinedMember
 from tests.groups.scene import Scene
@@ -82,7 +82,7 @@ def test_dynamic_members_that_do_not_join_in_time_are_dropped(scene: Scene) -> N
     assert len(waiting[0].reply.members) == 2
     assert scene.heartbeat(silent.member_id, 2).error_code is ErrorCode.unknown_member_id
     assert scene.join(silent.member_id).reply.error_code is ErrorCode.unknown_member_id
-    dropped = [event.member_id for event in scene.events if event.what is Happening.DROPPED]
+    dropped = [event.member_id for event in scene.events if event.what is EventType.DROPPED]
     assert dropped == [silent.member_id]
 
 
@@ -94,8 +94,8 @@ def test_of_those_that_joined_one_leads_if_the_leader_did_not(scene: Scene) -> N
     (new_leader,) = {asking.reply.leader for asking in waiting}
     assert new_leader in {asking.reply.member_id for asking in waiting}
     assert new_leader != leader.member_id
-    (told,) = [asking.reply for asking in waiting if asking.reply.members]
-    assert told.member_id == new_leader
+    (leader_reply,) = [asking.reply for asking in waiting if asking.reply.members]
+    assert leader_reply.member_id == new_leader
 
 
 @pytest.mark.fact("T-109")
@@ -107,8 +107,8 @@ def test_a_leader_that_leaves_is_followed_by_another_member(scene: Scene, state:
     waiting = [scene.join(follower.member_id) for follower in followers]
     (new_leader,) = {asking.reply.leader for asking in waiting}
     assert new_leader in {follower.member_id for follower in followers}
-    (told,) = [asking.reply for asking in waiting if asking.reply.members]
-    assert told.member_id == new_leader
+    (leader_reply,) = [asking.reply for asking in waiting if asking.reply.members]
+    assert leader_reply.member_id == new_leader
 
 
 @pytest.mark.fact("J-039", "T-106")

@@ -3,7 +3,7 @@
 import pytest
 
 from kcoord.errors import ErrorCode
-from kcoord.groups.effects import Happening
+from kcoord.groups.effects import EventType
 from kcoord.groups.records import GroupStored
 from kcoord.groups.replies import LeftMember
 from kcoord.groups.requests import Leaving
@@ -173,7 +173,7 @@ def test_an_operator_removes_a_static_member_by_its_instance_id(scene: Scene, me
 @pytest.mark.fact("L-015", "L-022")
 def test_each_of_many_is_answered_in_its_turn_and_one_rebalance_follows(scene: Scene) -> None:
     first, second, third, fourth = scene.stable_group(4, static=True)
-    rebalances = len([event for event in scene.events if event.what is Happening.REBALANCING])
+    rebalances = len([event for event in scene.events if event.what is EventType.REBALANCING])
     given = scene.join(needs_known_id=True).reply.member_id
     reply = scene.leave(
         "stranger",
@@ -193,7 +193,7 @@ def test_each_of_many_is_answered_in_its_turn_and_one_rebalance_follows(scene: S
         left(third.member_id),
     )
     assert member_ids(scene) == [fourth.member_id]
-    assert len([event for event in scene.events if event.what is Happening.REBALANCING]) == rebalances + 1
+    assert len([event for event in scene.events if event.what is EventType.REBALANCING]) == rebalances + 1
     assert first.member_id not in member_ids(scene)
 
 
@@ -218,7 +218,7 @@ def test_the_session_of_one_that_left_cannot_expire(scene: Scene) -> None:
         scene.pass_time(5)
         scene.heartbeat(stays.member_id, asking.reply.generation_id)
     assert scene.state() == "Stable"
-    assert Happening.EXPIRED not in [event.what for event in scene.events]
+    assert EventType.EXPIRED not in [event.what for event in scene.events]
 
 
 @pytest.mark.fact("L-021")
@@ -248,7 +248,7 @@ def test_a_reason_changes_nothing_but_what_is_told(scene: Scene, reason: str | N
     member, other = scene.stable_group(2)
     assert scene.leave(Leaving(member_id=member.member_id, reason=reason)).members == (left(member.member_id),)
     assert member_ids(scene) == [other.member_id]
-    assert [event.why for event in scene.events if event.what is Happening.LEFT] == [reason or ""]
+    assert [event.why for event in scene.events if event.what is EventType.LEFT] == [reason or ""]
 
 
 # What waits of one that goes. Kafka answers the join and forgets the sync.

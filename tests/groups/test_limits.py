@@ -129,10 +129,10 @@ def test_of_a_commit_only_the_offsets_that_count_are_held() -> None:
     request = commit_of([("t", [*[Line(0, 1)] * 1000, Line(0, 7)])])
     scene.take(scene.coordinator.commit(request, Ticket(1000), scene.at()))
     assert scene.offset().committed_offset == 7
-    kept = scene.coordinator.groups["g"].offsets["t"][0]
+    committed = scene.coordinator.groups["g"].offsets["t"][0]
     columns = [*request.topics[0], *request.offsets]
     assert not any(
-        held is column for held in gc.get_referents(*kept) for column in columns if isinstance(column, tuple)
+        held is column for held in gc.get_referents(*committed) for column in columns if isinstance(column, tuple)
     )
 
 
@@ -171,7 +171,7 @@ def test_what_a_plan_has_for_others_than_members_is_not_counted() -> None:
     scene = Scene()
     leader = scene.join().reply
     group, plan = scene.coordinator.groups["g"], {leader.member_id: bytes(300)}
-    assert group.can_keep({**plan, "nobody": bytes(1000)}, group.record_size(plan))
+    assert group.record_fits({**plan, "nobody": bytes(1000)}, group.record_size(plan))
 
 
 @pytest.mark.parametrize("group_id", ["g", "größe" * 100])
@@ -182,8 +182,8 @@ def test_a_plan_is_measured_as_its_record_is_written(group_id: str) -> None:
     leader = scene.join(first.member_id, group_id=group_id).reply
     group, plan = scene.coordinator.groups[group_id], {leader.member_id: bytes(300)}
     size = group.record_size(plan)
-    assert group.can_keep(plan, size)
-    assert not group.can_keep(plan, size - 1)
+    assert group.record_fits(plan, size)
+    assert not group.record_fits(plan, size - 1)
 
     scene.sync(leader.member_id, leader.generation_id, plan, group_id=group_id)
 

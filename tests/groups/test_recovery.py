@@ -7,14 +7,14 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.groups.classic.group import Group
-from kcoord.groups.effects import NOTHING
+from kcoord.groups.effects import NO_EFFECTS
 from kcoord.groups.records import GroupStored, StoredMember
 from kcoord.groups.replies import JoinReply, SyncReply
 from kcoord.settings import Settings
 from tests.groups.scene import Scene, subscription
 
 
-def told(group: Group) -> dict[str, Any]:
+def state_of(group: Group) -> dict[str, Any]:
     """Returns the durable state of a group, without tickets and counters."""
     return {
         "state": group.state,
@@ -86,7 +86,7 @@ def test_what_is_read_is_what_was_there(scene: Scene, live: Callable[[Scene], No
     group = scene.coordinator.groups["g"]
     for member in group.members.values():
         group.renew_session(member, scene.now)
-    before = told(group)
+    before = state_of(group)
     if live is _simple:
         before["since"] = None  # no record has the time when it was made
     if live is _static_came_back:
@@ -95,7 +95,7 @@ def test_what_is_read_is_what_was_there(scene: Scene, live: Callable[[Scene], No
         before["subscribed topics"] = {"t", "u"}
     scene.restart()
     assert scene.coordinator.groups["g"] is not group
-    assert told(scene.coordinator.groups["g"]) == before
+    assert state_of(scene.coordinator.groups["g"]) == before
 
 
 def test_a_deleted_group_is_not_read_again(scene: Scene) -> None:
@@ -210,7 +210,7 @@ def test_letting_go_writes_nothing(scene: Scene) -> None:
     scene.join()
     effects = scene.coordinator.unload(scene.at())
     assert effects.records == ()
-    assert scene.coordinator.unload(scene.at()) == NOTHING
+    assert scene.coordinator.unload(scene.at()) == NO_EFFECTS
 
 
 def test_a_coordinator_that_let_go_can_read_its_groups_again(scene: Scene) -> None:

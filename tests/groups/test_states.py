@@ -173,7 +173,7 @@ def test_a_stable_group_has_a_leader_and_a_protocol_that_all_support(
     assert group.members
     assert group.leader_id in group.members
     assert all(group.protocol in dict(member.protocols) for member in group.members.values())
-    assert group.supporters[group.protocol or ""] == len(group.members)
+    assert group.protocol_support[group.protocol or ""] == len(group.members)
     assert not any(member.is_parked for member in group.members.values())
 
 

@@ -5,7 +5,7 @@ import pytest
 from kcoord.errors import ErrorCode
 from kcoord.groups.classic.member import Member
 from kcoord.groups.deadlines import Deadline, Purpose
-from kcoord.groups.effects import Happening
+from kcoord.groups.effects import EventType
 from kcoord.groups.records import GroupStored
 from kcoord.groups.replies import JoinReply, SyncReply
 from tests.groups.scene import ONE_PROTOCOL, Scene
@@ -267,8 +267,11 @@ def test_one_that_joined_leads_in_place_of_a_static_leader_that_did_not(scene: S
     scene.pass_time(60)
     (new_leader,) = {asking.reply.leader for asking in waiting}
     assert new_leader in {follower.member_id for follower in followers}
-    (told,) = [asking.reply for asking in waiting if asking.reply.members]
-    assert {member.member_id for member in told.members} == {leader.member_id, *(each.member_id for each in followers)}
+    (leader_reply,) = [asking.reply for asking in waiting if asking.reply.members]
+    assert {member.member_id for member in leader_reply.members} == {
+        leader.member_id,
+        *(each.member_id for each in followers),
+    }
 
 
 @pytest.mark.parametrize("rebalance_timeout", [0.0, 5.0])
@@ -288,5 +291,5 @@ def test_a_group_of_static_members_that_none_joins_is_empty_when_their_sessions_
     scene.leave(third.member_id)
     scene.pass_time(12)
     assert scene.state() == "Empty"
-    expired = [event for event in scene.events if event.what is Happening.EXPIRED]
+    expired = [event for event in scene.events if event.what is EventType.EXPIRED]
     assert len(expired) == 2

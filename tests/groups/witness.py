@@ -5,17 +5,17 @@ from typing import Final
 from kcoord.errors import ErrorCode
 from kcoord.groups.classic.state import MAY_FOLLOW, State
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.effects import Event, Happening
+from kcoord.groups.effects import Event, EventType
 from kcoord.groups.replies import CommitReply
 from kcoord.tickets import Ticket
 from tests.groups import invariants
 from tests.groups.scene import Asking, Scene, T
 
 MOVES: Final = {
-    Happening.REBALANCING: State.PREPARING_REBALANCE,
-    Happening.GENERATION: State.COMPLETING_REBALANCE,
-    Happening.STABLE: State.STABLE,
-    Happening.EMPTY: State.EMPTY,
+    EventType.REBALANCING: State.PREPARING_REBALANCE,
+    EventType.GENERATION: State.COMPLETING_REBALANCE,
+    EventType.STABLE: State.STABLE,
+    EventType.EMPTY: State.EMPTY,
 }
 
 
@@ -93,14 +93,14 @@ class Witness:
             assert group.generation == self._generations.get(group_id, 0), "a generation begins with its event"
 
     def _follow(self, event: Event) -> None:
-        if event.what is Happening.DELETED:
+        if event.what is EventType.DELETED:
             self._states.pop(event.group_id, None)
             self._generations.pop(event.group_id, None)
         elif event.what in MOVES:
             before = self._states.get(event.group_id, State.EMPTY)
             assert MOVES[event.what] in MAY_FOLLOW[before], f"{event.what} in {before}"
             self._states[event.group_id] = MOVES[event.what]
-        if event.what in (Happening.GENERATION, Happening.EMPTY):
+        if event.what in (EventType.GENERATION, EventType.EMPTY):
             before_it = self._generations.get(event.group_id, 0)
             assert event.generation == before_it + 1, "a join phase that ends adds one to the generation"
             self._generations[event.group_id] = event.generation

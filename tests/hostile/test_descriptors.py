@@ -12,7 +12,7 @@ import pytest
 
 from kcoord.api.table import SERVED
 from kcoord.client.client import Client
-from kcoord.server.listener.descriptors import most_connections
+from kcoord.server.listener.descriptors import connection_capacity
 from kcoord.testing.embedded import EmbeddedCluster, serve_command
 from kcoord.testing.process import CapturedProcess
 from kcoord.testing.proxy import proxy_command
@@ -150,18 +150,18 @@ def test_max_connections_beyond_the_descriptors_is_said_at_the_start() -> None:
 
 @pytest.mark.parametrize(("limit", "least"), [(64, 16), (256, 100), (1024, 480), (20_000, 15_000), (1 << 20, 1 << 19)])
 def test_there_is_room_for_most_who_can_come(limit: int, least: int) -> None:
-    assert least <= most_connections(limit, opened=16) < limit
-    assert most_connections(limit, opened=16, per_client=2) == most_connections(limit, opened=16) // 2
+    assert least <= connection_capacity(limit, opened=16) < limit
+    assert connection_capacity(limit, opened=16, per_client=2) == connection_capacity(limit, opened=16) // 2
 
 
 def test_there_is_room_for_one_however_few_descriptors_there_are() -> None:
-    assert most_connections(8, opened=100) == 1
+    assert connection_capacity(8, opened=100) == 1
 
 
 def test_ten_thousand_find_room_on_this_machine() -> None:
     """The tests with so many connections need it, where the limit allows them at all."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert most_connections(max(most, 16_384), opened=100) > 10_000
+    assert connection_capacity(max(most, 16_384), opened=100) > 10_000
 
 
 def _is_open_again(server: Limited) -> bool:

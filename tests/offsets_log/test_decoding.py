@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcoord.groups.records import (
+    ForeignGroupRecord,
+    ForeignGroupTombstone,
     GroupDeleted,
+    GroupKind,
     GroupStored,
-    Kind,
     OffsetDeleted,
     OffsetsStored,
-    OtherDeleted,
-    OtherStored,
     Part,
     StoredMember,
 )
@@ -188,36 +188,36 @@ def test_what_a_transaction_held_that_was_aborted_never_counts() -> None:
 @pytest.mark.parametrize(
     ("number", "key", "value", "expected"),
     [
-        (3, {"groupId": "g"}, {"epoch": 4}, (Kind.CONSUMER, Part.GROUP, "", 4)),
-        (4, {"groupId": "g"}, {}, (Kind.CONSUMER, Part.ELSE, "", 0)),
-        (5, {"groupId": "g", "memberId": "m"}, {}, (Kind.CONSUMER, Part.MEMBER, "m", 0)),
-        (6, {"groupId": "g"}, {"assignmentEpoch": 4}, (Kind.CONSUMER, Part.TARGET, "", 4)),
-        (7, {"groupId": "g", "memberId": "m"}, {}, (Kind.CONSUMER, Part.ELSE, "m", 0)),
-        (8, {"groupId": "g", "memberId": "m"}, {"memberEpoch": 4}, (Kind.CONSUMER, Part.CURRENT, "m", 4)),
-        (16, {"groupId": "g", "regularExpression": "t.*"}, {}, (Kind.CONSUMER, Part.ELSE, "", 0)),
-        (10, {"groupId": "g", "memberId": "m"}, {}, (Kind.SHARE, Part.MEMBER, "m", 0)),
-        (11, {"groupId": "g"}, {"epoch": 4}, (Kind.SHARE, Part.GROUP, "", 4)),
-        (15, {"groupId": "g"}, {}, (Kind.SHARE, Part.ELSE, "", 0)),
-        (17, {"groupId": "g"}, {"epoch": 4}, (Kind.STREAMS, Part.GROUP, "", 4)),
-        (22, {"groupId": "g", "memberId": "m"}, {"memberEpoch": 4}, (Kind.STREAMS, Part.CURRENT, "m", 4)),
+        (3, {"groupId": "g"}, {"epoch": 4}, (GroupKind.CONSUMER, Part.GROUP, "", 4)),
+        (4, {"groupId": "g"}, {}, (GroupKind.CONSUMER, Part.OTHER, "", 0)),
+        (5, {"groupId": "g", "memberId": "m"}, {}, (GroupKind.CONSUMER, Part.MEMBER, "m", 0)),
+        (6, {"groupId": "g"}, {"assignmentEpoch": 4}, (GroupKind.CONSUMER, Part.TARGET, "", 4)),
+        (7, {"groupId": "g", "memberId": "m"}, {}, (GroupKind.CONSUMER, Part.OTHER, "m", 0)),
+        (8, {"groupId": "g", "memberId": "m"}, {"memberEpoch": 4}, (GroupKind.CONSUMER, Part.CURRENT, "m", 4)),
+        (16, {"groupId": "g", "regularExpression": "t.*"}, {}, (GroupKind.CONSUMER, Part.OTHER, "", 0)),
+        (10, {"groupId": "g", "memberId": "m"}, {}, (GroupKind.SHARE, Part.MEMBER, "m", 0)),
+        (11, {"groupId": "g"}, {"epoch": 4}, (GroupKind.SHARE, Part.GROUP, "", 4)),
+        (15, {"groupId": "g"}, {}, (GroupKind.SHARE, Part.OTHER, "", 0)),
+        (17, {"groupId": "g"}, {"epoch": 4}, (GroupKind.STREAMS, Part.GROUP, "", 4)),
+        (22, {"groupId": "g", "memberId": "m"}, {"memberEpoch": 4}, (GroupKind.STREAMS, Part.CURRENT, "m", 4)),
     ],
 )
 def test_records_of_other_kinds_of_groups_are_known_by_their_keys(
-    number: int, key: dict[str, str], value: dict[str, Any], expected: tuple[Kind, Part, str, int]
+    number: int, key: dict[str, str], value: dict[str, Any], expected: tuple[GroupKind, Part, str, int]
 ) -> None:
     kind, part, member_id, epoch = expected
     written = write_key(number, key)
     assert read(batch((written, write_value(number, value)), (written, None))) == [
-        OtherStored("g", kind, written, part, member_id, epoch),
-        OtherDeleted("g", kind, written, part, member_id),
+        ForeignGroupRecord("g", kind, written, part, member_id, epoch),
+        ForeignGroupTombstone("g", kind, written, part, member_id),
     ]
 
 
 def test_a_member_that_has_not_let_go_of_all_is_not_settled() -> None:
     key, value = write_key(8, {"groupId": "g", "memberId": "m"}), write_value(8, {"memberEpoch": 4, "state": 1})
     [fact] = read(batch((key, value)))
-    assert isinstance(fact, OtherStored)
-    assert not fact.is_settled
+    assert isinstance(fact, ForeignGroupRecord)
+    assert not fact.is_reconciled
 
 
 @pytest.mark.fact("P-001")

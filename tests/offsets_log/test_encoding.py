@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcoord.groups.records import (
+    ForeignGroupTombstone,
     GroupDeleted,
+    GroupKind,
     GroupStored,
-    Kind,
     OffsetDeleted,
     OffsetsStored,
-    OtherDeleted,
     Record,
     StoredMember,
 )
@@ -199,7 +199,7 @@ def test_offsets_of_one_commit_are_read_back_as_one_fact() -> None:
 
 
 def test_a_group_of_another_kind_is_deleted_by_its_keys() -> None:
-    fact = OtherDeleted("g", Kind.CONSUMER, b"\x00\x03\x00\x01g")
+    fact = ForeignGroupTombstone("g", GroupKind.CONSUMER, b"\x00\x03\x00\x01g")
     assert key_values(fact) == [(fact.key, None)]
 
 

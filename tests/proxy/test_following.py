@@ -24,7 +24,7 @@ from kcoord.proxy.proxy import Proxy
 from kcoord.proxy.setup import CannotProxy, ProxySetup
 from kcoord.security.listener import Listener, Sasl
 from kcoord.security.users import Users
-from kcoord.server.log_text import node_word
+from kcoord.server.log_text import format_node
 from kcoord.settings import Settings
 from kcoord.testing.node import free_ports
 from tests.proxy.fake_cluster import HEARTBEAT, METADATA, FakeCluster
@@ -210,7 +210,7 @@ def test_a_broker_that_returns_is_one_line_and_is_reached_again_only_when_it_is(
 
 
 def test_who_means_any_broker_is_logged_so() -> None:
-    assert [node_word(node_id) for node_id in (None, BOOTSTRAP, 0, 7)] == ["any", "any", "0", "7"]
+    assert [format_node(node_id) for node_id in (None, BOOTSTRAP, 0, 7)] == ["any", "any", "0", "7"]
 
 
 def test_who_is_hung_up_on_where_clients_begin_meant_any_broker(caplog: pytest.LogCaptureFixture) -> None:

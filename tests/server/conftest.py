@@ -32,13 +32,13 @@ class Server:
         found: Node = {int(key): value for key, value in self.runtime.cluster.nodes.items()}[node]
         return Client(found.host, found.port, **options)
 
-    def on_loop(self, look: Callable[[], Any]) -> Any:
+    def on_loop(self, read: Callable[[], Any]) -> Any:
         """Calls `read` on the server's thread and returns the result."""
 
-        async def looked() -> Any:
-            return look()
+        async def run_read() -> Any:
+            return read()
 
-        return asyncio.run_coroutine_threadsafe(looked(), self.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(run_read(), self.loop).result(60)
 
 
 Serve = Callable[..., Server]

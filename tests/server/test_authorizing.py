@@ -85,7 +85,7 @@ def test_every_api_that_is_served_says_who_may_use_it() -> None:
     tables = (group_apis.GUARDS, record_apis.GUARDS, topic_apis.GUARDS)
     guards = [key for table in tables for key in table]
     assert sorted([*guards, FETCH, API_VERSIONS]) == sorted(SERVED)
-    assert set(group_apis.GUARDS) == {api.key for api in SERVED.values() if api.is_of_groups}
+    assert set(group_apis.GUARDS) == {api.key for api in SERVED.values() if api.is_group_api}
 
 
 def test_without_rules_nothing_is_looked_at(serve: Serve, rules: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_fetch_that_waits_is_answered_by_the_rules_of_then(serve: Serve, rules
         line = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
         asked = {"max_wait": timedelta(seconds=60), "min_bytes": 1, "max_bytes": 1 << 20}
         reader.send(FETCH, 11, **asked, session_epoch=-1, topics=[{"topic": "t", "partitions": [line]}])
-        until(lambda: bool(server.on_loop(lambda: server.runtime._parked.requests)))
+        until(lambda: bool(server.on_loop(lambda: server.runtime._pending_requests.requests)))
         change(server, rules, "allow User:ANONYMOUS write topic t\n")
         batch = write_batch([Record(timestamp=1, value=b"secret")])
         data = [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]
@@ -156,8 +156,8 @@ def test_a_broken_file_is_one_line_of_the_log_and_the_rules_stay(
     with caplog.at_level(logging.INFO, logger="kcoord.server"), server.client() as client:
         change(server, rules, "allow User:ANONYMOUS raed topic u\n")
         assert (seen(client, "t"), seen(client, "u")) == (NONE, NOT_THE_TOPIC)
-    (said,) = [record.getMessage() for record in caplog.records if record.getMessage().startswith("rules")]
-    assert "rules.txt, line 1: 'raed' is no operation" in said
+    (message,) = [record.getMessage() for record in caplog.records if record.getMessage().startswith("rules")]
+    assert "rules.txt, line 1: 'raed' is no operation" in message
 
 
 def test_what_is_denied_is_logged_once_with_its_name_made_harmless(
@@ -168,8 +168,10 @@ def test_what_is_denied_is_logged_once_with_its_name_made_harmless(
         for _ in range(3):
             assert seen(client, "evil\nINFO forged") is NOT_THE_TOPIC
         client.ask(METADATA, 9, topics=None)  # silent checks log nothing
-    said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("denied")]
-    assert said == ["denied principal='User:ANONYMOUS' host=127.0.0.1 operation=describe topic='evil\\nINFO forged'"]
+    messages = [record.getMessage() for record in caplog.records if record.getMessage().startswith("denied")]
+    assert messages == [
+        "denied principal='User:ANONYMOUS' host=127.0.0.1 operation=describe topic='evil\\nINFO forged'"
+    ]
 
 
 def test_of_many_denials_the_first_are_logged_and_the_others_counted(
@@ -184,11 +186,11 @@ def test_of_many_denials_the_first_are_logged_and_the_others_counted(
         assert len(caplog.messages) == 1000
         assert caplog.messages[-1].endswith("topic='t999'")
         for _ in range(2):
-            authorizer.look()
+            authorizer.reload()
         bob.may_topic(Operation.DESCRIBE, "new")
         for number in range(1000):
             authorizer.permissions_of(f"User:{number}", "/10.0.0.7")
-        authorizer.look()
+        authorizer.reload()
     assert caplog.messages[1000:] == [
         "denied principal='User:bob' host=10.0.0.7 more=4000",
         "denied principal='User:bob' host=10.0.0.7 more=1",
@@ -216,9 +218,9 @@ def test_an_address_is_the_same_however_the_listener_sees_it(rules: Path) -> Non
         assert authorizer.permissions_of("User:a", host).may_topic(Operation.DESCRIBE, "t") is is_allowed
 
 
-@pytest.mark.parametrize(("group", "said"), [("g", "NONE"), ("denied", "Group authorization failed.")])
+@pytest.mark.parametrize(("group", "message"), [("g", "NONE"), ("denied", "Group authorization failed.")])
 def test_an_old_client_is_told_in_words_why_it_has_no_coordinator(
-    serve: Serve, rules: Path, group: str, said: str
+    serve: Serve, rules: Path, group: str, message: str
 ) -> None:
     with guarded(serve, rules).client() as client:
-        assert client.ask(FIND_COORDINATOR, 2, key=group, key_type=0).error_message == said
+        assert client.ask(FIND_COORDINATOR, 2, key=group, key_type=0).error_message == message

@@ -32,7 +32,7 @@ def server(serve: Serve, request: pytest.FixtureRequest) -> Server:
 @pytest.fixture
 def connect(server: Server) -> Connect:
     """Clients that have read what the server sent them first: who closes with bytes unread resets the connection."""
-    security = Security(tls=trusting()) if server.runtime._entrance is not None else Security()
+    security = Security(tls=trusting()) if server.runtime._secure_listener is not None else Security()
 
     def connected() -> Client:
         client = server.client(security=security)
@@ -78,7 +78,7 @@ def send_commit(client: Client, group_id: str) -> None:
 
 def wait_until_all_are_gone(server: Server) -> None:
     wait_until(server, lambda: not server.runtime.connections)
-    assert not server.on_loop(lambda: server.runtime._parked.requests or server.runtime._sliced._jobs)
+    assert not server.on_loop(lambda: server.runtime._pending_requests.requests or server.runtime._sliced._jobs)
     assert server.on_loop(lambda: server.runtime._held_bytes) == 0
 
 
@@ -151,7 +151,7 @@ def test_a_parked_request_with_nothing_behind_it_keeps_no_connection(server: Ser
         client.send(
             FETCH, 11, max_wait=timedelta(minutes=10), min_bytes=1, max_bytes=1, session_epoch=-1, topics=topics
         )
-        wait_until(server, lambda: server.runtime._parked.requests)
+        wait_until(server, lambda: server.runtime._pending_requests.requests)
     wait_until_all_are_gone(server)
 
 

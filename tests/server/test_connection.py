@@ -11,10 +11,10 @@ from kcoord.groups.instant import Instant
 from kcoord.protocol.frames import framed
 from kcoord.protocol.validate import BadBody
 from kcoord.server.connection.connection import Connection
-from kcoord.server.connection.event_round import Turn
+from kcoord.server.connection.event_round import DecideCallback
 from kcoord.server.dispatch.dispatch import Answer, HangUp, Outcome, Park
-from kcoord.server.dispatch.routes import route
-from kcoord.server.fast_path.response_cache import AnsweredFrame, PhaseFrame
+from kcoord.server.dispatch.routes import route_for
+from kcoord.server.fast_path.response_cache import CachedRebalanceFrame, CachedResponseFrame
 from kcoord.tickets import Ticket
 
 
@@ -54,17 +54,17 @@ class Link(asyncio.Transport):
 class Script:
     """A host that answers `x` with `X`, parks `park`, and hangs up on `bye`."""
 
-    stood: Callable[[AnsweredFrame, bytes, bytes], None] | None = None
+    on_cache_hit: Callable[[CachedResponseFrame, bytes, bytes], None] | None = None
 
     def __init__(self) -> None:
         self.decided: list[bytes] = []
         self.parked: list[Connection] = []
-        self.settled = 0
+        self.drained = 0
         self.held_bytes = 0
         self.seconds = 0.0
-        self.turns: list[Turn] = []
+        self.turns: list[DecideCallback] = []
         self.sends: list[Callable[[], None]] = []
-        self.kept = 0
+        self.flushed = 0
         self.gone_from: list[Connection] = []
         self.refusal: str | None = None
         self.fault: Exception | None = None
@@ -78,7 +78,7 @@ class Script:
             raise self.fault
         match frame:
             case b"park":
-                return Park(route(HEARTBEAT, 4), correlation_id=0, ticket=Ticket(len(self.parked) + 1))
+                return Park(route_for(HEARTBEAT, 4), correlation_id=0, ticket=Ticket(len(self.parked) + 1))
             case b"bye":
                 return HangUp(reason="enough")
             case b"quiet":
@@ -91,35 +91,37 @@ class Script:
     def is_in_slices(self, ticket: Ticket | None) -> bool:
         return False
 
-    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
+    def decide_cached(
+        self, connection: Connection, cached: CachedRebalanceFrame, chunk: bytes
+    ) -> Answer | Ticket | None:
         raise AssertionError("nothing stands here")
 
-    def settle(self) -> None:
-        self.settled += 1
+    def drain_parked(self) -> None:
+        self.drained += 1
 
-    def held(self, change: int) -> None:
+    def adjust_held(self, change: int) -> None:
         self.held_bytes += change
 
-    def gone(self, connection: Connection) -> None:
+    def on_closed(self, connection: Connection) -> None:
         self.gone_from.append(connection)
 
-    def soon(self, turn: Turn) -> None:
+    def schedule_decide(self, turn: DecideCallback) -> None:
         self.turns.append(turn)
 
-    def keep(self) -> None:
-        self.kept += 1
+    def flush(self) -> None:
+        self.flushed += 1
 
-    def leave(self, send: Callable[[], None]) -> None:
+    def schedule_send(self, send: Callable[[], None]) -> None:
         self.sends.append(send)
 
-    def take_turns(self) -> None:
+    def run_round(self) -> None:
         """Runs one event round: the scheduled decisions, then the scheduled sends."""
         turns, self.turns = self.turns, []
         for turn in turns:
             turn(self.now())
-        self.let_leave()
+        self.send_all()
 
-    def let_leave(self) -> None:
+    def send_all(self) -> None:
         sends, self.sends = self.sends, []
         for send in sends:
             send()
@@ -154,7 +156,7 @@ def receive(connection: Connection, script: Script) -> Callable[[bytes], None]:
 
     def receive(chunk: bytes) -> None:
         connection.data_received(chunk)
-        script.take_turns()
+        script.run_round()
 
     return receive
 
@@ -181,7 +183,7 @@ def test_the_answer_to_a_parked_request_and_those_behind_it_leave_in_one_write(
 ) -> None:
     send(b"park", b"b", b"c")
     connection.answer([b"parked "], 0.0)
-    script.take_turns()
+    script.run_round()
     assert link.writes == [b"parked BC"]
 
 
@@ -190,10 +192,10 @@ def test_a_second_parked_request_holds_the_rest_again(
 ) -> None:
     send(b"park", b"b", b"park", b"c")
     connection.answer([b"1"], 0.0)
-    script.take_turns()
+    script.run_round()
     assert link.writes == [b"1B"]
     connection.answer([b"2"], 0.0)
-    script.take_turns()
+    script.run_round()
     assert link.writes == [b"1B", b"2C"]
 
 
@@ -204,7 +206,7 @@ def test_a_client_that_does_not_read_is_not_worked_for(
     send(b"a")
     assert link.writes == []
     connection.resume_writing()
-    script.take_turns()
+    script.run_round()
     assert link.writes == [b"A"]
 
 
@@ -246,7 +248,7 @@ def test_a_turn_ends_after_a_hundred_requests_and_the_next_goes_on(
     connection.data_received(framed([b"y"]))
     assert len(script.turns) == 1, "it has a turn coming and gets no other"
     while script.turns:
-        script.take_turns()
+        script.run_round()
     assert [len(write) for write in link.writes] == [100, 100, 51]
 
 
@@ -254,7 +256,7 @@ def test_a_turn_ends_after_many_bytes_of_answers(connection: Connection, script:
     connection.data_received(b"".join(framed([b"x" * 1000]) for _ in range(90)))
     assert [len(write) for write in link.writes] == [66_000]
     connection.pause_writing()
-    script.take_turns()
+    script.run_round()
     assert len(link.writes) == 1, "a client that does not read is not worked for"
     connection.resume_writing()
     assert sum(map(len, link.writes)) == 90_000
@@ -266,7 +268,7 @@ def test_small_requests_and_answers_wait_for_the_others(connection: Connection, 
     (turn,) = script.turns
     turn(script.now())
     assert (script.decided, link.writes) == ([b"a"], []), "the others have their turn first"
-    script.let_leave()
+    script.send_all()
     assert link.writes == [b"A"]
 
 
@@ -276,7 +278,7 @@ def test_large_requests_and_answers_do_not_wait(connection: Connection, script: 
     assert link.writes == [b"small " + b"x" * 10_000], "and take with them what was before them"
     connection.data_received(framed([b"y" * 1000]) * 10)
     assert len(script.decided) == 10
-    script.let_leave()
+    script.send_all()
     assert len(link.writes) == 2
 
 
@@ -287,7 +289,7 @@ def test_what_is_left_to_send_to_a_client_that_has_gone_is_dropped(
     (turn,) = script.turns
     turn(script.now())
     connection.connection_lost(None)
-    script.let_leave()
+    script.send_all()
     assert link.writes == []
 
 
@@ -361,7 +363,7 @@ def test_a_turn_that_comes_after_the_client_has_gone_leaves_nothing_held(
     send(*([b"x"] * 250))
     connection.close("enough")
     connection.connection_lost(None)
-    script.take_turns()
+    script.run_round()
     assert script.held_bytes == connection.held_bytes == 0
 
 
@@ -373,7 +375,7 @@ def test_what_arrived_whole_before_the_client_went_is_decided_and_not_answered(
     connection.connection_lost(error)
     while script.turns:
         assert script.gone_from == []
-        script.take_turns()
+        script.run_round()
     assert len(script.decided) == 250
     assert [len(write) for write in link.writes] == [100]
     assert script.gone_from == [connection]
@@ -432,7 +434,7 @@ def test_who_sends_no_more_has_his_answers_and_then_the_connection_is_closed(
     connection.answer([b"parked "], 0.0)
     while script.turns:
         assert not link.is_closed
-        script.take_turns()
+        script.run_round()
     assert sum(map(len, link.writes)) == len("parked A") + 70_000
     assert link.is_closed
     assert not link.is_reading_now, "the end is not to be heard again"

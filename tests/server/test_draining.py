@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
-from kcoord.server.connection.draining import ITERATIONS, LONGEST_GRACE, DeferredJudgement
+from kcoord.server.connection.draining import ITERATIONS, LONGEST_GRACE, DeferredExpiry
 
 SESSION = 6.0
 
@@ -55,9 +55,7 @@ class Stage:
         self.deadlines = Deadlines()
         self.sessions: dict[str, Deadline] = {}
         self.expelled: list[str] = []
-        self.judgement = DeferredJudgement(
-            cast(asyncio.AbstractEventLoop, self.loop), lambda: self.loop.now, self._judge
-        )
+        self.judgement = DeferredExpiry(cast(asyncio.AbstractEventLoop, self.loop), lambda: self.loop.now, self._judge)
 
     def join(self, *names: str) -> None:
         for name in names:

@@ -18,7 +18,7 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.instant import Instant
 from kcoord.groups.records import GroupDeleted
-from kcoord.groups.requests import AskedGroup, FetchOffsets, Heartbeat, Join, ListGroups, Sync
+from kcoord.groups.requests import FetchOffsets, Heartbeat, Join, ListGroups, RequestedGroup, Sync
 from kcoord.offsets_log import encoding
 from kcoord.offsets_log.pending_batches import PendingBatch
 from kcoord.protocol.records.batch import CHECKED_FROM, HEADER_SIZE, Batch, split
@@ -74,7 +74,7 @@ class Stage:
 
     def read(self, *, later: float = 0.0) -> None:
         """Loads all partitions that are due now, or so many seconds later."""
-        for _ in self.runtime.read(lambda: Instant(AT.now + later, AT.wall_ms + round(later * 1000))):
+        for _ in self.runtime.load(lambda: Instant(AT.now + later, AT.wall_ms + round(later * 1000))):
             pass
 
     def restart(self) -> None:
@@ -103,14 +103,14 @@ class Stage:
         return [line.error_code for topic in reply.topics for line in topic.partitions]
 
     def offsets(self, group_id: str = "g") -> dict[int, int]:
-        request = FetchOffsets(groups=(AskedGroup(group_id=group_id, topics=None),), is_by_id=False)
+        request = FetchOffsets(groups=(RequestedGroup(group_id=group_id, topics=None),), is_by_id=False)
         _, reply = self.ask(Coordinator.fetch_offsets, request)
         [group] = reply.groups
         assert group.error_code is ErrorCode.none
         return {line.partition_index: line.committed_offset for topic in group.topics for line in topic.partitions}
 
     def error_of_offsets(self, group_id: str) -> ErrorCode:
-        request = FetchOffsets(groups=(AskedGroup(group_id=group_id, topics=None),), is_by_id=False)
+        request = FetchOffsets(groups=(RequestedGroup(group_id=group_id, topics=None),), is_by_id=False)
         _, reply = self.ask(Coordinator.fetch_offsets, request)
         error: ErrorCode = reply.groups[0].error_code
         return error
@@ -231,12 +231,12 @@ def test_a_plan_is_handed_out_once_it_is_kept(stage: Stage) -> None:
     waiting, _ = stage.sync(follower, 2)
     assert stage.replies() == {}
     stage.flush()
-    kept = len(stage.batches())
+    batches_before = len(stage.batches())
     _, reply = stage.sync(leader, 2)
     assert reply.error_code is ErrorCode.none
-    assert {ticket: told.error_code for ticket, told in stage.replies().items()} == {waiting: ErrorCode.none}
+    assert {ticket: answered.error_code for ticket, answered in stage.replies().items()} == {waiting: ErrorCode.none}
     assert stage.flush()
-    assert len(stage.batches()) == kept + 1
+    assert len(stage.batches()) == batches_before + 1
 
 
 @pytest.mark.parametrize("are_taken", [False, True])
@@ -249,8 +249,8 @@ def test_a_plan_that_cannot_be_kept_is_handed_out_to_nobody(stage: Stage, fill: 
     stage.sync(leader, 2)
     taken = stage.replies() if are_taken else {}
     assert not stage.flush(), "so that replies that were taken are not sent"
-    told = {ticket: reply.error_code for ticket, reply in stage.replies().items()}
-    assert told == ({} if taken else {waiting: ErrorCode.not_coordinator})
+    errors = {ticket: reply.error_code for ticket, reply in stage.replies().items()}
+    assert errors == ({} if taken else {waiting: ErrorCode.not_coordinator})
     fill(False)
     stage.read()
     assert stage.sync(leader, 2)[1].error_code is ErrorCode.unknown_member_id
@@ -315,7 +315,7 @@ def test_reading_lets_others_have_their_turn(stage: Stage) -> None:
             stage.commit(0, 1, 2, 3)
         stage.flush()
     stage.restart()
-    steps = stage.runtime.read(lambda: AT)
+    steps = stage.runtime.load(lambda: AT)
     assert sum(1 for _ in steps) > 3
 
 
@@ -355,7 +355,7 @@ def test_a_partition_that_is_damaged_is_not_served_and_others_are(
     assert stage.error_of_offsets("g") is ErrorCode.coordinator_not_available
     assert stage.offsets("other") == {0: 2}
     assert any("checksum" in record.getMessage() for record in caplog.records if record.levelname == "ERROR")
-    assert stage.runtime.unread == [], "to read it once more would change nothing"
+    assert stage.runtime.to_load == [], "to read it once more would change nothing"
 
 
 def test_a_batch_that_holds_no_records_though_its_checksum_is_right_is_damage(
@@ -368,17 +368,17 @@ def test_a_batch_that_holds_no_records_though_its_checksum_is_right_is_damage(
     stage.restart()
     stage.read()
     assert stage.error_of_offsets("g") is ErrorCode.coordinator_not_available
-    assert stage.runtime.unread == []
+    assert stage.runtime.to_load == []
     [line] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert "cannot be read" in line
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [(OSError(5, "Input/output error"), "cannot be read"), (RuntimeError("a fault of ours"), "bug partition=")],
 )
 def test_a_partition_that_cannot_be_read_now_is_read_later_and_others_at_once(
-    stage: Stage, caplog: pytest.LogCaptureFixture, fault: Exception, said: str
+    stage: Stage, caplog: pytest.LogCaptureFixture, fault: Exception, message: str
 ) -> None:
     stage.commit(0, offset=1)
     stage.commit(0, offset=2, group_id="other")
@@ -388,16 +388,16 @@ def test_a_partition_that_cannot_be_read_now_is_read_later_and_others_at_once(
     stage.read()
     assert stage.offsets("other") == {0: 2}
     assert stage.error_of_offsets("g") is ErrorCode.coordinator_not_available
-    assert not stage.runtime.is_reading, "nothing of it is half read"
+    assert not stage.runtime.is_loading, "nothing of it is half read"
     [line] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert said in line
+    assert message in line
     assert f"partition={offsets_partition('g', 50)}" in line
     stage.fail_to_read("g", None)
     stage.read(later=0.5)
     assert stage.error_of_offsets("g") is ErrorCode.coordinator_not_available, "it is to rest first"
     stage.read(later=1)
     assert stage.offsets() == {0: 1}
-    assert stage.runtime.unread == []
+    assert stage.runtime.to_load == []
 
 
 def test_the_longer_a_partition_cannot_be_read_the_more_seldom_that_is_tried(
@@ -422,7 +422,7 @@ def test_a_partition_that_fails_half_way_leaves_nothing_of_it_in_memory(stage: S
             stage.commit(0, 1, 2, 3)
         stage.flush()
     stage.restart()
-    steps = stage.runtime.read(lambda: AT)
+    steps = stage.runtime.load(lambda: AT)
     next(steps)
     stage.fail_to_read("g", OSError(5, "Input/output error"))
     assert list(steps) == []

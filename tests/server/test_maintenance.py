@@ -14,11 +14,11 @@ from kcoord.broker.offsets_topic import make_offsets_topic
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.instant import Instant
-from kcoord.groups.requests import AskedGroup, FetchOffsets
+from kcoord.groups.requests import FetchOffsets, RequestedGroup
 from kcoord.server import maintenance
 from kcoord.server.connection.connection import Connection
 from kcoord.server.groups.group_runtime import GroupRuntime
-from kcoord.server.maintenance import Chores
+from kcoord.server.maintenance import Maintenance
 from kcoord.settings import Settings
 from kcoord.tickets import Ticket
 from tests.groups.commits import Line, commit_of
@@ -41,14 +41,14 @@ class FailingStore(MemoryStore):
         return super().read(position, size)
 
 
-class Household:
+class FakeTarget:
     """A cluster whose groups are not loaded, in which "g" has committed 7. Its clock advances with each reading."""
 
     connections: Set[Connection] = frozenset()
 
     def __init__(self) -> None:
         self.faults: list[Exception] = []
-        self.faults_of_settling: list[Exception] = []
+        self.drain_faults: list[Exception] = []
         self._is_read = asyncio.Event()
         self._seconds = count(1000)
         ids = count(1)
@@ -71,10 +71,10 @@ class Household:
         second = next(self._seconds)
         return Instant(float(second), 1_700_000_000_000 + second * 1000)
 
-    def settle(self) -> None:
-        if self.faults_of_settling:
-            raise self.faults_of_settling.pop()
-        if self.groups and not self.groups.unread:
+    def drain_parked(self) -> None:
+        if self.drain_faults:
+            raise self.drain_faults.pop()
+        if self.groups and not self.groups.to_load:
             self._is_read.set()
 
     def read(self) -> list[int]:
@@ -83,14 +83,14 @@ class Household:
         assert groups
 
         async def main() -> None:
-            chores = Chores(self)
-            chores.read_groups(groups)
+            tasks = Maintenance(self)
+            tasks.load_groups(groups)
             async with asyncio.timeout(60):
                 await self._is_read.wait()
-            await chores.end()
+            await tasks.stop()
 
         asyncio.run(main())
-        asked = FetchOffsets(groups=(AskedGroup(group_id="g", topics=None),), is_by_id=False)
+        asked = FetchOffsets(groups=(RequestedGroup(group_id="g", topics=None),), is_by_id=False)
         fetch_offsets: Any = Coordinator.fetch_offsets
         reply: Any = groups.decide(_NODE, fetch_offsets, asked, Ticket(1), self.now())
         assert reply.groups[0].error_code is ErrorCode.none
@@ -98,26 +98,24 @@ class Household:
 
 
 @pytest.fixture
-def household(monkeypatch: pytest.MonkeyPatch) -> Household:
-    monkeypatch.setattr(maintenance, "REST", 0.001)
-    return Household()
+def target(monkeypatch: pytest.MonkeyPatch) -> FakeTarget:
+    monkeypatch.setattr(maintenance, "IDLE_INTERVAL", 0.001)
+    return FakeTarget()
 
 
 @pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), RuntimeError("a fault of ours")])
 def test_groups_that_could_not_be_read_are_read_all_the_same(
-    household: Household, caplog: pytest.LogCaptureFixture, fault: Exception
+    target: FakeTarget, caplog: pytest.LogCaptureFixture, fault: Exception
 ) -> None:
-    household.faults += [fault] * 3
-    assert household.read() == [7]
+    target.faults += [fault] * 3
+    assert target.read() == [7]
     assert ["partition=0: its groups" in message for message in caplog.messages] == [True] * 3
-    assert household.faults == []
+    assert target.faults == []
 
 
-def test_reading_goes_on_when_what_follows_it_has_failed(
-    household: Household, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_reading_goes_on_when_what_follows_it_has_failed(target: FakeTarget, caplog: pytest.LogCaptureFixture) -> None:
     """First a read fails, then draining the parked requests fails."""
-    household.faults.append(OSError(5, "Input/output error"))
-    household.faults_of_settling.append(RuntimeError("a fault of ours"))
-    assert household.read() == [7]
+    target.faults.append(OSError(5, "Input/output error"))
+    target.drain_faults.append(RuntimeError("a fault of ours"))
+    assert target.read() == [7]
     assert "bug: groups are not read retry_in=0.001s" in caplog.messages

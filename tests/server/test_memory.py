@@ -6,7 +6,7 @@ import sys
 
 PIECES = """
 import resource
-from kcoord.server.memory import give_back, keep_what_is_free
+from kcoord.server.memory import trim, retain_free_memory
 
 def faults() -> int:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -16,17 +16,17 @@ def faults() -> int:
 """
 
 
-def told_by(program: str) -> list[int]:
+def printed_by(program: str) -> list[int]:
     ran = subprocess.run([sys.executable, "-c", PIECES + program], capture_output=True, text=True, check=True)
     return [int(line) for line in ran.stdout.split()]
 
 
 def test_pages_of_what_is_made_and_freed_again_and_again_are_kept() -> None:
-    before, kept = told_by("print(faults()); keep_what_is_free(); faults(); print(faults())")
+    before, retained = printed_by("print(faults()); retain_free_memory(); faults(); print(faults())")
     assert before > 100 * 500, "four pieces of 1 MiB have 1,024 pages, of which some are kept anyway"
-    assert kept < 1000
+    assert retained < 1000
 
 
 def test_what_is_kept_can_be_given_back() -> None:
-    kept, given_back = told_by("keep_what_is_free(); faults(); print(faults()); give_back(); print(faults())")
-    assert given_back > kept + 500, "they are taken again, once"
+    retained, given_back = printed_by("retain_free_memory(); faults(); print(faults()); trim(); print(faults())")
+    assert given_back > retained + 500, "they are taken again, once"

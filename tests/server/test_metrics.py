@@ -20,7 +20,7 @@ from kcoord.client.security import Plain, Scram, Security
 from kcoord.metrics.listening import Endpoint, endpoint_of, format_endpoint, listen_on
 from kcoord.security.listener import Listener, Sasl
 from kcoord.security.users import Users
-from kcoord.server.metrics.metrics_source import measured
+from kcoord.server.metrics.metrics_source import instrumented
 from kcoord.server.setup import Setup, settings_of
 from tests.metrics.scrapes import OPEN_METRICS, Scrape, ask
 
@@ -72,7 +72,7 @@ def counting(
     thread.start()
     stack = AsyncExitStack()
     try:
-        serving = stack.enter_async_context(measured(setup, listening))
+        serving = stack.enter_async_context(instrumented(setup, listening))
         runtime = asyncio.run_coroutine_threadsafe(serving, loop).result(60)
         with ExitStack() as clients:
             yield Counted(bootstrap=runtime.bootstrap, url=url, clients=clients)
@@ -204,8 +204,8 @@ def test_members_groups_and_rebalances_are_what_happened(count: Count) -> None:
     assert scrape("kcoord_requests_parked", api="JoinGroup") == 0
     # The second begins a rebalance, which the third comes into.
     assert scrape.by("kcoord_rebalances_total", "cause") == {"joined": 2}
-    told = {"made": 1, "id-given": 3, "joined": 3, "rebalancing": 2, "generation": 2, "stable": 2}
-    assert scrape.by("kcoord_group_events_total", "event") == told
+    expected = {"made": 1, "id-given": 3, "joined": 3, "rebalancing": 2, "generation": 2, "stable": 2}
+    assert scrape.by("kcoord_group_events_total", "event") == expected
     assert errors(scrape, "JoinGroup") == {"MEMBER_ID_REQUIRED": 3, "NONE": 4}
     assert errors(scrape, "SyncGroup") == {"NONE": 4}
     assert errors(scrape, "Heartbeat") == {"REBALANCE_IN_PROGRESS": 1}
@@ -336,8 +336,8 @@ def test_a_client_that_hangs_up_while_it_waits_leaves_nothing_behind(count: Coun
 
 def test_connections_are_told_by_how_they_ended(count: Count) -> None:
     counted = count(**{"max.connections": "2"})
-    with counted.client() as kept:
-        kept.ask(METADATA, 12, topics=None)
+    with counted.client() as open_client:
+        open_client.ask(METADATA, 12, topics=None)
         for sent in (b"\x00\x00\x00\x08\x00\x47\x00\x00\x00\x00\x00\x01", b"\xff\xff\xff\xff", b"\x00\x00\x00\x01\x00"):
             client = counted.client()
             client.send_bytes(sent)
@@ -414,8 +414,8 @@ def test_every_family_of_a_server_is_told_and_both_formats_can_be_read(count: Co
     counted = count()
     stable(counted)
     for accept in ("text/plain", OPEN_METRICS):
-        told = Scrape(f"{counted.url}/metrics", accept).families
-        assert {name for name in told if name.startswith("kcoord_")} == _families()
+        scraped = Scrape(f"{counted.url}/metrics", accept).families
+        assert {name for name in scraped if name.startswith("kcoord_")} == _families()
     assert ask(f"{counted.url}/readyz").text == "ready\n"
 
 

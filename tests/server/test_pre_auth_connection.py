@@ -52,7 +52,7 @@ def trusting(shown: Identity | None = None) -> Tls:
 
 
 def principals(server: Server) -> list[str]:
-    return [connection.asker.principal for connection in server.on_loop(lambda: list(server.runtime.connections))]
+    return [connection.client.principal for connection in server.on_loop(lambda: list(server.runtime.connections))]
 
 
 def refused(server: Server, *reasons: Refusal) -> None:
@@ -136,7 +136,7 @@ def ask_by(server: Server, security: Security) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("security", "said", "reason"),
+    ("security", "message", "reason"),
     [
         (lambda: Security(tls=trusting()), "wants a client certificate", Refusal.NO_CERTIFICATE),
         (
@@ -157,11 +157,11 @@ def ask_by(server: Server, security: Security) -> Any:
     ],
 )
 def test_a_certificate_that_does_not_do_is_refused_with_the_reason_and_counted(
-    serve: Serve, security: Callable[[], Security], said: str, reason: Refusal
+    serve: Serve, security: Callable[[], Security], message: str, reason: Refusal
 ) -> None:
     server = serve(listener=Listener(tls=tls(ClientAuth.REQUIRED)))
     with server.client(security=Security(tls=trusting(signed(AUTHORITY, "alice")))) as other:
-        with pytest.raises(TlsFailed, match=said):
+        with pytest.raises(TlsFailed, match=message):
             ask_by(server, security())
         refused(server, reason)
         assert other.ask(METADATA, 12, topics=None).cluster_id
@@ -306,21 +306,21 @@ def test_those_at_the_gate_count_as_connections(serve: Serve, is_encrypted: bool
     server = serve(listener=listener, **{"max.connections": "2"})
     security = Security(tls=trusting() if is_encrypted else None, sasl=PLAINLY.sasl)
     with server.client(security=security) as client, opened(server) as waiting:
-        while server.on_loop(lambda: len(server.runtime._entrance.gates)) < 1:  # type: ignore[union-attr]
+        while server.on_loop(lambda: len(server.runtime._secure_listener.pre_auth_connections)) < 1:  # type: ignore[union-attr]
             time.sleep(0.01)
         assert closed_after(server, b"") == b""
         refused(server, Refusal.LIMIT)
         waiting.close()
         assert client.ask(METADATA, 12, topics=None).cluster_id
-    while server.on_loop(lambda: server.runtime.connections or server.runtime._entrance.gates):  # type: ignore[union-attr]
+    while server.on_loop(lambda: server.runtime.connections or server.runtime._secure_listener.pre_auth_connections):  # type: ignore[union-attr]
         time.sleep(0.01)
     assert ask_by(server, security).cluster_id, "all places are free again"
 
 
-def eventually(server: Server, look: Callable[[], Any]) -> Any:
+def eventually(server: Server, read: Callable[[], Any]) -> Any:
     """Polls `read` on the server's thread until its result is true, and returns it."""
     end = time.monotonic() + 20  # less than TLS itself gives one to go
-    while not (seen := server.on_loop(look)):
+    while not (seen := server.on_loop(read)):
         assert time.monotonic() < end
         time.sleep(0.01)
     return seen
@@ -329,56 +329,59 @@ def eventually(server: Server, look: Callable[[], Any]) -> Any:
 def test_who_was_refused_and_stays_counts_as_a_connection_until_he_has_to_go(serve: Serve) -> None:
     listener = Listener(tls=tls(), sasl=SASL)
     server = serve(listener=listener, **{"connection.failed.authentication.delay.ms": "0"})
-    entrance: Any = server.runtime._entrance
+    secure_listener: Any = server.runtime._secure_listener
     context = ssl.create_default_context(cadata=AUTHORITY.certificate_pem)
     with opened(server) as bare, context.wrap_socket(bare, server_hostname="localhost") as connection:
         connection.sendall(frame(HANDSHAKE, 1, mechanism="PLAIN"))
         assert connection.recv(1 << 16)
         connection.sendall(frame(AUTHENTICATE, 2, auth_bytes=b"\0alice\0wrong"))
         assert connection.recv(1 << 16)
-        assert server.on_loop(lambda: len(entrance.gates)) == 1
-        eventually(server, lambda: not entrance.gates)
+        assert server.on_loop(lambda: len(secure_listener.pre_auth_connections)) == 1
+        eventually(server, lambda: not secure_listener.pre_auth_connections)
     refused(server, Refusal.CREDENTIALS)
 
 
 def test_what_is_held_for_those_at_the_gate_is_limited(serve: Serve) -> None:
     server = serve(listener=Listener(sasl=SASL), **{"queued.max.request.bytes": "100000"})
-    entrance: Any = server.runtime._entrance
+    secure_listener: Any = server.runtime._secure_listener
     begun = struct.pack(">i", 80_000)
     with opened(server) as one, opened(server) as other:
         one.sendall(begun + bytes(60_000))
-        eventually(server, lambda: entrance._held_bytes > 60_000)
+        eventually(server, lambda: secure_listener._held_bytes > 60_000)
         other.sendall(begun + bytes(50_000))
         refused(server, Refusal.LIMIT)
         assert one.recv(1) == b""
-        assert len(server.on_loop(lambda: list(entrance.gates))) == 1
-    eventually(server, lambda: not entrance.gates)
-    assert server.on_loop(lambda: entrance._held_bytes) == 0
+        assert len(server.on_loop(lambda: list(secure_listener.pre_auth_connections))) == 1
+    eventually(server, lambda: not secure_listener.pre_auth_connections)
+    assert server.on_loop(lambda: secure_listener._held_bytes) == 0
     assert ask_by(server, PLAINLY).cluster_id
 
 
 def test_who_is_slow_to_shake_hands_counts_once(serve: Serve) -> None:
     server = serve(listener=Listener(tls=tls(), sasl=SASL), **{"max.connections": "4"})
-    entrance: Any = server.runtime._entrance
+    secure_listener: Any = server.runtime._secure_listener
     with ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(opened(server))
-        eventually(server, lambda: len(entrance.gates) == 3)
+        eventually(server, lambda: len(secure_listener.pre_auth_connections) == 3)
         assert ask_by(server, Security(tls=trusting(), sasl=PLAINLY.sasl)).cluster_id
 
 
 def test_a_password_of_one_who_has_gone_is_not_checked(serve: Serve) -> None:
     server = serve(listener=Listener(sasl=SASL))
-    entrance: Any = server.runtime._entrance
+    secure_listener: Any = server.runtime._secure_listener
     released = threading.Event()
     for _ in range(2):  # one per thread
-        server.on_loop(lambda: entrance.check(released.wait, lambda _: None))
+        server.on_loop(lambda: secure_listener.check(released.wait, lambda _: None))
     with opened(server) as connection:
         connection.sendall(frame(HANDSHAKE, 1, mechanism="PLAIN"))
         connection.sendall(frame(AUTHENTICATE, 2, auth_bytes=b"\0alice\0secret-1"))
-        checking = eventually(server, lambda: [gate._checking for gate in entrance.gates if gate._checking])[0]
+        checking = eventually(
+            server,
+            lambda: [pre_auth._checking for pre_auth in secure_listener.pre_auth_connections if pre_auth._checking],
+        )[0]
     # The pre-auth connection has paused reading, so it does not notice that its client has gone: it times out.
-    server.on_loop(lambda: [gate._give_up() for gate in list(entrance.gates)])
+    server.on_loop(lambda: [pre_auth._on_timeout() for pre_auth in list(secure_listener.pre_auth_connections)])
     eventually(server, checking.cancelled)  # a client is given up once what has arrived is read
     released.set()
     assert ask_by(server, PLAINLY).cluster_id
@@ -412,8 +415,8 @@ def test_malformed_versions_are_refused(serve: Serve) -> None:
 def test_a_server_that_stops_hangs_up_on_those_at_its_gates(serve: Serve) -> None:
     server = serve(listener=Listener(sasl=SASL, tls=tls()))
     with opened(server) as one:
-        entrance = server.runtime._entrance
-        while not server.on_loop(lambda: entrance.gates):  # type: ignore[union-attr]
+        secure_listener = server.runtime._secure_listener
+        while not server.on_loop(lambda: secure_listener.pre_auth_connections):  # type: ignore[union-attr]
             time.sleep(0.01)
         stopped = server.on_loop(lambda: server.loop.create_task(server.runtime.stop_listening()))
         assert one.recv(1) == b""

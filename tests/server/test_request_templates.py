@@ -17,7 +17,7 @@ from kcoord.groups.replies import CommitReply, HeartbeatReply, PartitionError, T
 from kcoord.groups.requests import Commit
 from kcoord.protocol.codec import decode_response, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
-from kcoord.server.dispatch.routes import START, Asker, Repeated, route
+from kcoord.server.dispatch.routes import START, ClientSession, RequestTemplate, route_for
 from tests.server.conftest import Serve
 from tests.server.test_serving_groups import (
     HEARTBEAT,
@@ -91,9 +91,9 @@ def test_a_member_that_repeats_its_heartbeat_hears_of_a_rebalance_and_of_its_end
             protocols=[{"name": "range", "metadata": b""}],
         )
         deadline = time.monotonic() + 60
-        while (heard := answers(client, beat)[0][1]) is NONE and time.monotonic() < deadline:
+        while (error := answers(client, beat)[0][1]) is NONE and time.monotonic() < deadline:
             pass
-        assert heard is ErrorCode.rebalance_in_progress
+        assert error is ErrorCode.rebalance_in_progress
         again = join(client, "g", member_id=joined.member_id)
         assert answers(client, beat) == [(1, ErrorCode.illegal_generation)]
         assert answers(client, heartbeat(again, 2)) == [(2, NONE)]
@@ -108,11 +108,11 @@ def test_the_same_heartbeat_of_another_version_is_answered_in_that_version(serve
 
 
 def test_the_same_reply_is_written_once_and_another_anew() -> None:
-    asker, by = Asker("10.0.0.1"), route(OFFSET_COMMIT, 9)
-    first, second = _kept(0), _kept(0, 1)
+    client_session, by = ClientSession("10.0.0.1"), route_for(OFFSET_COMMIT, 9)
+    first, second = _commit_reply(0), _commit_reply(0, 1)
     for correlation_id, reply in ((1, first), (2, first), (3, second), (4, first)):
         frame = bytes(4) + correlation_id.to_bytes(4) + b"rest"
-        (answer,) = asker.answer(frame, by, reply)
+        (answer,) = client_session.encode_response(frame, by, reply)
         assert decode_response(answer[4:], OFFSET_COMMIT, 9)[0] == correlation_id
         lines = decode_response(answer[4:], OFFSET_COMMIT, 9)[1].topics[0].partitions
         assert [line.partition_index for line in lines] == [line.partition_index for line in reply.topics[0].partitions]
@@ -145,7 +145,7 @@ shapes = st.lists(st.tuples(st.sampled_from(["t", "another"]), st.lists(st.integ
 def test_a_commit_that_is_known_asks_what_it_would_ask_if_it_were_read(
     version: int, shape: Shape, other: Shape, random: Random
 ) -> None:
-    by = route(OFFSET_COMMIT, version)
+    by = route_for(OFFSET_COMMIT, version)
 
     def frame(shape: Shape) -> bytes:
         offsets = iter([random.randint(-(2**63), 2**63 - 1) for _, partitions in shape for _ in partitions])
@@ -157,30 +157,30 @@ def test_a_commit_that_is_known_asks_what_it_would_ask_if_it_were_read(
         return request
 
     first, again, different = frame(shape), frame(shape), frame(other)
-    known = Repeated(first, by, read(first))
-    assert known.request_in(again) == read(again)
-    assert (known.request_in(different) is not None) == (read(different).topics == read(first).topics)
+    known = RequestTemplate(first, by, read(first))
+    assert known.parse(again) == read(again)
+    assert (known.parse(different) is not None) == (read(different).topics == read(first).topics)
 
 
 def test_a_commit_in_which_anything_else_differs_is_not_known() -> None:
-    by = route(OFFSET_COMMIT, 9)
+    by = route_for(OFFSET_COMMIT, 9)
     first = a_commit(9, 1, [("t", [1, 2])], iter([10, 20]))
-    known = Repeated(first, by, by.module.to_request(by.read(first)[1], Caller("c", "h")))
-    free = {*range(4, 8), *(position + byte for position, _ in by.varying_in(first) for byte in range(8))}
+    known = RequestTemplate(first, by, by.module.to_request(by.read(first)[1], Caller("c", "h")))
+    free = {*range(4, 8), *(position + byte for position, _ in by.variable_fields(first) for byte in range(8))}
     for position in range(START.stop, len(first)):
         changed = bytearray(first)
         changed[position] ^= 0x01
-        assert (known.request_in(bytes(changed)) is not None) == (position in free)
-    assert known.request_in(first + b"\0") is None
-    assert known.request_in(first[:-1]) is None
+        assert (known.parse(bytes(changed)) is not None) == (position in free)
+    assert known.parse(first + b"\0") is None
+    assert known.parse(first[:-1]) is None
 
 
 def test_a_client_that_asks_something_new_each_time_is_remembered_now_and_then_only() -> None:
-    asker, by = Asker("10.0.0.1"), route(OFFSET_COMMIT, 9)
+    client_session, by = ClientSession("10.0.0.1"), route_for(OFFSET_COMMIT, 9)
     seen = set()
     for partition in range(100):
-        asker.remember(a_commit(9, 1, [("t", [partition])], iter([1])), by, partition)
-        seen.add(asker.repeated[by_version(9)].request)
+        client_session.add_template(a_commit(9, 1, [("t", [partition])], iter([1])), by, partition)
+        seen.add(client_session.templates[by_version(9)].request)
     assert len(seen) <= 26
 
 
@@ -195,9 +195,9 @@ def test_a_member_that_commits_again_and_again_is_kept_to_its_word(serve: Serve)
             frame = a_commit(9, round_, shape, iter([round_, round_ + 1, round_ + 2]))
             alone = frame.replace(b"\x00\x00\x00\x03\x02m", b"\xff\xff\xff\xff\x01", 1)
             client.send_bytes(len(alone).to_bytes(4) + alone)
-            correlation_id, said = decode_response(client.receive_frame(), OFFSET_COMMIT, 9)
+            correlation_id, response = decode_response(client.receive_frame(), OFFSET_COMMIT, 9)
             assert correlation_id == round_
-            assert [[line.error_code for line in topic.partitions] for topic in said.topics] == [
+            assert [[line.error_code for line in topic.partitions] for topic in response.topics] == [
                 [NONE] * len(partitions) for _, partitions in shape
             ]
         fetched = client.ask(OFFSET_FETCH, 7, group_id="g", topics=None, require_stable=False)
@@ -210,28 +210,28 @@ def test_a_member_that_commits_again_and_again_is_kept_to_its_word(serve: Serve)
 
 
 def test_replies_to_different_apis_are_not_mixed_up() -> None:
-    asker, frame = Asker("10.0.0.1"), bytes(4) + (5).to_bytes(4)
-    committed, well = _kept(0), HeartbeatReply()
+    client_session, frame = ClientSession("10.0.0.1"), bytes(4) + (5).to_bytes(4)
+    committed, well = _commit_reply(0), HeartbeatReply()
     for _ in range(2):
-        (answer,) = asker.answer(frame, route(OFFSET_COMMIT, 9), committed)
+        (answer,) = client_session.encode_response(frame, route_for(OFFSET_COMMIT, 9), committed)
         assert len(decode_response(answer[4:], OFFSET_COMMIT, 9)[1].topics) == 1
-        (answer,) = asker.answer(frame, route(HEARTBEAT, 4), well)
+        (answer,) = client_session.encode_response(frame, route_for(HEARTBEAT, 4), well)
         assert decode_response(answer[4:], HEARTBEAT, 4)[1].error_code is NONE
 
 
 def test_little_is_kept_of_a_client_whatever_it_sends() -> None:
-    asker, by = Asker("10.0.0.1"), route(HEARTBEAT, 4)
+    client_session, by = ClientSession("10.0.0.1"), route_for(HEARTBEAT, 4)
     for size in (50, *[5000] * 20):
-        asker.remember(bytes(size), by, f"{size} bytes")
-    (kept,) = asker.repeated.values()
-    assert kept.request_in(bytes(50)) == "50 bytes"
-    large = _kept(*range(1000))
-    commits = route(OFFSET_COMMIT, 9)
+        client_session.add_template(bytes(size), by, f"{size} bytes")
+    (template,) = client_session.templates.values()
+    assert template.parse(bytes(50)) == "50 bytes"
+    large = _commit_reply(*range(1000))
+    commits = route_for(OFFSET_COMMIT, 9)
     for _ in range(2):
-        asker.answer(bytes(8), commits, large)
-    assert sum(len(rest) for _, _, rest in asker._answers.values()) < 5000
+        client_session.encode_response(bytes(8), commits, large)
+    assert sum(len(rest) for _, _, rest in client_session._encoded_responses.values()) < 5000
 
 
-def _kept(*partitions: int) -> CommitReply:
+def _commit_reply(*partitions: int) -> CommitReply:
     lines = tuple(PartitionError(partition_index=partition) for partition in partitions)
     return CommitReply(topics=(TopicErrors(name="t", partitions=lines),))

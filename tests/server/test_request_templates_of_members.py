@@ -15,7 +15,7 @@ from kcoord.client.client import Client
 from kcoord.client.kio_codec import build
 from kcoord.protocol.codec import decode_response, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
-from kcoord.server.dispatch.routes import START, Asker, Repeated, route
+from kcoord.server.dispatch.routes import START, ClientSession, RequestTemplate, route_for
 from tests.server.conftest import Serve
 from tests.server.test_serving_groups import DESCRIBE_GROUPS, JOIN_GROUP, SESSION, SYNC_GROUP, quick
 
@@ -47,7 +47,7 @@ def a_sync(version: int, correlation_id: int, generation: int, plan: dict[str, b
         "group_id": "g",
         "generation_id": generation,
         "member_id": "m",
-        "assignments": [{"member_id": member_id, "assignment": own} for member_id, own in plan.items()],
+        "assignments": [{"member_id": member_id, "assignment": part} for member_id, part in plan.items()],
         **({"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}),
     }
     return _frame(SYNC_GROUP, version, correlation_id, asked)
@@ -59,12 +59,12 @@ def _frame(api_key: int, version: int, correlation_id: int, asked: dict[str, Any
 
 
 def read(frame: bytes) -> Any:
-    by = route(int.from_bytes(frame[:2]), int.from_bytes(frame[2:4]))
+    by = route_for(int.from_bytes(frame[:2]), int.from_bytes(frame[2:4]))
     return by.module.to_request(by.read(frame)[1], CALLER)
 
 
-def remembered(frame: bytes) -> Repeated:
-    return Repeated(frame, route(int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])), read(frame))
+def remembered(frame: bytes) -> RequestTemplate:
+    return RequestTemplate(frame, route_for(int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])), read(frame))
 
 
 @given(st.sampled_from(range(10)), st.lists(st.tuples(names, sizes), max_size=4), st.randoms(use_true_random=False))
@@ -77,7 +77,7 @@ def test_a_join_that_is_known_asks_what_it_would_ask_if_it_were_read(
     )
     known = remembered(first)
     is_each_named_once = len({name for name, _ in shape}) == len(shape)
-    assert known.request_in(again) == (read(again) if is_each_named_once else None)
+    assert known.parse(again) == (read(again) if is_each_named_once else None)
 
 
 @given(st.sampled_from(range(10)), st.tuples(sizes, sizes), st.tuples(sizes, sizes))
@@ -85,14 +85,14 @@ def test_subscriptions_of_other_sizes_are_read(version: int, before: tuple[int, 
     first, again = (
         a_join(version, 1, [("range", bytes(one)), ("sticky", bytes(other))]) for one, other in (before, now)
     )
-    assert (remembered(first).request_in(again) is not None) == (before == now)
+    assert (remembered(first).parse(again) is not None) == (before == now)
 
 
 @given(st.sampled_from(range(6)), st.integers(-(2**31), 2**31 - 1), st.integers(-(2**31), 2**31 - 1))
 def test_a_sync_that_is_known_asks_what_it_would_ask_if_it_were_read(version: int, before: int, now: int) -> None:
     known, again = remembered(a_sync(version, 1, before, {})), a_sync(version, 2, now, {})
-    assert known.request_in(again) == read(again)
-    assert known.request_in(again).generation == now
+    assert known.parse(again) == read(again)
+    assert known.parse(again).generation == now
 
 
 @pytest.mark.parametrize("version", range(10))
@@ -119,26 +119,26 @@ def _assert_free(first: bytes, free: set[int]) -> None:
     for position in range(START.stop, len(first)):
         changed = bytearray(first)
         changed[position] ^= 0x01
-        assert (known.request_in(bytes(changed)) is not None) == (position in free)
-    assert known.request_in(first + b"\0") is None
-    assert known.request_in(first[:4] + first) is None
-    assert known.request_in(first[:-1]) is None
+        assert (known.parse(bytes(changed)) is not None) == (position in free)
+    assert known.parse(first + b"\0") is None
+    assert known.parse(first[:4] + first) is None
+    assert known.parse(first[:-1]) is None
 
 
 def test_a_tagged_field_that_is_not_known_changes_nothing() -> None:
     plain = a_join(9, 1, [("range", b"before")])
-    first, again = (plain[:-1].replace(b"before", said) + b"\x01\x63\x02no" for said in (b"before", b"after!"))
+    first, again = (plain[:-1].replace(b"before", text) + b"\x01\x63\x02no" for text in (b"before", b"after!"))
     known = remembered(first)
-    assert known.request_in(again) == read(again) == read(plain)._replace(protocols=(("range", b"after!"),))
+    assert known.parse(again) == read(again) == read(plain)._replace(protocols=(("range", b"after!"),))
 
 
 def test_a_member_is_known_from_its_second_join_on_which_has_its_id() -> None:
-    asker, by = Asker("10.0.0.1"), route(JOIN_GROUP, 9)
+    client_session, by = ClientSession("10.0.0.1"), route_for(JOIN_GROUP, 9)
     without_id, with_id = a_join(9, 1, [("range", b"1")], member_id=""), a_join(9, 2, [("range", b"2")])
     for frame in (without_id, with_id):
-        asker.remember(frame, by, read(frame))
-    known = asker.repeated[with_id[:4]]
-    assert known.request_in(a_join(9, 3, [("range", b"3")])) == read(a_join(9, 3, [("range", b"3")]))
+        client_session.add_template(frame, by, read(frame))
+    known = client_session.templates[with_id[:4]]
+    assert known.parse(a_join(9, 3, [("range", b"3")])) == read(a_join(9, 3, [("range", b"3")]))
 
 
 def test_members_that_rebalance_again_and_again_get_their_own_answers(serve: Serve) -> None:
@@ -151,11 +151,11 @@ def test_members_that_rebalance_again_and_again_get_their_own_answers(serve: Ser
         _wait_until_rebalancing(onlooker)
         for number in range(12):
             leader.join(b"round %d" % number * (1 + number % 5 // 4))  # now and then of another size
-            told, told_too = leader.joined(), follower.joined()
-            assert (told.generation_id, told_too.generation_id) == (number + 2, number + 2)
-            assert told.leader == told_too.leader == leader.member_id
-            assert [each.metadata for each in told.members] == [leader.subscription, follower.subscription]
-            assert told_too.members == ()
+            leader_reply, follower_reply = leader.joined(), follower.joined()
+            assert (leader_reply.generation_id, follower_reply.generation_id) == (number + 2, number + 2)
+            assert leader_reply.leader == follower_reply.leader == leader.member_id
+            assert [each.metadata for each in leader_reply.members] == [leader.subscription, follower.subscription]
+            assert follower_reply.members == ()
             follower.sync({})
             leader.sync(
                 {leader.member_id: b"of the leader %d" % number, follower.member_id: b"of the other %d" % number}
@@ -188,10 +188,10 @@ class Rebalancing:
         self._send(a_join(self._join_version, self._next(), [("range", subscription)], member_id=self.member_id))
 
     def joined(self) -> Any:
-        said = self._receive(JOIN_GROUP, self._join_version)
-        assert self.member_id in ("", said.member_id)
-        self.member_id, self._generation = said.member_id, said.generation_id
-        return said
+        response = self._receive(JOIN_GROUP, self._join_version)
+        assert self.member_id in ("", response.member_id)
+        self.member_id, self._generation = response.member_id, response.generation_id
+        return response
 
     def sync(self, plan: dict[str, bytes]) -> None:
         frame = a_sync(3, self._next(), self._generation, plan)
@@ -209,7 +209,7 @@ class Rebalancing:
         self._client.send_bytes(len(frame).to_bytes(4) + frame)
 
     def _receive(self, api_key: int, version: int) -> Any:
-        correlation_id, said = decode_response(self._client.receive_frame(), api_key, version)
+        correlation_id, response = decode_response(self._client.receive_frame(), api_key, version)
         assert correlation_id == self._asked
-        assert said.error_code == 0
-        return said
+        assert response.error_code == 0
+        return response

@@ -12,8 +12,8 @@ from kcoord.protocol.response_template import Splice
 from kcoord.server.cluster_runtime import ClusterRuntime
 from kcoord.server.connection.connection import Connection
 from kcoord.server.dispatch.dispatch import Answer
-from kcoord.server.fast_path.caching_connection import StandingConnection
-from kcoord.server.fast_path.response_cache import PhaseFrame
+from kcoord.server.fast_path.caching_connection import CachingConnection
+from kcoord.server.fast_path.response_cache import CachedRebalanceFrame
 from kcoord.tickets import Ticket
 from tests.server.conftest import Serve, Server
 from tests.server.test_metrics import counting
@@ -36,7 +36,7 @@ UNANSWERED = "a parked request could not be answered"
 def nothing_waits(server: Server) -> bool:
     """Whether no request is pending and no bytes are held."""
     waiting: tuple[int, int] = server.on_loop(
-        lambda: (len(server.runtime._parked.requests), server.runtime._held_bytes)
+        lambda: (len(server.runtime._pending_requests.requests), server.runtime._held_bytes)
     )
     return waiting == (0, 0)
 
@@ -73,10 +73,10 @@ class Crowd:
         self.sync()
 
     def all_are_in(self) -> None:
-        told = [each.joined() for each in self.members]
-        assert len({each.generation_id for each in told}) == 1
-        assert {each.metadata for each in told[0].members} == {each.subscription for each in self.members}
-        assert [len(each.members) for each in told] == [len(self.members), *[0] * (len(self.members) - 1)]
+        replies = [each.joined() for each in self.members]
+        assert len({each.generation_id for each in replies}) == 1
+        assert {each.metadata for each in replies[0].members} == {each.subscription for each in self.members}
+        assert [len(each.members) for each in replies] == [len(self.members), *[0] * (len(self.members) - 1)]
 
     def begin_to_sync(self, server: Server) -> tuple[Rebalancing, list[Rebalancing]]:
         """Returns the leader and the others after a few rebalances: all have joined, and all but the leader wait for a
@@ -89,7 +89,7 @@ class Crowd:
         self.all_are_in()
         for each in others:
             each.sync({})
-        wait_until(server, lambda: len(server.runtime._parked.requests) == len(others))
+        wait_until(server, lambda: len(server.runtime._pending_requests.requests) == len(others))
         return leader, others
 
     def sync_all_but_one(self, its_part: bytes) -> None:
@@ -120,40 +120,40 @@ def server(serve: Serve) -> Server:
 
 
 @pytest.fixture
-def stood(monkeypatch: pytest.MonkeyPatch) -> "Counter[tuple[str, str]]":
+def decide_counts(monkeypatch: pytest.MonkeyPatch) -> "Counter[tuple[str, str]]":
     """Counts by API how many cached requests were parked, answered, or had to be decided."""
     counts: Counter[tuple[str, str]] = Counter()
-    ask_again = ClusterRuntime.ask_again
+    ask_again = ClusterRuntime.decide_cached
 
     def counted(
-        runtime: ClusterRuntime, connection: Connection, standing: PhaseFrame, chunk: bytes
+        runtime: ClusterRuntime, connection: Connection, cached: CachedRebalanceFrame, chunk: bytes
     ) -> Answer | Ticket | None:
-        outcome = ask_again(runtime, connection, standing, chunk)
+        outcome = ask_again(runtime, connection, cached, chunk)
         what = "answered" if isinstance(outcome, Answer) else "decided" if outcome is None else "parked"
-        counts[standing.route.api.name, what] += 1
+        counts[cached.route.api.name, what] += 1
         return outcome
 
-    monkeypatch.setattr(ClusterRuntime, "ask_again", counted)
+    monkeypatch.setattr(ClusterRuntime, "decide_cached", counted)
     return counts
 
 
 @pytest.fixture
-def crowd(server: Server, stood: Any) -> Iterator[Crowd]:
+def crowd(server: Server, decide_counts: Any) -> Iterator[Crowd]:
     with ExitStack() as stack:
         clients = [stack.enter_context(server.client()) for _ in range(MEMBERS)]
         yield Crowd(clients, stack.enter_context(server.client()))
 
 
 def test_all_get_their_own_answers_and_most_wait_where_they_are_read(
-    crowd: Crowd, server: Server, stood: "Counter[tuple[str, str]]"
+    crowd: Crowd, server: Server, decide_counts: "Counter[tuple[str, str]]"
 ) -> None:
     for _ in range(3):
         crowd.rebalance()  # after which all have joined and synced twice with the same words
-    stood.clear()
+    decide_counts.clear()
     for _ in range(3):
         crowd.rebalance()
-    assert stood[JOIN, "parked"] == 3 * (MEMBERS - 2), "one begins, one is the last"
-    assert stood[SYNC, "parked"] + stood[SYNC, "answered"] >= 3 * (MEMBERS - 1)
+    assert decide_counts[JOIN, "parked"] == 3 * (MEMBERS - 2), "one begins, one is the last"
+    assert decide_counts[SYNC, "parked"] + decide_counts[SYNC, "answered"] >= 3 * (MEMBERS - 1)
     assert nothing_waits(server)
 
 
@@ -163,9 +163,9 @@ def test_who_hangs_up_while_it_waits_holds_up_nobody(crowd: Crowd, server: Serve
     *stay, goes = crowd.members
     for each in (*stay[1:], goes):
         each.join(b"at last")
-    wait_until(server, lambda: len(server.runtime._parked.requests) == MEMBERS - 1)
+    wait_until(server, lambda: len(server.runtime._pending_requests.requests) == MEMBERS - 1)
     crowd.clients.pop().close()
-    wait_until(server, lambda: len(server.runtime._parked.requests) == MEMBERS - 2)
+    wait_until(server, lambda: len(server.runtime._pending_requests.requests) == MEMBERS - 2)
     stay[0].join(b"at last")
     assert len({each.joined().generation_id for each in stay}) == 1
     assert nothing_waits(server)
@@ -177,7 +177,7 @@ def test_what_is_sent_behind_a_join_that_waits_is_answered_after_it(crowd: Crowd
     leader, *others = crowd.members
     for each in others:
         each.join(b"at last")
-    wait_until(server, lambda: len(server.runtime._parked.requests) == MEMBERS - 1)
+    wait_until(server, lambda: len(server.runtime._pending_requests.requests) == MEMBERS - 1)
     who = {"group_id": "g", "generation_id": -1, "member_id": others[-1].member_id}
     crowd.clients[-1].send(HEARTBEAT, 3, **who)
     wait_until(server, lambda: any(each._frames for each in server.runtime.connections))
@@ -200,13 +200,13 @@ def test_who_cannot_be_answered_holds_up_nobody(
     crowd: Crowd, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     crowd.begin_to_sync(server)
-    answer_flushed = StandingConnection.answer_flushed
+    answer_flushed = CachingConnection.answer_flushed
 
-    def fails(connection: StandingConnection, frame: bytes, now: float) -> int:
+    def fails(connection: CachingConnection, frame: bytes, now: float) -> int:
         assert b"unsendable" not in frame
         return answer_flushed(connection, frame, now)
 
-    monkeypatch.setattr(StandingConnection, "answer_flushed", fails)
+    monkeypatch.setattr(CachingConnection, "answer_flushed", fails)
     crowd.sync_all_but_one(b"unsendable")
     assert caplog.text.count(UNANSWERED) == 1
     assert nothing_waits(server)
@@ -227,13 +227,13 @@ def test_an_answer_that_cannot_be_written_is_the_matter_of_its_member_alone(
     crowd: Crowd, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     crowd.begin_to_sync(server)
-    write_own = Splice._own
+    write_part = Splice._own
 
     def fails(splice: Splice, reply: Any) -> bytes:
         assert reply[0] != b"unwritable"
-        return write_own(splice, reply)
+        return write_part(splice, reply)
 
-    monkeypatch.setattr(Splice, "_own", fails)
+    monkeypatch.setattr(Splice, "_encode_member_part", fails)
     crowd.sync_all_but_one(b"unwritable")
     assert caplog.text.count(UNANSWERED) == 1
     assert nothing_waits(server)

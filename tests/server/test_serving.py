@@ -116,9 +116,9 @@ def test_a_client_that_hangs_up_while_its_fetch_is_parked_leaves_nothing(serve: 
     client = server.client()
     client.send(_fetch, 12, **_fetch_fields("t", wait=300))
     with server.client() as other:
-        _until(lambda: len(server.runtime._parked.requests) == 1)
+        _until(lambda: len(server.runtime._pending_requests.requests) == 1)
         client.close()
-        _until(lambda: not server.runtime._parked.requests and len(server.runtime.connections) == 1)
+        _until(lambda: not server.runtime._pending_requests.requests and len(server.runtime.connections) == 1)
         assert other.ask(_produce, 9, **_produce_fields("t")).responses[0].partition_responses[0].base_offset == 0
 
 
@@ -241,7 +241,7 @@ def test_a_fault_in_one_parked_request_does_not_keep_the_others_from_their_answe
     clients = [server.client() for _ in range(3)]
     for client in clients:
         client.send(_fetch, 12, **_fetch_fields("t", wait=30))
-    _until(lambda: len(server.runtime._parked.requests) == 3)
+    _until(lambda: len(server.runtime._pending_requests.requests) == 3)
     with server.client() as producer:
         producer.ask(_produce, 9, **_produce_fields("t"))
         _until(lambda: len(server.runtime.connections) == 3)
@@ -252,7 +252,7 @@ def test_a_fault_in_one_parked_request_does_not_keep_the_others_from_their_answe
         client.close()
     assert answered == 2
     _until(lambda: len(server.runtime.connections) == 0)
-    assert not server.runtime._parked.requests
+    assert not server.runtime._pending_requests.requests
 
 
 def test_a_connection_is_not_idle_right_after_its_long_poll(serve: Serve) -> None:

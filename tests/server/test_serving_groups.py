@@ -202,9 +202,9 @@ def test_a_member_that_hangs_up_while_its_join_is_parked_holds_up_nobody(serve: 
     with first, server.client() as operator:
         joined = join(first, "g")
         newcomer.send(JOIN_GROUP, 3, **_joining("g"))  # waits for the first to join again
-        _until(lambda: len(server.runtime._parked.requests) == 1)
+        _until(lambda: len(server.runtime._pending_requests.requests) == 1)
         newcomer.close()
-        _until(lambda: not server.runtime._parked.requests)
+        _until(lambda: not server.runtime._pending_requests.requests)
         again = join(first, "g", member_id=joined.member_id)
         assert (again.error_code, again.generation_id) == (NONE, 2)
         assert len(again.members) == 2  # the one that is gone counts until its session ends, as in Kafka
@@ -237,7 +237,7 @@ def test_a_plan_that_turns_out_not_to_be_kept_while_it_is_handed_out_is_given_to
 
 
 def _until_parked(server: Server, requests: int) -> None:
-    _until(lambda: len(server.runtime._parked.requests) == requests)
+    _until(lambda: len(server.runtime._pending_requests.requests) == requests)
 
 
 def fail_to_flush(server: Server, group_id: str) -> None:

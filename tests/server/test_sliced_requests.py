@@ -17,7 +17,7 @@ from kcoord.client.connect_errors import Disconnected
 from kcoord.protocol.records.batch import BadBatch, Batch, produced_batch
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, write_batch
-from kcoord.server.connection.sliced_requests import SlicedWork
+from kcoord.server.connection.sliced_requests import SlicedRequests
 from kcoord.tickets import Ticket
 from tests.server.conftest import Serve, Server
 from tests.server.test_response_cache import wait_until
@@ -82,7 +82,7 @@ class Stage:
         self.done: list[str] = []
         self.finished: dict[int, Any] = {}
         self.failed: dict[int, Exception] = {}
-        self.work = SlicedWork(
+        self.work = SlicedRequests(
             cast(asyncio.AbstractEventLoop, self.loop),
             finish=self.finished.__setitem__,
             fail=self.failed.__setitem__,
@@ -208,7 +208,7 @@ class Ticker:
         server.on_loop(self._tick)
 
     def _tick(self) -> None:
-        self.count += bool(self._server.runtime._parked.requests)
+        self.count += bool(self._server.runtime._pending_requests.requests)
         self._server.loop.call_soon(self._tick)
 
 
@@ -254,7 +254,7 @@ def test_all_that_a_producer_without_acks_sent_before_it_closed_is_appended(serv
             send_produce(client, large_batch(records=20_000), acks=0)
     wait_until(server, lambda: not server.runtime.connections)
     assert end_offset(server) == 100_000
-    assert not server.on_loop(lambda: server.runtime._parked.requests)
+    assert not server.on_loop(lambda: server.runtime._pending_requests.requests)
 
 
 def test_a_client_that_resets_its_connection_amidst_a_large_batch_leaves_nothing_behind(serve: Serve) -> None:
@@ -263,7 +263,7 @@ def test_a_client_that_resets_its_connection_amidst_a_large_batch_leaves_nothing
         client._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         send_produce(client, large_batch())
     wait_until(server, lambda: not server.runtime.connections)
-    assert not server.on_loop(lambda: server.runtime._parked.requests or server.runtime._sliced._jobs)
+    assert not server.on_loop(lambda: server.runtime._pending_requests.requests or server.runtime._sliced._jobs)
 
 
 def when_slices_wait(server: Server, act: Callable[[], object]) -> None:

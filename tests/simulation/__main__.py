@@ -15,7 +15,7 @@ def main() -> None:
     try:
         simulation.run()
     finally:
-        print(simulation.world.told())
+        print(simulation.environment.format_diary())
 
 
 if __name__ == "__main__":

@@ -16,20 +16,20 @@ from kcoord.groups.classic.protocols import topics_of
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.replies import CommitReply, FetchOffsetsReply, HeartbeatReply, JoinedMember, JoinReply, SyncReply
 from kcoord.groups.requests import (
-    AskedGroup,
-    AskedTopic,
     FetchOffsets,
     Heartbeat,
     Join,
     Leave,
     Leaving,
+    RequestedGroup,
     Sync,
+    TopicPartitions,
 )
 from tests.groups.commits import Line, commit_of
 from tests.groups.subscriptions import subscription_to
 from tests.simulation.link import Call, Link
 from tests.simulation.server import TOPICS, Server
-from tests.simulation.world import World
+from tests.simulation.world import Environment
 
 GARBAGE: Final = b"\x00\x01\xff"
 
@@ -53,7 +53,7 @@ class Traits:
 class Consumer:
     """One life: a process from start to end. Answers to requests of an earlier turn are ignored."""
 
-    def __init__(self, world: World, server: Server, traits: Traits, topics: tuple[str, ...]) -> None:
+    def __init__(self, environment: Environment, server: Server, traits: Traits, topics: tuple[str, ...]) -> None:
         self.traits = traits
         self.is_alive = True
         self.is_in_group = False
@@ -62,27 +62,27 @@ class Consumer:
         self.assignment = b""
         self.owned: dict[tuple[str, int], int] = {}  # partitions, and the offset that comes next
         self.topics = topics
-        self._world = world
+        self._environment = environment
         self._server = server
         self._turn = 0
         self._sleeps_until = 0.0
-        self._is_told_to_join = False
+        self._must_rejoin = False
         self._link: Link | None = None
         self._commit_link: Link | None = None
-        self._look_for_coordinator()
+        self._find_coordinator()
 
     # Events from outside.
 
     def end(self) -> None:
         """Dies without leaving the group."""
-        self._world.note(self.traits.name, "ends")
+        self._environment.note(self.traits.name, "ends")
         self.is_alive = self.is_in_group = False
         self._hang_up()
 
     def sleep(self, seconds: float) -> None:
         """Pauses in the middle of everything, as for a garbage collection, without noticing it."""
-        self._world.note(self.traits.name, f"sleeps {seconds:.1f} s")
-        self._sleeps_until = self._world.now + seconds
+        self._environment.note(self.traits.name, f"sleeps {seconds:.1f} s")
+        self._sleeps_until = self._environment.now + seconds
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
         self.topics = topics
@@ -99,15 +99,15 @@ class Consumer:
 
     # Joining the group.
 
-    def _look_for_coordinator(self) -> None:
+    def _find_coordinator(self) -> None:
         self._begin_turn()
         self._hang_up()
-        self._after(self._world.rng.expovariate(10), self._connect)
+        self._after(self._environment.rng.expovariate(10), self._connect)
 
     def _connect(self) -> None:
         nodes = list(self._server.cluster.nodes)
-        is_misled = self._world.goes_wrong(0.05)
-        node_id = self._world.rng.choice(nodes) if is_misled else self._server.node_of(self.traits.group_id)
+        is_misled = self._environment.goes_wrong(0.05)
+        node_id = self._environment.rng.choice(nodes) if is_misled else self._server.node_of(self.traits.group_id)
         self._link = self._server.connect(node_id, self._closed)
         self._commit_link = self._server.connect(node_id, self._closed) if self.traits.is_two_handed else self._link
         if self.is_in_group:
@@ -134,8 +134,8 @@ class Consumer:
             can_skip_assignment=traits.can_skip_assignment,
         )
         self._ask(Coordinator.join, request, self._joined)
-        if self._world.goes_wrong(0.1):
-            self._after(self._world.rng.uniform(0, traits.rebalance_timeout), self._look_for_coordinator)
+        if self._environment.goes_wrong(0.1):
+            self._after(self._environment.rng.uniform(0, traits.rebalance_timeout), self._find_coordinator)
 
     def _protocols(self) -> Protocols:
         subscription = GARBAGE if self.traits.is_garbled else subscription_to(self.topics)
@@ -155,19 +155,19 @@ class Consumer:
         self.generation = reply.generation_id
         is_leader = reply.leader == reply.member_id and not reply.skip_assignment
         plan = self._plan(reply.members) if is_leader else {}
-        delay = self._world.rng.expovariate(20)
-        if self._world.goes_wrong(0.05):
-            delay += self._world.rng.uniform(0, 1.5 * self.traits.rebalance_timeout)
+        delay = self._environment.rng.expovariate(20)
+        if self._environment.goes_wrong(0.05):
+            delay += self._environment.rng.uniform(0, 1.5 * self.traits.rebalance_timeout)
         self._after(delay, lambda: self._sync(plan, reply.protocol_name))
         self._beat_later()
 
     def _plan(self, members: tuple[JoinedMember, ...]) -> dict[str, bytes]:
         """Assigns partitions round-robin to subscribers. A hasty leader forgets a member."""
-        known = members[1:] if self._world.goes_wrong(0.05) else members
-        wishes = {member.member_id: topics_of(member.metadata) or set() for member in known}
-        parts: dict[str, list[str]] = {member_id: [] for member_id in wishes}
+        known = members[1:] if self._environment.goes_wrong(0.05) else members
+        subscriptions = {member.member_id: topics_of(member.metadata) or set() for member in known}
+        parts: dict[str, list[str]] = {member_id: [] for member_id in subscriptions}
         for topic, partitions in TOPICS.items():
-            takers = [member_id for member_id, topics in wishes.items() if topic in topics]
+            takers = [member_id for member_id, topics in subscriptions.items() if topic in topics]
             for partition in range(partitions if takers else 0):
                 parts[takers[partition % len(takers)]].append(f"{topic}-{partition}")
         return {member_id: " ".join(part).encode() for member_id, part in parts.items()}
@@ -197,10 +197,10 @@ class Consumer:
 
     def _fetch(self) -> None:
         topics = [
-            AskedTopic(name=topic, topic_id=None, partitions=tuple(p for of, p in self.owned if of == topic))
+            TopicPartitions(name=topic, topic_id=None, partitions=tuple(p for of, p in self.owned if of == topic))
             for topic in TOPICS
         ]
-        asked = AskedGroup(group_id=self.traits.group_id, topics=tuple(topics))
+        asked = RequestedGroup(group_id=self.traits.group_id, topics=tuple(topics))
         self._ask(Coordinator.fetch_offsets, FetchOffsets(groups=(asked,), is_by_id=False), self._fetched)
 
     def _fetched(self, reply: FetchOffsetsReply) -> None:
@@ -224,7 +224,7 @@ class Consumer:
         self._commit_later()
 
     def _beat_later(self) -> None:
-        self._after(self.traits.session_timeout * self._world.rng.uniform(0.2, 0.4), self._beat)
+        self._after(self.traits.session_timeout * self._environment.rng.uniform(0.2, 0.4), self._beat)
 
     def _beat(self) -> None:
         request = Heartbeat(
@@ -241,11 +241,11 @@ class Consumer:
             self._despair(reply.error_code)
 
     def _commit_later(self) -> None:
-        self._after(self._world.rng.expovariate(0.5), self._commit)
+        self._after(self._environment.rng.expovariate(0.5), self._commit)
 
     def _commit(self) -> None:
         for partition in self.owned:
-            self.owned[partition] += self._world.rng.randint(0, 3)
+            self.owned[partition] += self._environment.rng.randint(0, 3)
         self._send_commit()
         self._commit_later()
 
@@ -277,10 +277,10 @@ class Consumer:
                 self.member_id = ""
                 self._join()
             case ErrorCode.illegal_generation | ErrorCode.group_id_not_found:
-                self.member_id = self._world.rng.choice([self.member_id, ""])
+                self.member_id = self._environment.rng.choice([self.member_id, ""])
                 self._join()
             case ErrorCode.not_coordinator | ErrorCode.coordinator_not_available:
-                self._look_for_coordinator()
+                self._find_coordinator()
             case (
                 ErrorCode.fenced_instance_id | ErrorCode.inconsistent_group_protocol | ErrorCode.group_max_size_reached
             ):
@@ -290,31 +290,31 @@ class Consumer:
 
     def _join_when_ready(self) -> None:
         """Finishes and commits current work before joining again; heartbeats go on meanwhile."""
-        if self._is_told_to_join:
+        if self._must_rejoin:
             return
-        self._is_told_to_join = True
-        if self.is_in_group and self._world.rng.random() < 0.5:
+        self._must_rejoin = True
+        if self.is_in_group and self._environment.rng.random() < 0.5:
             self._send_commit()
-        delay = self._world.rng.expovariate(5)
-        if self._world.goes_wrong(0.08):
-            delay += self._world.rng.uniform(0, 2 * self.traits.rebalance_timeout)
+        delay = self._environment.rng.expovariate(5)
+        if self._environment.goes_wrong(0.08):
+            delay += self._environment.rng.uniform(0, 2 * self.traits.rebalance_timeout)
         self._after(delay, self._join)
 
     # Turns, and talking.
 
     def _begin_turn(self) -> None:
         self._turn += 1
-        self._is_told_to_join = False
+        self._must_rejoin = False
 
     def _after(self, delay: float, action: Callable[[], None]) -> None:
         turn = self._turn
-        self._world.later(delay, lambda: self._do(turn, action))
+        self._environment.later(delay, lambda: self._do(turn, action))
 
     def _do(self, turn: int, action: Callable[[], None]) -> None:
         if not self.is_alive or turn != self._turn:
             return
-        if self._world.now < self._sleeps_until:
-            self._world.later(self._sleeps_until - self._world.now, lambda: self._do(turn, action))
+        if self._environment.now < self._sleeps_until:
+            self._environment.later(self._sleeps_until - self._environment.now, lambda: self._do(turn, action))
         else:
             action()
 
@@ -322,7 +322,7 @@ class Consumer:
         self, decide: Callable[..., Any], request: object, then: Callable[[Any], None], link: Link | None = None
     ) -> None:
         turn = self._turn
-        heard = Call(
+        call = Call(
             who=self.traits.name,
             decide=decide,
             request=request,
@@ -330,16 +330,16 @@ class Consumer:
         )
         used = link or self._link
         if used is None or not used.is_open:
-            self._after(0.0, self._look_for_coordinator)
+            self._after(0.0, self._find_coordinator)
             return
-        used.send(heard)
-        if self._world.goes_wrong(0.02):  # sent again over another connection, though nothing was lost
-            self._server.connect(used.node_id, lambda closed: None).send(heard)
+        used.send(call)
+        if self._environment.goes_wrong(0.02):  # sent again over another connection, though nothing was lost
+            self._server.connect(used.node_id, lambda closed: None).send(call)
 
     def _closed(self, link: Link) -> None:
         if self.is_alive and link in (self._link, self._commit_link):
             self._begin_turn()
-            self._after(0.0, self._look_for_coordinator)
+            self._after(0.0, self._find_coordinator)
 
     def _hang_up(self) -> None:
         links = [link for link in (self._link, self._commit_link) if link is not None]

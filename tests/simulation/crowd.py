@@ -6,16 +6,16 @@ from typing import Final
 from kcoord.groups.classic.state import State
 from tests.simulation.consumer import Consumer, Traits
 from tests.simulation.server import Server
-from tests.simulation.world import World
+from tests.simulation.world import Environment
 
 SUBSCRIPTIONS: Final = (("orders",), ("payments",), ("orders", "payments"))
 
 
 class Crowd:
-    def __init__(self, world: World, server: Server, groups: Sequence[str]) -> None:
-        self._world = world
+    def __init__(self, environment: Environment, server: Server, groups: Sequence[str]) -> None:
+        self._environment = environment
         self._server = server
-        self._traits = [self._some_traits(number, groups) for number in range(world.rng.randint(2, 6))]
+        self._traits = [self._some_traits(number, groups) for number in range(environment.rng.randint(2, 6))]
         self._consumers: dict[str, Consumer] = {}
         self._zombies: list[Consumer] = []  # a duplicate with the same instance id was started
         self._rests_until = 0.0
@@ -25,19 +25,19 @@ class Crowd:
         self._supervise()
 
     def somebody(self) -> Consumer:
-        return self._world.rng.choice(list(self._consumers.values()))
+        return self._environment.rng.choice(list(self._consumers.values()))
 
     def topics(self) -> tuple[str, ...]:
-        return self._world.rng.choice(SUBSCRIPTIONS)
+        return self._environment.rng.choice(SUBSCRIPTIONS)
 
-    def start_beside(self, consumer: Consumer) -> None:
+    def start_duplicate(self, consumer: Consumer) -> None:
         """Starts the same consumer twice: an operator's mistake."""
         self._zombies.append(consumer)
         self._start(consumer.traits)
 
     def end_all(self, pause: float) -> None:
         """Ends all consumers for a while, as when a service is taken down."""
-        self._rests_until = self._world.now + pause
+        self._rests_until = self._environment.now + pause
         for consumer in self._consumers.values():
             consumer.end()
 
@@ -49,12 +49,12 @@ class Crowd:
         self._is_over = True
         self.end_all(0.0)
 
-    def is_settled(self) -> bool:
+    def is_stable(self) -> bool:
         """Whether every group is Stable, all live consumers are members, and each has its assignment of the plan."""
         groups = {traits.group_id for traits in self._traits}
-        return all(self._is_group_settled(group_id) for group_id in groups)
+        return all(self._is_group_stable(group_id) for group_id in groups)
 
-    def _is_group_settled(self, group_id: str) -> bool:
+    def _is_group_stable(self, group_id: str) -> bool:
         group = self._server.groups().get(group_id)
         if group is None or group.state is not State.STABLE or group.pending:
             return False
@@ -71,17 +71,19 @@ class Crowd:
             return
         for traits in self._traits:
             consumer = self._consumers.get(traits.name)
-            is_due = self._world.is_calm or (self._world.now >= self._rests_until and self._world.rng.random() < 0.4)
+            is_due = self._environment.is_calm or (
+                self._environment.now >= self._rests_until and self._environment.rng.random() < 0.4
+            )
             if is_due and (consumer is None or not consumer.is_alive):
                 self._start(traits)
-        self._world.later(2.0, self._supervise)
+        self._environment.later(2.0, self._supervise)
 
     def _start(self, traits: Traits) -> None:
-        self._world.note(traits.name, "starts")
-        self._consumers[traits.name] = Consumer(self._world, self._server, traits, self.topics())
+        self._environment.note(traits.name, "starts")
+        self._consumers[traits.name] = Consumer(self._environment, self._server, traits, self.topics())
 
     def _some_traits(self, number: int, groups: Sequence[str]) -> Traits:
-        rng = self._world.rng
+        rng = self._environment.rng
         return Traits(
             name=f"c{number}",
             group_id=groups[number % len(groups)],

@@ -20,7 +20,7 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.classic.group import Group
 from kcoord.groups.classic.state import State
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.records import GroupDeleted, OffsetDeleted, OffsetsStored, Record, StoredAgain
+from kcoord.groups.records import GroupDeleted, OffsetDeleted, OffsetsStored, Record, RepeatedCommit
 from kcoord.groups.replies import (
     CommitReply,
     DeleteGroupsReply,
@@ -38,21 +38,21 @@ from tests.simulation.link import Call
 
 INTRUDER: Final = "intruder"
 
-Place = tuple[str, str, int]  # a group, a topic, a partition
+GroupPartition = tuple[str, str, int]  # a group, a topic, a partition
 
 
 class Ledger:
     """`group` returns the live state of a group; `replayed` is a coordinator that only replays stored records."""
 
     def __init__(self, group: Callable[[str], Group], replayed: Coordinator) -> None:
-        self.kept: dict[Place, int] = {}  # offsets, as the journals took them
+        self.committed: dict[GroupPartition, int] = {}  # offsets, as the journals took them
         self._replayed = replayed
         self._group = group
         self._waiting: dict[Ticket, Call] = {}
         self._asking: Call | None = None
         self._lives: Counter[str] = Counter()  # how often a group was deleted
         self._owners: dict[tuple[str, int, int], dict[str, str]] = {}
-        self._committers: dict[Place, str] = {}
+        self._committers: dict[GroupPartition, str] = {}
         self._generations: dict[str, int] = {}
         self._members: dict[str, frozenset[str]] = {}
         self._gone: set[tuple[str, str]] = set()
@@ -122,8 +122,8 @@ class Ledger:
             for partition, offset in zip(topic.partitions, offsets, strict=True)
         }
         for topic, partition in promised:
-            place = (request.group_id, topic, partition)
-            assert self.kept.get(place) == asked[topic, partition], "an acknowledged commit is kept"
+            key = (request.group_id, topic, partition)
+            assert self.committed.get(key) == asked[topic, partition], "an acknowledged commit is kept"
         if promised and request.generation >= 0:
             self._check_member(request)
 
@@ -132,50 +132,50 @@ class Ledger:
             for topic in group.topics:
                 for line in topic.partitions:
                     if line.error_code is ErrorCode.none and group.error_code is ErrorCode.none:
-                        kept = self.kept.get((group.group_id, topic.name or "", line.partition_index), -1)
-                        assert line.committed_offset == kept, "what is read is what was committed"
+                        expected = self.committed.get((group.group_id, topic.name or "", line.partition_index), -1)
+                        assert line.committed_offset == expected, "what is read is what was committed"
 
     def _check_delete_offsets(self, request: DeleteOffsets, reply: DeleteOffsetsReply) -> None:
         for topic in reply.topics:
             for line in topic.partitions:
-                place = (request.group_id, topic.name or "", line.partition_index)
-                assert line.error_code or place not in self.kept, "an offset that was deleted is gone"
+                key = (request.group_id, topic.name or "", line.partition_index)
+                assert line.error_code or key not in self.committed, "an offset that was deleted is gone"
 
     # Records.
 
-    def keep(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[Record]) -> None:
         """Records that a journal has stored these."""
         for record in records:
             self._replayed.replay(record)
             match record:
                 case OffsetsStored():
-                    self._keep_offsets(record)
-                case StoredAgain():
-                    for stored in record.spread():
-                        self._keep_offsets(stored)
+                    self._apply_offsets(record)
+                case RepeatedCommit():
+                    for stored in record.expand():
+                        self._apply_offsets(stored)
                 case OffsetDeleted():
-                    self.kept.pop((record.group_id, record.topic, record.partition), None)
+                    self.committed.pop((record.group_id, record.topic, record.partition), None)
                 case GroupDeleted():
-                    left = [place for place in self.kept if place[0] == record.group_id]
+                    left = [key for key in self.committed if key[0] == record.group_id]
                     assert not left, "offsets are deleted with their group"
                     self._lives[record.group_id] += 1
                     self._generations.pop(record.group_id, None)
                 case _:
                     pass
 
-    def _keep_offsets(self, record: OffsetsStored) -> None:
+    def _apply_offsets(self, record: OffsetsStored) -> None:
         asking = self._asking
         assert asking is not None, "offsets come from commits only"
         assert isinstance(asking.request, Commit), "offsets come from commits only"
         committer = INTRUDER if asking.who == INTRUDER else asking.request.member_id
         for partition, offset in zip(record.partitions, record.offsets, strict=True):
-            place = (record.group_id, record.topic, partition)
-            before, last = self.kept.get(place, -1), self._committers.get(place)
+            key = (record.group_id, record.topic, partition)
+            before, last = self.committed.get(key, -1), self._committers.get(key)
             # Intruders may guess an id and a generation, and then commit to partitions that they do not own.
             goes_on = offset >= before or last == committer or INTRUDER in (last, committer)
-            assert goes_on, f"{committer} takes {place} back from {before}: {last} committed although it was fenced"
-            self.kept[place] = offset
-            self._committers[place] = committer
+            assert goes_on, f"{committer} takes {key} back from {before}: {last} committed although it was fenced"
+            self.committed[key] = offset
+            self._committers[key] = committer
 
     # Steps.
 
@@ -231,4 +231,4 @@ class Ledger:
             for topic, partitions in group.offsets.items()
             for partition, (offset, *_) in partitions.items()
         }
-        assert offsets == self.kept, "offsets are those that the journals took"
+        assert offsets == self.committed, "offsets are those that the journals took"

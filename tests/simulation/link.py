@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kcoord.groups.replies import Reply
-from tests.simulation.world import World
+from tests.simulation.world import Environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,11 +27,13 @@ class Node(Protocol):
 
 
 class Link:
-    def __init__(self, world: World, node: Node, node_id: int, on_closed: Callable[["Link"], None]) -> None:
+    def __init__(self, environment: Environment, node: Node, node_id: int, on_closed: Callable[["Link"], None]) -> None:
         self.node_id = node_id
         self.is_open = True
-        self.standing: dict[object, tuple[Any, Any]] = {}  # used by the node: prevalidated requests, with their replies
-        self._world = world
+        self.prevalidated: dict[
+            object, tuple[Any, Any]
+        ] = {}  # used by the node: prevalidated requests, with their replies
+        self._environment = environment
         self._node = node
         self._on_closed = on_closed
         self._is_served = True  # the node still listens to it
@@ -44,19 +46,19 @@ class Link:
 
     def send(self, call: Call) -> None:
         assert self.is_open
-        self._arrives_at = max(self._arrives_at, self._world.now + self._travel_time())
-        self._world.later(self._arrives_at - self._world.now, lambda: self._arrive(call))
+        self._arrives_at = max(self._arrives_at, self._environment.now + self._travel_time())
+        self._environment.later(self._arrives_at - self._environment.now, lambda: self._arrive(call))
 
     def drop(self) -> None:
         """Closes the link from the client's side, or by the network. Sent requests may arrive all the same."""
         if not self.is_open:
             return
         self.is_open = False
-        if self._world.rng.random() < 0.5:
+        if self._environment.rng.random() < 0.5:
             self._is_served = False
         else:
-            self._world.later(self._travel_time(), self.forget)
-        self._world.later(self._travel_time(), lambda: self._on_closed(self))
+            self._environment.later(self._travel_time(), self.forget)
+        self._environment.later(self._travel_time(), lambda: self._on_closed(self))
 
     # The node's end.
 
@@ -68,7 +70,7 @@ class Link:
     def break_off(self) -> None:
         """The node hangs up; sent replies may arrive before the client notices."""
         self.forget()
-        self._world.later(self._travel_time(), self.drop)
+        self._environment.later(self._travel_time(), self.drop)
 
     def answer(self, call: Call, reply: Reply) -> None:
         """Sends the reply to the parked request and decides the next requests."""
@@ -94,12 +96,12 @@ class Link:
             self._send_back(call, reply)
 
     def _send_back(self, call: Call, reply: Reply) -> None:
-        self._answer_arrives_at = max(self._answer_arrives_at, self._world.now + self._travel_time())
-        self._world.later(self._answer_arrives_at - self._world.now, lambda: self._hear(call, reply))
+        self._answer_arrives_at = max(self._answer_arrives_at, self._environment.now + self._travel_time())
+        self._environment.later(self._answer_arrives_at - self._environment.now, lambda: self._deliver(call, reply))
 
-    def _hear(self, call: Call, reply: Reply) -> None:
+    def _deliver(self, call: Call, reply: Reply) -> None:
         if self.is_open:
             call.then(reply)
 
     def _travel_time(self) -> float:
-        return self._world.rng.expovariate(50) + (1.0 if self._world.goes_wrong(0.01) else 0.0)
+        return self._environment.rng.expovariate(50) + (1.0 if self._environment.goes_wrong(0.01) else 0.0)

@@ -13,9 +13,9 @@ from kcoord.broker.describe_cluster import coordinator_of
 from kcoord.broker.log.storage import MemoryStore, PassingStorage
 from kcoord.broker.offsets_topic import make_offsets_topic
 from kcoord.groups.classic.group import Group
-from kcoord.groups.classic.prevalidated import StandingCommit, StandingJoin, StandingSync
+from kcoord.groups.classic.prevalidated import PrevalidatedCommit, PrevalidatedJoin, PrevalidatedSync
 from kcoord.groups.coordinator import Coordinator
-from kcoord.groups.records import Record, StoredAgain, UsualPlaces
+from kcoord.groups.records import CommitPartitions, Record, RepeatedCommit
 from kcoord.groups.replies import Reply
 from kcoord.groups.requests import Commit, DeleteGroups, Join, Sync
 from kcoord.offsets_log.decoding import FactReader, Unreadable
@@ -28,27 +28,27 @@ from kcoord.storage.cleaner import Compacted, compact
 from kcoord.tickets import WAITS, Ticket
 from tests.simulation.ledger import Ledger
 from tests.simulation.link import Call, Link
-from tests.simulation.world import World
+from tests.simulation.world import Environment
 
 TOPICS: Final = {"orders": 4, "payments": 3}
-STAND: Final[dict[Any, Any]] = {
-    Coordinator.heartbeat: Coordinator.stand_heartbeat,
-    Coordinator.commit: Coordinator.stand_commit,
-    Coordinator.join: Coordinator.stand_join,
-    Coordinator.sync: Coordinator.stand_sync,
+PREVALIDATE: Final[dict[Any, Any]] = {
+    Coordinator.heartbeat: Coordinator.prevalidate_heartbeat,
+    Coordinator.commit: Coordinator.prevalidate_commit,
+    Coordinator.join: Coordinator.prevalidate_join,
+    Coordinator.sync: Coordinator.prevalidate_sync,
 }
 
 
 class FlakyStore(MemoryStore):
     """A store that survives every crash; sometimes an append fails."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, environment: Environment) -> None:
         super().__init__()
-        self._world = world
+        self._environment = environment
 
     def append(self, content: bytearray) -> None:
-        if self._world.goes_wrong(0.015):
-            self._world.note("disk", "takes nothing")
+        if self._environment.goes_wrong(0.015):
+            self._environment.note("disk", "takes nothing")
             raise OSError(28, "no space left on this imagined device")
         super().append(content)
 
@@ -65,8 +65,8 @@ class WatchedLog(GroupLog):
         super().append(records, now_ms)
         self._waiting += records
 
-    def appending(self, places: UsualPlaces) -> Appending:
-        plain = super().appending(places)
+    def appender(self, partitions: CommitPartitions) -> Appending:
+        plain = super().appending(partitions)
         return _Noted(self, plain)
 
     def note(self, record: Record) -> None:
@@ -75,7 +75,7 @@ class WatchedLog(GroupLog):
     def flush(self, now_ms: int) -> dict[int, str]:
         waiting, self._waiting = self._waiting, []
         failed = super().flush(now_ms)
-        self._ledger.keep([record for record in waiting if self.partition_of(record.group_id) not in failed])
+        self._ledger.append([record for record in waiting if self.partition_of(record.group_id) not in failed])
         return failed
 
 
@@ -84,7 +84,7 @@ class _Noted(Appending):
         super().__init__(plain._pending, plain._partition, plain._way)
         self._log = log
 
-    def append(self, record: StoredAgain, now_ms: int) -> None:
+    def append(self, record: RepeatedCommit, now_ms: int) -> None:
         super().append(record, now_ms)
         self._log.note(record)
 
@@ -92,26 +92,26 @@ class _Noted(Appending):
 class Server:
     """A server process with all nodes of a cluster."""
 
-    def __init__(self, world: World, settings: Settings, nodes: int) -> None:
-        self._world = world
+    def __init__(self, environment: Environment, settings: Settings, nodes: int) -> None:
+        self._environment = environment
         self._topics_made = count(1)
         self.cluster = Cluster(
             cluster_id="simulated",
             nodes=[embedded.Node(node_id=NodeId(number), host="host", port=number) for number in range(1, nodes + 1)],
             settings=settings,
             fresh_id=lambda: UUID(int=next(self._topics_made)),
-            storage=PassingStorage(lambda: FlakyStore(world)),
+            storage=PassingStorage(lambda: FlakyStore(environment)),
         )
         for name in TOPICS:
             self._create_topic(name)
         replayed = Coordinator(settings=settings, topics=ClusterTopics(self.cluster), fresh_id=str)
         self.ledger = Ledger(self._group, replayed)
-        make_offsets_topic(self.cluster, world.instant().wall_ms)
+        make_offsets_topic(self.cluster, environment.instant().wall_ms)
         self._ids = count(1)
         self._tickets = count(1)
         self._links: list[Link] = []
         self._parked: dict[Ticket, tuple[Link, Call]] = {}
-        self._is_settling = False
+        self._is_draining = False
         self._compaction: Generator[None, None, Compacted] | None = None
         self._lateness = 0.0
         self._start()
@@ -122,7 +122,7 @@ class Server:
         return coordinator_of(self.cluster, group_id).node_id
 
     def connect(self, node_id: int, on_closed: Callable[[Link], None]) -> Link:
-        link = Link(self._world, self, node_id, on_closed)
+        link = Link(self._environment, self, node_id, on_closed)
         self._links = [each for each in self._links if each.is_open] + [link]
         return link
 
@@ -131,10 +131,10 @@ class Server:
         self.ledger.ask(ticket, call)
         self._parked[ticket] = (link, call)
         reply = self._again(link, call) or self._anew(link, call, ticket)
-        self._world.note(call.who, call.request, reply)
+        self._environment.note(call.who, call.request, reply)
         if reply is None:
-            self._settle()
-        elif self._keep([(ticket, reply)]):
+            self._drain_parked()
+        elif self._flush([(ticket, reply)]):
             del self._parked[ticket]
         else:
             reply = None
@@ -142,25 +142,27 @@ class Server:
 
     def _again(self, link: Link, call: Call) -> Reply | None:
         """Returns the reply to a prevalidated heartbeat or commit, as connections do, or None."""
-        at, (standing, reply) = self._world.instant(), link.standing.get(_words(call), (None, None))
-        if isinstance(standing, StandingJoin | StandingSync):
+        at, (prevalidated, reply) = self._environment.instant(), link.prevalidated.get(_words(call), (None, None))
+        if isinstance(prevalidated, PrevalidatedJoin | PrevalidatedSync):
             return None  # handled by the node in `_anew`
-        if isinstance(standing, StandingCommit):
-            record = standing.commit(call.request.offsets, at)
+        if isinstance(prevalidated, PrevalidatedCommit):
+            record = prevalidated.commit(call.request.offsets, at)
             if record is not None:
-                self._runtime.keeping(record.places).keep(record, at)
+                self._runtime.commit_appender(record.partitions).append(record, at)
             return None if record is None else reply
-        return reply if standing is not None and standing.beat(at.now) else None
+        return reply if prevalidated is not None and prevalidated.heartbeat(at.now) else None
 
     def _anew(self, link: Link, call: Call, ticket: Ticket) -> Reply | None:
-        node_id, stand, at = NodeId(link.node_id), STAND.get(call.decide), self._world.instant()
-        phase, _ = link.standing.get(_words(call), (None, None))
-        told = phase.ask(_varying(call), ticket) if isinstance(phase, StandingJoin | StandingSync) else None
-        if told is not None:
-            return None if told is WAITS else told
+        node_id, prevalidate, at = NodeId(link.node_id), PREVALIDATE.get(call.decide), self._environment.instant()
+        phase, _ = link.prevalidated.get(_words(call), (None, None))
+        phase_reply = (
+            phase.apply(_varying(call), ticket) if isinstance(phase, PrevalidatedJoin | PrevalidatedSync) else None
+        )
+        if phase_reply is not None:
+            return None if phase_reply is WAITS else phase_reply
         reply = self._runtime.decide(node_id, call.decide, call.request, ticket, at)
-        standing = self._runtime.standing(node_id, stand, call.request, reply) if stand else None
-        link.standing[_words(call)] = (standing, reply)
+        prevalidated = self._runtime.prevalidate(node_id, prevalidate, call.request, reply) if prevalidate else None
+        link.prevalidated[_words(call)] = (prevalidated, reply)
         return reply
 
     # Time.
@@ -173,39 +175,45 @@ class Server:
     def tick(self) -> None:
         at = self.tick_at()
         assert at is not None
-        self._world.now = max(self._world.now, at)
-        self._lateness = self._world.rng.uniform(0, 3) if self._world.goes_wrong(0.1) else 0.0
-        self._runtime.tick(self._world.instant())
+        self._environment.now = max(self._environment.now, at)
+        self._lateness = self._environment.rng.uniform(0, 3) if self._environment.goes_wrong(0.1) else 0.0
+        self._runtime.tick(self._environment.instant())
         deadline = self._runtime.deadline()
-        assert deadline is None or deadline > self._world.now, "after a tick, the next deadline is in the future"
-        self._settle()
+        assert deadline is None or deadline > self._environment.now, "after a tick, the next deadline is in the future"
+        self._drain_parked()
 
     # Events from outside.
 
     def crash(self) -> None:
         """Loses everything in memory: parked requests get no reply, and clients look up the coordinator again."""
-        self._world.note("server", "crashes")
+        self._environment.note("server", "crashes")
         self._end_compaction()
         links, self._links = self._links, []
         for link in links:
             link.forget()
-            self._world.later(self._world.rng.uniform(0, 0.1), link.drop)  # answers that were sent may arrive before
+            self._environment.later(
+                self._environment.rng.uniform(0, 0.1), link.drop
+            )  # answers that were sent may arrive before
         self._parked.clear()
         self.ledger.forget_waiting()
-        if self._world.goes_wrong(0.3):
-            self.cluster.settings = replace(self.cluster.settings, group_max_size=self._world.rng.choice([3, 1000]))
+        if self._environment.goes_wrong(0.3):
+            self.cluster.settings = replace(
+                self.cluster.settings, group_max_size=self._environment.rng.choice([3, 1000])
+            )
         self._start()
 
     def begin_compaction(self) -> None:
         """Begins to compact one log, in steps; the coordinators go on meanwhile."""
         partitions = [partition for partition in self.cluster.topics[OFFSETS_TOPIC].partitions if partition.log.size]
         if partitions and self._compaction is None:
-            retention_ms = self._world.rng.choice([0, 60_000])
-            at = self._world.instant()
-            compacted = self._world.rng.choice(partitions)
-            overtaken = self._runtime.overtaken_in(compacted.index)
+            retention_ms = self._environment.rng.choice([0, 60_000])
+            at = self._environment.instant()
+            compacted = self._environment.rng.choice(partitions)
+            overtaken = self._runtime.superseded_in(compacted.index)
             self._compaction = compact(compacted.log, overtaken, now_ms=at.wall_ms, delete_retention_ms=retention_ms)
-            with patch.object(cleaner, "_LOOK_BYTES", self._world.rng.choice([1, 1 << 14])):  # logs are small here
+            with patch.object(
+                cleaner, "_LOOK_BYTES", self._environment.rng.choice([1, 1 << 14])
+            ):  # logs are small here
                 self._go_on_compacting()
 
     def _go_on_compacting(self) -> None:
@@ -214,11 +222,11 @@ class Server:
         try:
             next(self._compaction)
         except (StopIteration, OSError) as end:
-            self._world.note("compaction", "failed" if isinstance(end, OSError) else end.value)
+            self._environment.note("compaction", "failed" if isinstance(end, OSError) else end.value)
             self._compaction = None
             self.check_log()
         else:
-            self._world.later(self._world.rng.expovariate(1), self._go_on_compacting)
+            self._environment.later(self._environment.rng.expovariate(1), self._go_on_compacting)
 
     def _end_compaction(self) -> None:
         if self._compaction is not None:
@@ -228,19 +236,19 @@ class Server:
     def drop_some_link(self) -> None:
         links = [link for link in self._links if link.is_open]
         if links:
-            self._world.rng.choice(links).drop()
+            self._environment.rng.choice(links).drop()
 
     def make_topic_anew(self, name: str) -> None:
         """Deletes the topic and creates it again under the same name, as an operator does to empty it."""
         topic = self.cluster.topics[name]
         self.cluster.delete_topic(topic)
-        self._runtime.topic_deleted(name, topic.topic_id, self._world.instant())
+        self._runtime.topic_deleted(name, topic.topic_id, self._environment.instant())
         self._create_topic(name)
-        self._settle()
+        self._drain_parked()
 
     def expire_offsets(self) -> None:
-        self._runtime.expire_offsets(self._world.instant())
-        self._settle()
+        self._runtime.expire_offsets(self._environment.instant())
+        self._drain_parked()
 
     def delete_groups(self) -> None:
         """Deletes all groups, as an operator."""
@@ -252,7 +260,7 @@ class Server:
                 request=DeleteGroups(group_ids=group_ids),
                 then=lambda reply: None,
             )
-            self.decide(Link(self._world, self, node_id, lambda link: None), call)
+            self.decide(Link(self._environment, self, node_id, lambda link: None), call)
 
     # Interface of the simulation.
 
@@ -287,44 +295,46 @@ class Server:
 
     def _read(self) -> None:
         self.ledger.go_back()
-        for _ in self._runtime.read(self._world.instant):
+        for _ in self._runtime.load(self._environment.instant):
             pass
-        self._settle()
+        self._drain_parked()
 
-    def _settle(self) -> None:
+    def _drain_parked(self) -> None:
         """Sends the replies to parked requests. One of them may unblock its connection, which calls this again."""
-        if self._is_settling:
+        if self._is_draining:
             return
-        self._is_settling = True
-        self._keep([])
-        self._is_settling = False
+        self._is_draining = True
+        self._flush([])
+        self._is_draining = False
 
-    def _keep(self, own: list[tuple[Ticket, Reply]]) -> bool:
+    def _flush(self, immediate: list[tuple[Ticket, Reply]]) -> bool:
         """Flushes, then sends all replies; if the flush fails, breaks the links that they would have gone to."""
         replies = self._runtime.take_replies()
-        is_kept = self._runtime.flush(self._world.instant())
-        for ticket, reply in own + replies:
-            if is_kept:
+        is_flushed = self._runtime.flush(self._environment.instant())
+        for ticket, reply in immediate + replies:
+            if is_flushed:
                 self.ledger.answer(ticket, reply)
             else:
                 self.ledger.forget(ticket)
         for ticket, reply in replies:
             link, call = self._parked.pop(ticket)
-            if is_kept:
-                self._world.note(call.who, call.request, reply)
+            if is_flushed:
+                self._environment.note(call.who, call.request, reply)
                 link.answer(call, reply)
             else:
                 link.break_off()
-        if not is_kept:
-            for ticket, _ in own:
+        if not is_flushed:
+            for ticket, _ in immediate:
                 self._parked.pop(ticket)[0].break_off()
             self._read()
         if self._runtime.outbox:
-            self._keep([])
-        return is_kept
+            self._flush([])
+        return is_flushed
 
     def _create_topic(self, name: str) -> None:
-        self.cluster.create_topic(name, self.cluster.spread(0, TOPICS[name], 1), {}, self._world.instant().wall_ms)
+        self.cluster.create_topic(
+            name, self.cluster.spread(0, TOPICS[name], 1), {}, self._environment.instant().wall_ms
+        )
 
 
 def _words(call: Call) -> object:
@@ -333,7 +343,7 @@ def _words(call: Call) -> object:
         case Commit() as commit:
             return commit._replace(offsets=())
         case Join() as join:
-            return join._replace(protocols=tuple((name, len(said)) for name, said in join.protocols))  # type: ignore[misc]
+            return join._replace(protocols=tuple((name, len(subscription)) for name, subscription in join.protocols))  # type: ignore[misc]
         case Sync() as sync:
             return repr(sync._replace(generation=0))
         case other:
@@ -342,4 +352,8 @@ def _words(call: Call) -> object:
 
 def _varying(call: Call) -> Any:
     request = call.request
-    return tuple(said for _, said in request.protocols) if isinstance(request, Join) else (request.generation,)
+    return (
+        tuple(subscription for _, subscription in request.protocols)
+        if isinstance(request, Join)
+        else (request.generation,)
+    )

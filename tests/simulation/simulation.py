@@ -14,9 +14,9 @@ from kcoord.settings import Settings
 from tests.simulation.crowd import Crowd
 from tests.simulation.server import Server
 from tests.simulation.trouble import Trouble
-from tests.simulation.world import World
+from tests.simulation.world import Environment
 
-TIME_TO_SETTLE: Final = 200.0
+TIME_TO_STABILIZE: Final = 200.0
 TIME_TO_FORGET: Final = 2000.0
 
 
@@ -28,16 +28,16 @@ class Simulation:
     def __init__(self, seed: int, steps: int) -> None:
         self._seed = seed
         self._steps = steps
-        self.world = World(seed)
-        rng = self.world.rng
+        self.environment = Environment(seed)
+        rng = self.environment.rng
         settings = Settings(
             group_initial_rebalance_delay_ms=rng.choice([0, 0, 3000]),
             group_max_size=rng.choice([3, 1000, 1000, 1000]),
             offsets_retention_minutes=1,
         )
-        self.server = Server(self.world, settings, nodes=rng.choice([1, 1, 2, 3]))
-        self.crowd = Crowd(self.world, self.server, rng.choice([["g"], ["g"], ["g", "h"]]))
-        Trouble(self.world, self.server, self.crowd)
+        self.server = Server(self.environment, settings, nodes=rng.choice([1, 1, 2, 3]))
+        self.crowd = Crowd(self.environment, self.server, rng.choice([["g"], ["g"], ["g", "h"]]))
+        Trouble(self.environment, self.server, self.crowd)
 
     def run(self) -> None:
         """Raises SimulationFailed."""
@@ -45,44 +45,46 @@ class Simulation:
             for _ in range(self._steps):
                 self._step()
             self.server.check_log()
-            self._settle()
+            self._stabilize()
             self.server.check_log()
             self._end()
             self.server.check_log()
         except Exception as error:
             raise SimulationFailed(
-                f"seed {self._seed} at {self.world.now:.3f}: {type(error).__name__}: {error}\n"
-                f"{self.world.told(30)}\n"
+                f"seed {self._seed} at {self.environment.now:.3f}: {type(error).__name__}: {error}\n"
+                f"{self.environment.format_diary(30)}\n"
                 f"all of it: KCOORD_SIMULATION_STEPS={self._steps} .venv/bin/python -m tests.simulation {self._seed}"
             ) from error
 
     def _step(self) -> None:
-        tick_at, next_at = self.server.tick_at(), self.world.next_at()
+        tick_at, next_at = self.server.tick_at(), self.environment.next_at()
         if next_at is None or (tick_at is not None and tick_at <= next_at):
             self.server.tick()
         else:
-            self.world.run_next()
+            self.environment.run_next()
         self.server.check()
 
-    def _settle(self) -> None:
-        self.world.is_calm = True
-        self.world.note("world", "is calm")
+    def _stabilize(self) -> None:
+        self.environment.is_calm = True
+        self.environment.note("world", "is calm")
         self.crowd.calm_down()
-        limit = self.world.now + TIME_TO_SETTLE
-        while not self.crowd.is_settled():
+        limit = self.environment.now + TIME_TO_STABILIZE
+        while not self.crowd.is_stable():
             self._step()
-            assert self.world.now < limit, f"not Stable with all members, {TIME_TO_SETTLE} s after the last trouble"
+            assert self.environment.now < limit, (
+                f"not Stable with all members, {TIME_TO_STABILIZE} s after the last trouble"
+            )
 
     def _end(self) -> None:
-        self.world.note("world", "ends")
+        self.environment.note("world", "ends")
         self.crowd.end()
-        while self.world.next_at() is not None or self._has_members():
+        while self.environment.next_at() is not None or self._has_members():
             self._step()
         groups = self.server.groups()
         assert all(group.state is State.EMPTY for group in groups.values())
         self.server.delete_groups()
         self.server.check()
-        self.world.now += TIME_TO_FORGET
+        self.environment.now += TIME_TO_FORGET
         if self.server.tick_at() is not None:
             self.server.tick()
         assert self.server.tick_at() is None, "of groups that are gone nothing is remembered"

@@ -4,14 +4,14 @@ from typing import Any
 
 from kcoord.errors import ErrorCode
 
-_ASKED = ("member_id", "instance_id", "generation", "plan")
-_SAID = ("member_id", "generation_id", "leader", "assignment")
+_REQUEST_FIELDS = ("member_id", "instance_id", "generation", "plan")
+_REPLY_FIELDS = ("member_id", "generation_id", "leader", "assignment")
 
 
-def told(request: object, reply: object | None) -> str:
+def format_exchange(request: object, reply: object | None) -> str:
     """Formats a request and its reply in one line; no reply means that it is parked."""
-    said = "waits" if reply is None else f"{_error(reply)} {_some(reply, _SAID)}"
-    return f"{type(request).__name__} {_some(request, _ASKED)} → {said}"
+    outcome = "waits" if reply is None else f"{_error(reply)} {_some(reply, _REPLY_FIELDS)}"
+    return f"{type(request).__name__} {_some(request, _REQUEST_FIELDS)} → {outcome}"
 
 
 def _some(what: object, names: tuple[str, ...]) -> str:

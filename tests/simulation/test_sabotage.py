@@ -10,14 +10,14 @@ from kcoord.groups.classic import joining, sessions, syncing
 from kcoord.groups.classic.fencing import fence_identity
 from kcoord.groups.classic.group import Group
 from kcoord.groups.classic.member import Member
-from kcoord.groups.classic.prevalidated import StandingHeartbeat, StandingJoin
+from kcoord.groups.classic.prevalidated import PrevalidatedHeartbeat, PrevalidatedJoin
 from kcoord.groups.classic.state import State
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.deadlines import Deadline, Deadlines
-from kcoord.groups.effects import NOTHING, Effects
+from kcoord.groups.effects import NO_EFFECTS, Effects
 from kcoord.groups.offsets import committing
 from kcoord.groups.records import OffsetsStored, Record
-from kcoord.server.groups.group_runtime import GroupRuntime, Keeping
+from kcoord.server.groups.group_runtime import GroupRuntime, RepeatedCommitAppender
 from kcoord.storage.superseded import Overtaken, ToRead
 from kcoord.tickets import Ticket, Waits
 from tests.simulation.server import WatchedLog
@@ -34,7 +34,7 @@ def sessions_are_not_renewed(patch: Patch) -> None:
 
 
 def silent_members_are_not_removed(patch: Patch) -> None:
-    patch.setattr(sessions, "remove", lambda group, member: NOTHING)
+    patch.setattr(sessions, "remove", lambda group, member: NO_EFFECTS)
 
 
 def the_sync_phase_never_ends(patch: Patch) -> None:
@@ -64,7 +64,7 @@ def what_is_parked_is_answered_twice(patch: Patch) -> None:
 
 
 def who_waits_is_forgotten_when_the_groups_are_let_go(patch: Patch) -> None:
-    _replace_effects(patch, Coordinator, "unload", lambda effects: NOTHING)
+    _replace_effects(patch, Coordinator, "unload", lambda effects: NO_EFFECTS)
 
 
 def an_assignment_is_not_journalled(patch: Patch) -> None:
@@ -116,7 +116,7 @@ def a_generation_is_given_out_twice(patch: Patch) -> None:
 def a_member_that_is_removed_is_still_counted(patch: Patch) -> None:
     def remove(group: Group, member: Member) -> None:
         original(group, member)
-        group.supporters["range"] = group.supporters.get("range", 0) + 1
+        group.protocol_support["range"] = group.protocol_support.get("range", 0) + 1
 
     original = Group.remove
     patch.setattr(Group, "remove", remove)
@@ -126,31 +126,31 @@ def deadlines_are_never_cleared(patch: Patch) -> None:
     patch.setattr(Deadlines, "clear", lambda deadlines, deadline: None)
 
 
-def members_do_not_hear_of_a_rebalance(patch: Patch) -> None:
-    patch.setitem(sessions.ANSWERS, State.PREPARING_REBALANCE, ErrorCode.none)
+def members_do_not_learn_of_a_rebalance(patch: Patch) -> None:
+    patch.setitem(sessions.HEARTBEAT_ERRORS, State.PREPARING_REBALANCE, ErrorCode.none)
 
 
 def the_leaders_plan_is_not_handed_out(patch: Patch) -> None:
-    patch.setattr(syncing, "_hand_out", lambda group, plan, at: NOTHING)
+    patch.setattr(syncing, "_distribute_assignments", lambda group, plan, at: NO_EFFECTS)
 
 
-def what_stands_outlives_its_generation(patch: Patch) -> None:
-    patch.setattr(StandingHeartbeat, "beat", lambda standing, now: True)
+def prevalidation_outlives_its_generation(patch: Patch) -> None:
+    patch.setattr(PrevalidatedHeartbeat, "heartbeat", lambda prevalidated, now: True)
 
 
-def a_standing_join_waits_for_ever(patch: Patch) -> None:
-    def ask(standing: StandingJoin, subscriptions: tuple[bytes, ...], ticket: Ticket) -> Waits | None:
-        told = original(standing, subscriptions, ticket)
-        if told is not None:
-            standing._group.take_join(standing._member)
-        return told
+def a_prevalidated_join_waits_for_ever(patch: Patch) -> None:
+    def ask(prevalidated: PrevalidatedJoin, subscriptions: tuple[bytes, ...], ticket: Ticket) -> Waits | None:
+        reply = original(prevalidated, subscriptions, ticket)
+        if reply is not None:
+            prevalidated._group.take_join(prevalidated._member)
+        return reply
 
-    original = StandingJoin.ask
-    patch.setattr(StandingJoin, "ask", ask)
+    original = PrevalidatedJoin.apply
+    patch.setattr(PrevalidatedJoin, "apply", ask)
 
 
-def what_stands_is_not_journalled(patch: Patch) -> None:
-    patch.setattr(Keeping, "keep", lambda keeping, record, at: None)
+def prevalidated_commits_are_not_journalled(patch: Patch) -> None:
+    patch.setattr(RepeatedCommitAppender, "append", lambda appender, record, at: None)
 
 
 def the_last_commit_counts_as_overtaken(patch: Patch) -> None:
@@ -175,12 +175,12 @@ NOTICED: Final[dict[Callable[[Patch], None], str]] = {
     a_generation_is_given_out_twice: "has two owners in generation",
     a_member_that_is_removed_is_still_counted: "protocols are miscounted",
     deadlines_are_never_cleared: "a sync phase goes on although there is no plan to come",
-    members_do_not_hear_of_a_rebalance: "not Stable with all members",
+    members_do_not_learn_of_a_rebalance: "not Stable with all members",
     the_leaders_plan_is_not_handed_out: "not Stable with all members",
-    what_stands_outlives_its_generation: "who is no member is refused|another generation is refused",
-    a_standing_join_waits_for_ever: "who is not answered waits with a member",
+    prevalidation_outlives_its_generation: "who is no member is refused|another generation is refused",
+    a_prevalidated_join_waits_for_ever: "who is not answered waits with a member",
     the_last_commit_counts_as_overtaken: "the log gives",
-    what_stands_is_not_journalled: "an acknowledged commit is kept|the log gives other offsets",
+    prevalidated_commits_are_not_journalled: "an acknowledged commit is kept|the log gives other offsets",
 }
 
 

@@ -26,5 +26,5 @@ def test_a_seed_is_told_the_same_way_by_another_process() -> None:
     root = Path(__file__).parent.parent.parent
     environment = {**os.environ, "KCOORD_SIMULATION_STEPS": "300", "PYTHONHASHSEED": "1"}
     command = [sys.executable, "-m", "tests.simulation", "17"]
-    told = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=True).stdout
-    assert told == simulation.world.told() + "\n"
+    diary = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=True).stdout
+    assert diary == simulation.environment.format_diary() + "\n"

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.requests import (
-    AskedTopic,
     Commit,
     DeleteGroups,
     DeleteOffsets,
@@ -16,20 +15,21 @@ from kcoord.groups.requests import (
     Leaving,
     ListGroups,
     Sync,
+    TopicPartitions,
 )
 from tests.groups.commits import Line, commit_of
 from tests.simulation.crowd import Crowd
 from tests.simulation.ledger import INTRUDER
 from tests.simulation.link import Call
 from tests.simulation.server import TOPICS, Server
-from tests.simulation.world import World
+from tests.simulation.world import Environment
 
 EVERY: Final = 2.0  # seconds, on average
 
 
 class Trouble:
-    def __init__(self, world: World, server: Server, crowd: Crowd) -> None:
-        self._world = world
+    def __init__(self, environment: Environment, server: Server, crowd: Crowd) -> None:
+        self._environment = environment
         self._server = server
         self._crowd = crowd
         self._kinds: dict[Callable[[], None], int] = {
@@ -50,14 +50,14 @@ class Trouble:
         self._later()
 
     def _later(self) -> None:
-        self._world.later(self._world.rng.expovariate(1 / EVERY), self._come)
+        self._environment.later(self._environment.rng.expovariate(1 / EVERY), self._come)
 
     def _come(self) -> None:
-        if self._world.is_calm:
+        if self._environment.is_calm:
             return
         kinds = list(self._kinds)
-        (kind,) = self._world.rng.choices(kinds, [self._kinds[each] for each in kinds])
-        self._world.note("trouble", kind.__name__)
+        (kind,) = self._environment.rng.choices(kinds, [self._kinds[each] for each in kinds])
+        self._environment.note("trouble", kind.__name__)
         kind()
         self._later()
 
@@ -67,22 +67,22 @@ class Trouble:
         self._crowd.somebody().end()
 
     def _end_everybody(self) -> None:
-        pause = self._world.rng.uniform(10, 30)
+        pause = self._environment.rng.uniform(10, 30)
         self._crowd.end_all(pause)
         for _ in range(3):
-            self._world.later(self._world.rng.uniform(0, pause), self._operate)
-            self._world.later(self._world.rng.uniform(0, pause), self._intrude)
+            self._environment.later(self._environment.rng.uniform(0, pause), self._operate)
+            self._environment.later(self._environment.rng.uniform(0, pause), self._intrude)
 
     def _send_somebody_away(self) -> None:
         self._crowd.somebody().leave()
 
     def _put_somebody_to_sleep(self) -> None:
-        self._crowd.somebody().sleep(self._world.rng.uniform(1, 25))
+        self._crowd.somebody().sleep(self._environment.rng.uniform(1, 25))
 
     def _start_somebody_twice(self) -> None:
         somebody = self._crowd.somebody()
         if somebody.is_alive and somebody.traits.instance_id is not None:
-            self._crowd.start_beside(somebody)
+            self._crowd.start_duplicate(somebody)
 
     def _change_a_subscription(self) -> None:
         self._crowd.somebody().subscribe(self._crowd.topics())
@@ -90,12 +90,12 @@ class Trouble:
     # With topics and operators.
 
     def _make_topic_anew(self) -> None:
-        self._server.make_topic_anew(self._world.rng.choice(list(TOPICS)))
+        self._server.make_topic_anew(self._environment.rng.choice(list(TOPICS)))
 
     def _operate(self) -> None:
         group_id = self._crowd.somebody().traits.group_id
         instance_id = self._crowd.somebody().traits.instance_id
-        topics = tuple(AskedTopic(name=topic, topic_id=None, partitions=(0, 1, 99)) for topic in TOPICS)
+        topics = tuple(TopicPartitions(name=topic, topic_id=None, partitions=(0, 1, 99)) for topic in TOPICS)
         choices: list[tuple[Callable[..., Any], object]] = [
             (Coordinator.list_groups, ListGroups()),
             (Coordinator.describe_groups, DescribeGroups(group_ids=("nobody's", group_id))),
@@ -112,8 +112,8 @@ class Trouble:
 
     def _intrude(self) -> None:
         victim = self._crowd.somebody()
-        group_id, member_id = victim.traits.group_id, self._world.rng.choice([victim.member_id, "stranger", ""])
-        stale = victim.generation + self._world.rng.choice([-1, 1])  # unless the group has moved on, or back
+        group_id, member_id = victim.traits.group_id, self._environment.rng.choice([victim.member_id, "stranger", ""])
+        stale = victim.generation + self._environment.rng.choice([-1, 1])  # unless the group has moved on, or back
         choices: list[tuple[Callable[..., Any], object]] = [
             (Coordinator.heartbeat, _heartbeat(group_id, member_id, stale)),
             (Coordinator.sync, _sync(group_id, member_id, stale)),
@@ -126,7 +126,7 @@ class Trouble:
         self._send(INTRUDER, group_id, choices)
 
     def _send(self, who: str, group_id: str, choices: list[tuple[Callable[..., Any], object]]) -> None:
-        decide, request = self._world.rng.choice(choices)
+        decide, request = self._environment.rng.choice(choices)
         link = self._server.connect(self._server.node_of(group_id), lambda closed: None)
         link.send(Call(who=who, decide=decide, request=request, then=lambda reply: None))
 

@@ -6,12 +6,12 @@ from itertools import count
 from random import Random
 
 from kcoord.groups.instant import Instant
-from tests.simulation.telling import told
+from tests.simulation.telling import format_exchange
 
 WALL_START_MS = 1_700_000_000_000
 
 
-class World:
+class Environment:
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         self.now = 0.0
@@ -42,10 +42,10 @@ class World:
         """Adds an entry to the diary; it is formatted only when read, since most diaries are never read."""
         self.diary.append((self.now, who, what, came_of_it))
 
-    def told(self, last: int | None = None) -> str:
+    def format_diary(self, last: int | None = None) -> str:
         """Formats the diary, one line per entry."""
         lines = self.diary if last is None else self.diary[-last:]
         return "\n".join(
-            f"{at:9.3f}  {who:<9} {what if isinstance(what, str) else told(what, came_of_it)}"
+            f"{at:9.3f}  {who:<9} {what if isinstance(what, str) else format_exchange(what, came_of_it)}"
             for at, who, what, came_of_it in lines
         )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcoord.broker.log.storage import MemoryStore
-from kcoord.groups.records import GroupDeleted, OffsetDeleted, OffsetsStored, Record, StoredAgain, UsualPlaces
+from kcoord.groups.records import CommitPartitions, GroupDeleted, OffsetDeleted, OffsetsStored, Record, RepeatedCommit
 from kcoord.offsets_log.group_log import GroupLog
 from kcoord.storage import cleaner, superseded
 from kcoord.storage.superseded import Overtaken, Trail
@@ -71,17 +71,17 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
     return Journal()
 
 
-def usual(first: int, count: int, text: str = "") -> UsualPlaces:
+def usual(first: int, count: int, text: str = "") -> CommitPartitions:
     partitions = tuple(range(first, first + count))
-    return UsualPlaces([OffsetsStored("g", "t", partitions, (0,) * count, (-1,) * count, (text,) * count, NOW_MS)])
+    return CommitPartitions([OffsetsStored("g", "t", partitions, (0,) * count, (-1,) * count, (text,) * count, NOW_MS)])
 
 
 PLACES = (usual(0, 1), usual(1, 1), usual(1, 3), usual(2, 9), usual(0, 2, text="note"))
 """One for each encoder of commits; some of them share partitions."""
 
 
-def again(places: UsualPlaces, offset: int) -> StoredAgain:
-    return StoredAgain("g", places, tuple(range(offset, offset + places.count)), NOW_MS)
+def again(places: CommitPartitions, offset: int) -> RepeatedCommit:
+    return RepeatedCommit("g", places, tuple(range(offset, offset + places.count)), NOW_MS)
 
 
 def test_of_many_commits_to_the_same_places_the_last_alone_is_read(journal: Journal) -> None:
@@ -264,7 +264,7 @@ def test_whatever_was_kept_is_there_after_compaction(life: list[tuple[str, int]]
             case "commit":
                 journal.add(again(PLACES[which], offset))
             case "first":
-                journal.add(*again(PLACES[2], offset).spread())
+                journal.add(*again(PLACES[2], offset).expand())
             case "delete":
                 journal.add(OffsetDeleted(group_id="g", topic="t", partition=which))
             case "nobody's":

@@ -13,9 +13,9 @@ from kcoord.groups.classic.member import Holder, Member, Protocols
 from kcoord.groups.classic.state import MAY_FOLLOW, State
 from kcoord.groups.deadlines import Deadline, Deadlines, Purpose
 from kcoord.groups.instant import Instant
-from kcoord.groups.offsets.committed_offsets import Kept, KeptOffsets
+from kcoord.groups.offsets.committed_offsets import CommittedOffsets, OffsetAndMetadata
 from kcoord.groups.records import GroupStored, StoredMember
-from kcoord.groups.usage import NOBODY, Census, bytes_of, bytes_of_group
+from kcoord.groups.usage import NOBODY, Usage, group_bytes, member_bytes
 from kcoord.tickets import Ticket
 
 _GROUP_BYTES: Final = 28  # in a record, besides names and members: versions, lengths, the generation and a time
@@ -33,20 +33,20 @@ class InitialDelay:
 
 class Group:
     __slots__ = (
-        "_census",
         "_held_bytes",
         "_is_counted",
         "_name_bytes",
         "_subscribed_topics",
         "_subscription_bytes",
         "_subscriptions",
+        "_usage",
         "awaiting_sync",
+        "committed_offsets",
         "deadlines",
         "generation",
         "group_id",
         "initial_delay",
         "join_phase",
-        "kept",
         "leader_id",
         "member_ids_by_instance",
         "members",
@@ -56,18 +56,18 @@ class Group:
         "pending_holders",
         "plan_bytes",
         "protocol",
+        "protocol_support",
         "protocol_type",
         "since_ms",
         "state",
-        "supporters",
         "sync_phase",
     )
 
     def __init__(
-        self, group_id: str, deadlines: Deadlines, census: Census, *, since_ms: int | None, owner: Holder = NOBODY
+        self, group_id: str, deadlines: Deadlines, usage: Usage, *, since_ms: int | None, owner: Holder = NOBODY
     ) -> None:
         self.deadlines = deadlines
-        self._census = census
+        self._usage = usage
         self._is_counted = False
         self._held_bytes = 0
         self.group_id = group_id
@@ -84,7 +84,7 @@ class Group:
         self.pending: dict[str, Deadline] = {}  # member ids that were issued and not used yet (KIP-394)
         self.pending_holders: dict[str, Holder] = {}
         self.parked_joins = 0
-        self.supporters: dict[str, int] = {}  # number of members that support each protocol
+        self.protocol_support: dict[str, int] = {}  # number of members that support each protocol
         self.awaiting_sync: set[str] = set()
         self._name_bytes = 0  # size of the members' names in the group's record
         self._subscription_bytes = 0  # size, in the record, of the subscriptions that this generation began with
@@ -93,7 +93,7 @@ class Group:
         self.initial_delay: InitialDelay | None = None
         self.join_phase = Deadline(Purpose.JOIN, group_id)
         self.sync_phase = Deadline(Purpose.SYNC, group_id)
-        self.kept = KeptOffsets()
+        self.committed_offsets = CommittedOffsets()
 
     # State.
 
@@ -118,15 +118,15 @@ class Group:
         """Ends the join phase: a group with members goes on to wait for a plan, one without becomes empty."""
         self.generation += 1
         self.awaiting_sync.clear()
-        self.protocol = self.favourite_protocol() if self.members else None
-        self.note_subscriptions()
+        self.protocol = self.select_protocol() if self.members else None
+        self.snapshot_subscriptions()
         self.move_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, wall_ms)
 
-    def favourite_protocol(self) -> str:
+    def select_protocol(self) -> str:
         """Returns the protocol that the members vote for (ClassicGroup.selectProtocol)."""
-        return protocols.chosen(self.members.values(), self.supporters)
+        return protocols.select_protocol(self.members.values(), self.protocol_support)
 
-    def note_subscriptions(self) -> None:
+    def snapshot_subscriptions(self) -> None:
         """Remembers the subscriptions of this generation; members may change theirs for the next one."""
         is_read = self.protocol_type == protocols.CONSUMER
         subscriptions = [member.subscription(self.protocol) for member in self.members.values()]
@@ -164,7 +164,7 @@ class Group:
         if protocol_type != self.protocol_type:
             return False
         for name, _ in offered:  # noqa: SIM110 - all joins of a rebalance pass here, and `any` takes three times as long
-            if self.supporters.get(name, 0) == len(self.members):
+            if self.protocol_support.get(name, 0) == len(self.members):
                 return True
         return False
 
@@ -179,21 +179,21 @@ class Group:
             self.member_ids_by_instance[member.instance_id] = member.member_id
         self.members[member.member_id] = member
         self._name_bytes += _name_bytes(member)
-        self._census.members.add(member.holder, 1)
-        self._count_bytes(member, bytes_of(member))
+        self._usage.members.add(member.holder, 1)
+        self._set_held_bytes(member, member_bytes(member))
         self.forget_pending(member.member_id)
-        self._count(member.protocols, 1)
+        self._adjust_protocol_support(member.protocols, 1)
         self.parked_joins += member.join_ticket is not None
 
     def remove(self, member: Member) -> None:
         """Removes the member. The caller answers its tickets."""
         del self.members[member.member_id]
         self._name_bytes -= _name_bytes(member)
-        self._census.members.add(member.holder, -1)
-        self._count_bytes(member, 0)
+        self._usage.members.add(member.holder, -1)
+        self._set_held_bytes(member, 0)
         if member.assignment:
-            self.count_plan(self.plan_bytes - len(member.assignment))
-        self._count(member.protocols, -1)
+            self.set_plan_bytes(self.plan_bytes - len(member.assignment))
+        self._adjust_protocol_support(member.protocols, -1)
         self.parked_joins -= member.join_ticket is not None
         self.awaiting_sync.discard(member.member_id)
         self.deadlines.clear(member.session)
@@ -225,79 +225,79 @@ class Group:
             for known_id, known in self.members.items()
         }
         self._name_bytes += _name_bytes(new) - _name_bytes(old)
-        self._count_bytes(old, 0)
-        self._count_bytes(new, bytes_of(new))
+        self._set_held_bytes(old, 0)
+        self._set_held_bytes(new, member_bytes(new))
         self.member_ids_by_instance[old.instance_id] = member_id
         self.awaiting_sync.discard(old.member_id)
         if self.is_leader(old.member_id):
             self.leader_id = member_id
         return new
 
-    def offer(self, member: Member, offered: Protocols) -> None:
+    def update_protocols(self, member: Member, offered: Protocols) -> None:
         """Replaces the member's protocols and subscriptions."""
-        if not protocols.are_named_alike(offered, member.protocols):
-            self._count(member.protocols, -1)
-            self._count(offered, 1)
+        if not protocols.have_same_names(offered, member.protocols):
+            self._adjust_protocol_support(member.protocols, -1)
+            self._adjust_protocol_support(offered, 1)
         member.protocols = offered
-        self._count_bytes(member, bytes_of(member))
+        self._set_held_bytes(member, member_bytes(member))
 
-    def await_use_of(self, member_id: str, holder: Holder, deadline: float) -> None:
+    def add_pending(self, member_id: str, holder: Holder, deadline: float) -> None:
         """Adds a member id that was issued; it expires at the deadline if nobody has joined with it (KIP-394)."""
         self.pending[member_id] = Deadline(Purpose.SESSION, self.group_id, member_id)
         self.pending_holders[member_id] = holder
-        self._census.members.add(holder, 1)
+        self._usage.members.add(holder, 1)
         self.deadlines.set(self.pending[member_id], deadline)
 
     def forget_pending(self, member_id: str) -> None:
         deadline = self.pending.pop(member_id, None)
         if deadline:
             self.deadlines.clear(deadline)
-            self._census.members.add(self.pending_holders.pop(member_id), -1)
+            self._usage.members.add(self.pending_holders.pop(member_id), -1)
 
     # Usage: what the group and its members hold, as limits count it.
 
-    def count(self) -> None:
+    def update_usage(self) -> None:
         """Counts the group, or updates the count after the bytes that it holds have changed."""
         if not self._is_counted:
             self._is_counted = True
-            self._census.groups.add(self.owner, 1)
-        held_bytes = bytes_of_group(self.group_id) + self.plan_bytes + self.kept.held_bytes
-        self._census.bytes.add(self.owner, held_bytes - self._held_bytes)
+            self._usage.groups.add(self.owner, 1)
+        held_bytes = group_bytes(self.group_id) + self.plan_bytes + self.committed_offsets.held_bytes
+        self._usage.bytes.add(self.owner, held_bytes - self._held_bytes)
         self._held_bytes = held_bytes
 
     def adopt(self, holder: Holder) -> None:
         """Makes this client the owner if the owner is not known, as after a restart."""
         if self.owner == NOBODY and self._is_counted:
-            self._census.groups.add(NOBODY, -1)
-            self._census.groups.add(holder, 1)
-            self._census.bytes.add(NOBODY, -self._held_bytes)
-            self._census.bytes.add(holder, self._held_bytes)
+            self._usage.groups.add(NOBODY, -1)
+            self._usage.groups.add(holder, 1)
+            self._usage.bytes.add(NOBODY, -self._held_bytes)
+            self._usage.bytes.add(holder, self._held_bytes)
             self.owner = holder
 
-    def count_no_longer(self) -> None:
+    def release_usage(self) -> None:
         """Releases all that the group and its members hold, because it was removed or replaced."""
         for member in self.members.values():
-            self._census.members.add(member.holder, -1)
-            self._count_bytes(member, 0)
+            self._usage.members.add(member.holder, -1)
+            self._set_held_bytes(member, 0)
         for holder in self.pending_holders.values():
-            self._census.members.add(holder, -1)
+            self._usage.members.add(holder, -1)
         if self._is_counted:
             self._is_counted = False
-            self._census.groups.add(self.owner, -1)
-            self._census.bytes.add(self.owner, -self._held_bytes)
+            self._usage.groups.add(self.owner, -1)
+            self._usage.bytes.add(self.owner, -self._held_bytes)
             self._held_bytes = 0
 
     def plan_bytes_of(self, plan: Mapping[str, bytes]) -> int:
         """Returns the size of the assignments that will be stored: those of known members."""
         return sum(len(assignment) for member_id, assignment in plan.items() if member_id in self.members)
 
-    def count_plan(self, plan_bytes: int) -> None:
+    def set_plan_bytes(self, plan_bytes: int) -> None:
         """Sets the total size of the members' assignments."""
         self.plan_bytes = plan_bytes
-        self.count()
+        self.update_usage()
 
-    def _count_bytes(self, member: Member, held_bytes: int) -> None:
-        self._census.bytes.add(member.holder, held_bytes - member.held_bytes)
+    def _set_held_bytes(self, member: Member, held_bytes: int) -> None:
+        self._usage.bytes.add(member.holder, held_bytes - member.held_bytes)
         member.held_bytes = held_bytes
 
     def elect(self, member_id: str) -> None:
@@ -325,16 +325,16 @@ class Group:
         self.parked_joins = 0
         return waiting
 
-    def has_synced(self, member: Member) -> None:
+    def mark_synced(self, member: Member) -> None:
         """Marks the member as synced, and ends the sync phase once all members have synced."""
         self.awaiting_sync.discard(member.member_id)
         if not self.awaiting_sync:
             self.end_sync_phase()
 
     @property
-    def offsets(self) -> Mapping[str, Mapping[int, Kept]]:
+    def offsets(self) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
         """The last offset that was committed to each partition, by topic and partition."""
-        return self.kept.by_topic()
+        return self.committed_offsets.by_topic()
 
     # Deadlines.
 
@@ -358,7 +358,7 @@ class Group:
         self.awaiting_sync.clear()
         self.deadlines.clear(self.sync_phase)
 
-    def die(self, at: Instant) -> None:
+    def mark_dead(self, at: Instant) -> None:
         """Moves the group to Dead and clears all its deadlines."""
         self.move_to(State.DEAD, at.wall_ms)
         waiting = [member.session for member in self.members.values()] + list(self.pending.values())
@@ -367,7 +367,7 @@ class Group:
 
     # Records.
 
-    def stored(self) -> GroupStored:
+    def to_record(self) -> GroupStored:
         """Returns the record of the group's current state."""
         return GroupStored(
             group_id=self.group_id,
@@ -376,36 +376,36 @@ class Group:
             protocol=self.protocol,
             leader_id=self.leader_id,
             since_ms=self.since_ms,
-            members=tuple([_stored(member, self.protocol) for member in self.members.values()]),
+            members=tuple([_to_stored_member(member, self.protocol) for member in self.members.values()]),
         )
 
     def record_size(self, plan: Mapping[str, bytes]) -> int:
         """Returns the size of the group's record, key and value, with these assignments."""
-        size = self._bytes_beside()
+        size = self._record_overhead()
         for member_id, member in self.members.items():
             size += len(member.subscription(self.protocol)) + len(plan.get(member_id, b""))
         return size
 
-    def can_keep(self, plan: Mapping[str, bytes], most: int) -> bool:
+    def record_fits(self, plan: Mapping[str, bytes], max_bytes: int) -> bool:
         """Whether the group's record with this plan has at most `max_bytes` bytes.
 
         A cheap upper bound decides unless it is close; only then are all members visited.
         """
-        no_more_than = self._bytes_beside() + self._subscription_bytes + sum(map(len, plan.values()))
-        return no_more_than <= most or self.record_size(plan) <= most
+        upper_bound = self._record_overhead() + self._subscription_bytes + sum(map(len, plan.values()))
+        return upper_bound <= max_bytes or self.record_size(plan) <= max_bytes
 
-    def _bytes_beside(self) -> int:
+    def _record_overhead(self) -> int:
         """Returns the size of the group's record without subscriptions and assignments."""
         names = (self.group_id, self.protocol_type or "", self.protocol or "", self.leader_id or "")
         return _GROUP_BYTES + len("".join(names).encode()) + self._name_bytes
 
-    def _count(self, offered: Protocols, change: int) -> None:
+    def _adjust_protocol_support(self, offered: Protocols, change: int) -> None:
         for name in set(protocols.names(offered)):
-            count = self.supporters.get(name, 0) + change
+            count = self.protocol_support.get(name, 0) + change
             if count:
-                self.supporters[name] = count
+                self.protocol_support[name] = count
             else:
-                del self.supporters[name]
+                del self.protocol_support[name]
 
 
 def _name_bytes(member: Member) -> int:
@@ -414,7 +414,7 @@ def _name_bytes(member: Member) -> int:
     return _MEMBER_BYTES + len("".join(names).encode())
 
 
-def _stored(member: Member, protocol: str | None) -> StoredMember:
+def _to_stored_member(member: Member, protocol: str | None) -> StoredMember:
     return StoredMember(  # positional arguments are faster: a large group makes thousands at once
         member.member_id,
         member.instance_id,
@@ -427,9 +427,9 @@ def _stored(member: Member, protocol: str | None) -> StoredMember:
     )
 
 
-def replayed(record: GroupStored, deadlines: Deadlines, census: Census) -> Group:
+def group_from_record(record: GroupStored, deadlines: Deadlines, usage: Usage) -> Group:
     """Rebuilds a group from its record. Its sessions begin when the coordinator resumes."""
-    group = Group(record.group_id, deadlines, census, since_ms=record.since_ms)
+    group = Group(record.group_id, deadlines, usage, since_ms=record.since_ms)
     group.generation = record.generation
     for stored in record.members:
         member = Member(
@@ -450,5 +450,5 @@ def replayed(record: GroupStored, deadlines: Deadlines, census: Census) -> Group
         group.leader_id = record.leader_id
     group.state = State.STABLE if record.members else State.EMPTY
     group.plan_bytes = sum(len(stored.assignment) for stored in record.members)
-    group.note_subscriptions()
+    group.snapshot_subscriptions()
     return group

@@ -7,7 +7,7 @@ from kcoord.groups.deadlines import Deadline
 from kcoord.tickets import Ticket
 
 if TYPE_CHECKING:
-    from kcoord.groups.offsets.committing import UsualCommit
+    from kcoord.groups.offsets.committing import CommitTemplate
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Protocol names in order of preference, each with its subscription."""
@@ -35,7 +35,7 @@ class Member:
     is_new: bool = False  # no completed join has returned its id yet
     join_ticket: Ticket | None = None
     sync_ticket: Ticket | None = None
-    usual_commit: "UsualCommit | None" = None
+    commit_template: "CommitTemplate | None" = None
     principal: str = ""  # authenticated; empty for a member that was read from the log
     held_bytes: int = 0  # names and subscriptions, as its group has counted them
 

@@ -15,25 +15,25 @@ from typing import Any, Final
 
 from kcoord.groups.classic.group import Group
 from kcoord.groups.classic.member import Member, Protocols
-from kcoord.groups.classic.protocols import are_named_alike, names
+from kcoord.groups.classic.protocols import have_same_names, names
 from kcoord.groups.classic.state import State
-from kcoord.groups.classic.syncing import assigned, differs
+from kcoord.groups.classic.syncing import is_mismatch, sync_reply
 from kcoord.groups.instant import Instant
-from kcoord.groups.offsets.committing import UsualCommit, keep_again
-from kcoord.groups.records import StoredAgain
+from kcoord.groups.offsets.committing import CommitTemplate, apply_repeated
+from kcoord.groups.records import RepeatedCommit
 from kcoord.groups.replies import SyncReply
 from kcoord.groups.requests import Join, Sync
 from kcoord.groups.topics import Topics
 from kcoord.tickets import WAITS, Ticket, Waits
 
-_MANY: Final = 32  # members
+_MANY_MEMBERS: Final = 32  # members
 # Looking up a member of an enum takes as long as all the other checks together.
 _STABLE: Final = State.STABLE
 _PREPARING: Final = State.PREPARING_REBALANCE
 _COMPLETING: Final = State.COMPLETING_REBALANCE
 
 
-class StandingHeartbeat:
+class PrevalidatedHeartbeat:
     __slots__ = ("_deadlines", "_generation", "_group", "_session", "_timeout")
 
     def __init__(self, group: Group, member: Member) -> None:
@@ -43,7 +43,7 @@ class StandingHeartbeat:
         self._session = member.session
         self._timeout = member.session_timeout
 
-    def beat(self, now: float) -> bool:
+    def heartbeat(self, now: float) -> bool:
         """Renews the session and returns True, or returns False if the heartbeat must be decided."""
         group = self._group
         if group.state is not _STABLE or group.generation != self._generation or self._session.at is None:
@@ -52,28 +52,28 @@ class StandingHeartbeat:
         return True
 
 
-class StandingCommit(StandingHeartbeat):
-    __slots__ = ("_losses", "_topics", "places")
+class PrevalidatedCommit(PrevalidatedHeartbeat):
+    __slots__ = ("_deletion_epoch", "_topics", "partitions")
 
-    def __init__(self, group: Group, member: Member, usual: UsualCommit, topics: Topics) -> None:
+    def __init__(self, group: Group, member: Member, template: CommitTemplate, topics: Topics) -> None:
         super().__init__(group, member)
-        self.places = usual.places
-        self._losses = usual.losses
+        self.partitions = template.partitions
+        self._deletion_epoch = template.deletion_epoch
         self._topics = topics
 
-    def commit(self, offsets: tuple[int, ...], at: Instant) -> StoredAgain | None:
+    def commit(self, offsets: tuple[int, ...], at: Instant) -> RepeatedCommit | None:
         """Applies a commit of these offsets and returns its record, or None if the commit must be decided."""
         group = self._group
         # Repeats the checks of `heartbeat` inline: a commit takes a few microseconds, and each call its share of them.
         if group.state is not _STABLE or group.generation != self._generation or self._session.at is None:
             return None
-        if self._losses != self._topics.losses:
+        if self._deletion_epoch != self._topics.deletion_epoch:
             return None
         self._deadlines.set(self._session, at.now + self._timeout)
-        return keep_again(group, self.places, offsets, at)
+        return apply_repeated(group, self.partitions, offsets, at)
 
 
-class StandingPhase:
+class PrevalidatedRebalanceRequest:
     """A join or a sync that a member repeats in each rebalance."""
 
     __slots__ = ("_group", "_member")
@@ -83,17 +83,17 @@ class StandingPhase:
         self._member = member
 
     @property
-    def is_of_many(self) -> bool:
+    def has_many_members(self) -> bool:
         """Whether the group is so large that most of these requests are parked."""
-        return len(self._group.members) >= _MANY
+        return len(self._group.members) >= _MANY_MEMBERS
 
-    def ask(self, varying: tuple[Any, ...], ticket: Ticket) -> SyncReply | Waits | None:
+    def apply(self, values: tuple[Any, ...], ticket: Ticket) -> SyncReply | Waits | None:
         """Applies the request with these variable fields: its reply, WAITS if it is parked, None if it must be
         decided."""
         raise NotImplementedError
 
 
-class StandingJoin(StandingPhase):
+class PrevalidatedJoin(PrevalidatedRebalanceRequest):
     """A known member joins during a rebalance with the protocols that it had, and subscriptions that may be new.
 
     The subscriptions have the same total size as before, so they are within the limits that were checked then.
@@ -104,12 +104,12 @@ class StandingJoin(StandingPhase):
     def __init__(self, group: Group, member: Member, request: Join, max_size: int) -> None:
         super().__init__(group, member)
         self._max_size = max_size
-        shared = {name: name for name in group.supporters}  # identical string objects for all members
+        shared = {name: name for name in group.protocol_support}  # identical string objects for all members
         self._names = [shared.get(name, name) for name in names(request.protocols)]
         self._offered: Protocols | None = None  # at the last join
         self._timeouts = (request.session_timeout, request.rebalance_timeout)
 
-    def ask(self, subscriptions: tuple[bytes, ...], ticket: Ticket) -> Waits | None:
+    def apply(self, subscriptions: tuple[bytes, ...], ticket: Ticket) -> Waits | None:
         """Parks the join, or returns None if it must be decided, as the last join of the phase must."""
         group, member = self._group, self._member
         if group.state is not _PREPARING or member.join_ticket is not None or member.session.at is None:
@@ -118,7 +118,7 @@ class StandingJoin(StandingPhase):
             return None
         offered = tuple(zip(self._names, subscriptions, strict=True))
         if member.protocols is not self._offered:  # its last join was another one
-            if not are_named_alike(offered, member.protocols):
+            if not have_same_names(offered, member.protocols):
                 return None
             if sum(map(len, subscriptions)) != sum(len(held) for _, held in member.protocols):
                 return None  # there may be no room for more
@@ -128,7 +128,7 @@ class StandingJoin(StandingPhase):
         return WAITS
 
 
-class StandingSync(StandingPhase):
+class PrevalidatedSync(PrevalidatedRebalanceRequest):
     """A member without a plan syncs in the group's current generation."""
 
     __slots__ = ("_protocol", "_protocol_type")
@@ -136,22 +136,22 @@ class StandingSync(StandingPhase):
     def __init__(self, group: Group, member: Member, request: Sync) -> None:
         super().__init__(group, member)
         self._protocol = group.protocol if request.protocol == group.protocol else request.protocol
-        is_usual = request.protocol_type == group.protocol_type
-        self._protocol_type = group.protocol_type if is_usual else request.protocol_type
+        is_group_protocol_type = request.protocol_type == group.protocol_type
+        self._protocol_type = group.protocol_type if is_group_protocol_type else request.protocol_type
 
-    def ask(self, generation: tuple[int], ticket: Ticket) -> SyncReply | Waits | None:
+    def apply(self, generation: tuple[int], ticket: Ticket) -> SyncReply | Waits | None:
         """Parks the sync or returns its assignment; returns None if the sync must be decided."""
         group, member = self._group, self._member
         if generation[0] != group.generation or member.session.at is None:
             return None
-        if differs(self._protocol, group.protocol) or differs(self._protocol_type, group.protocol_type):
+        if is_mismatch(self._protocol, group.protocol) or is_mismatch(self._protocol_type, group.protocol_type):
             return None
         if group.state is _STABLE:
-            group.has_synced(member)
-            return assigned(group, member.assignment)
+            group.mark_synced(member)
+            return sync_reply(group, member.assignment)
         is_leader = group.leader_id == member.member_id
         if group.state is not _COMPLETING or is_leader or member.sync_ticket is not None:
             return None
-        group.has_synced(member)
+        group.mark_synced(member)
         member.sync_ticket = ticket
         return WAITS

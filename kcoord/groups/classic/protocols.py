@@ -24,7 +24,7 @@ def names(protocols: Protocols) -> list[str]:
     return list(map(_NAME, protocols))
 
 
-def are_named_alike(some: Protocols, others: Protocols) -> bool:
+def have_same_names(some: Protocols, others: Protocols) -> bool:
     """Whether both have the same names in the same order. This is a loop because all joins of a rebalance pass here."""
     if len(some) != len(others):
         return False
@@ -34,9 +34,9 @@ def are_named_alike(some: Protocols, others: Protocols) -> bool:
     return True
 
 
-def chosen(members: Collection[Member], supporters: Mapping[str, int]) -> str:
+def select_protocol(members: Collection[Member], protocol_support: Mapping[str, int]) -> str:
     """Returns the protocol with most votes among those that all members support; each votes for its first of these."""
-    candidates = {name for name, count in supporters.items() if count == len(members)}
+    candidates = {name for name, count in protocol_support.items() if count == len(members)}
     assert candidates, "a member that shares no protocol with the others is never let in"
     votes: dict[str, int] = {}
     for member in members:

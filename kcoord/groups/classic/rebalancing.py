@@ -15,11 +15,11 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.classic.group import Group, InitialDelay
 from kcoord.groups.classic.member import Member
 from kcoord.groups.classic.state import State
-from kcoord.groups.effects import NOTHING, Effects, Event, Happening, Reason, answer, told
+from kcoord.groups.effects import NO_EFFECTS, Effects, Event, EventType, Reason, answer, emit
 from kcoord.groups.instant import Instant
-from kcoord.groups.replies import JoinedMember, JoinReply, SyncReply, to_each
+from kcoord.groups.replies import JoinedMember, JoinReply, SyncReply, per_member_replies
 
-_SHORTEST_WAIT: Final = 0.1
+_MIN_JOIN_PHASE: Final = 0.1
 """Seconds. Members may ask for a rebalance timeout of 0, with which this deadline would pass over and over."""
 
 
@@ -32,11 +32,11 @@ def rebalance(group: Group, why: Reason, at: Instant, initial_delay: float) -> E
 
 def prepare(group: Group, why: Reason, at: Instant, initial_delay: float) -> Effects:
     """Begins a join phase."""
-    effects = _send_back_to_join(group, at) if group.state is State.COMPLETING_REBALANCE else NOTHING
+    effects = _abort_sync_phase(group, at) if group.state is State.COMPLETING_REBALANCE else NO_EFFECTS
     group.end_sync_phase()
     was_empty = group.is_empty
     group.move_to(State.PREPARING_REBALANCE, at.wall_ms)
-    effects += told(_begun(group, why))
+    effects += emit(_rebalancing_event(group, why))
     if not was_empty:
         return effects + _complete_or_wait(group, at)
     if not initial_delay:
@@ -51,10 +51,10 @@ def complete_if_all_joined(group: Group, at: Instant) -> Effects:
     """Completes the join phase if all members have joined, unless the initial delay is still running."""
     if group.state is State.PREPARING_REBALANCE and group.initial_delay is None and group.have_all_joined:
         return complete(group, at)
-    return NOTHING
+    return NO_EFFECTS
 
 
-def time_is_up(group: Group, at: Instant, initial_delay: float) -> Effects:
+def expire_join_phase(group: Group, at: Instant, initial_delay: float) -> Effects:
     """Handles the deadline of the join phase: completes it, or extends the initial delay for newcomers."""
     assert group.state is State.PREPARING_REBALANCE
     waited = group.initial_delay
@@ -63,7 +63,7 @@ def time_is_up(group: Group, at: Instant, initial_delay: float) -> Effects:
     delay = min(initial_delay, waited.remaining)
     group.initial_delay = InitialDelay(delay=delay, remaining=max(waited.remaining - waited.delay, 0.0))
     group.limit_join_phase(at.now + delay)
-    return NOTHING
+    return NO_EFFECTS
 
 
 def complete(group: Group, at: Instant) -> Effects:
@@ -72,30 +72,30 @@ def complete(group: Group, at: Instant) -> Effects:
     effects = _drop_absent(group)
     if not _elect_joined_leader(group) and group.members:
         # All members are static and none has joined again: wait until one does, or until their sessions expire.
-        group.limit_join_phase(at.now + max(group.rebalance_timeout, _SHORTEST_WAIT))
+        group.limit_join_phase(at.now + max(group.rebalance_timeout, _MIN_JOIN_PHASE))
         return effects
     group.begin_generation(at.wall_ms)
     if group.is_empty:
-        emptied = Event(what=Happening.EMPTY, group_id=group.group_id, generation=group.generation)
-        return effects + Effects((), (group.stored(),), (emptied,))
-    return effects + _hand_out_generation(group, at)
+        emptied = Event(what=EventType.EMPTY, group_id=group.group_id, generation=group.generation)
+        return effects + Effects((), (group.to_record(),), (emptied,))
+    return effects + _distribute_generation(group, at)
 
 
-def take_join_ticket(group: Group, member: Member, reply: JoinReply) -> Effects:
+def answer_parked_join(group: Group, member: Member, reply: JoinReply) -> Effects:
     """Answers the member's parked join, if there is one."""
     ticket = group.take_join(member)
-    return NOTHING if ticket is None else answer(ticket, reply)
+    return NO_EFFECTS if ticket is None else answer(ticket, reply)
 
 
-def take_sync_ticket(member: Member, reply: SyncReply) -> Effects:
+def answer_parked_sync(member: Member, reply: SyncReply) -> Effects:
     """Answers the member's parked sync, if there is one."""
     if member.sync_ticket is None:
-        return NOTHING
+        return NO_EFFECTS
     ticket, member.sync_ticket = member.sync_ticket, None
     return answer(ticket, reply)
 
 
-def joined(group: Group, member: Member, members: tuple[JoinedMember, ...]) -> JoinReply:
+def join_reply(group: Group, member: Member, members: tuple[JoinedMember, ...]) -> JoinReply:
     return JoinReply(
         member_id=member.member_id,
         generation_id=group.generation,
@@ -106,19 +106,19 @@ def joined(group: Group, member: Member, members: tuple[JoinedMember, ...]) -> J
     )
 
 
-def subscriptions(group: Group) -> tuple[JoinedMember, ...]:
+def member_subscriptions(group: Group) -> tuple[JoinedMember, ...]:
     """Returns all members with their subscriptions, which the leader computes its plan from."""
     protocol = group.protocol
     members = group.members.values()
     return tuple([JoinedMember(each.member_id, each.instance_id, each.subscription(protocol)) for each in members])
 
 
-def _begun(group: Group, why: Reason) -> Event:
+def _rebalancing_event(group: Group, why: Reason) -> Event:
     return Event(
-        what=Happening.REBALANCING,
+        what=EventType.REBALANCING,
         group_id=group.group_id,
         generation=group.generation,
-        why=why.words,
+        why=why.text,
         cause=why.cause,
     )
 
@@ -127,10 +127,10 @@ def _complete_or_wait(group: Group, at: Instant) -> Effects:
     if group.have_all_joined:
         return complete(group, at)
     group.limit_join_phase(at.now + group.rebalance_timeout)
-    return NOTHING
+    return NO_EFFECTS
 
 
-def _send_back_to_join(group: Group, at: Instant) -> Effects:
+def _abort_sync_phase(group: Group, at: Instant) -> Effects:
     """Drops all assignments and refuses parked syncs, because the plan that they wait for will not come."""
     replies = []
     for member in group.members.values():
@@ -139,7 +139,7 @@ def _send_back_to_join(group: Group, at: Instant) -> Effects:
             replies.append((member.sync_ticket, SyncReply(error_code=ErrorCode.rebalance_in_progress)))
             member.sync_ticket = None
             group.renew_session(member, at.now)
-    group.count_plan(0)
+    group.set_plan_bytes(0)
     return Effects(tuple(replies))
 
 
@@ -147,10 +147,10 @@ def _drop_absent(group: Group) -> Effects:
     absent = [m for m in group.members.values() if m.join_ticket is None and not m.is_static]
     for member in absent:
         group.remove(member)
-    return told(
+    return emit(
         *(
             Event(
-                what=Happening.DROPPED,
+                what=EventType.DROPPED,
                 group_id=group.group_id,
                 generation=group.generation,
                 member_id=member.member_id,
@@ -173,12 +173,12 @@ def _elect_joined_leader(group: Group) -> bool:
     return bool(present)
 
 
-def _hand_out_generation(group: Group, at: Instant) -> Effects:
+def _distribute_generation(group: Group, at: Instant) -> Effects:
     assert group.leader_id is not None
     renew_session, now = group.renew_session, at.now
     waiting = group.take_joins()
-    to_leader = joined(group, group.members[group.leader_id], subscriptions(group))
-    to_others = to_each(to_leader._replace(members=()), waiting)
+    to_leader = join_reply(group, group.members[group.leader_id], member_subscriptions(group))
+    to_others = per_member_replies(to_leader._replace(members=()), waiting)
     replies = dict(zip(waiting.values(), to_others, strict=True))
     replies[waiting[group.leader_id]] = to_leader
     for member in group.members.values():
@@ -187,7 +187,7 @@ def _hand_out_generation(group: Group, at: Instant) -> Effects:
     group.awaiting_sync.update(group.members)
     group.limit_sync_phase(at.now + group.rebalance_timeout)
     begun = Event(
-        what=Happening.GENERATION,
+        what=EventType.GENERATION,
         group_id=group.group_id,
         generation=group.generation,
         member_id=group.leader_id,

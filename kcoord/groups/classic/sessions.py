@@ -8,7 +8,7 @@ from kcoord.groups.classic.group import Group
 from kcoord.groups.classic.leaving import remove
 from kcoord.groups.classic.rebalancing import complete, rebalance
 from kcoord.groups.classic.state import State
-from kcoord.groups.effects import NOTHING, Cause, Effects, Event, Happening, Reason, told
+from kcoord.groups.effects import NO_EFFECTS, Cause, Effects, Event, EventType, Reason, emit
 from kcoord.groups.instant import Instant
 from kcoord.groups.requests import Heartbeat
 
@@ -18,10 +18,10 @@ def heartbeat(group: Group, request: Heartbeat, at: Instant) -> ErrorCode:
     if error := fence(group, request.member_id, request.instance_id, request.generation):
         return error
     group.renew_session(group.members[request.member_id], at.now)
-    return ANSWERS[group.state]
+    return HEARTBEAT_ERRORS[group.state]
 
 
-ANSWERS: Final = {
+HEARTBEAT_ERRORS: Final = {
     State.EMPTY: ErrorCode.unknown_member_id,
     State.PREPARING_REBALANCE: ErrorCode.rebalance_in_progress,
     State.COMPLETING_REBALANCE: ErrorCode.none,  # clients send heartbeats as soon as they have joined
@@ -36,9 +36,9 @@ def expire(group: Group, member_id: str, at: Instant, initial_delay: float) -> E
         return _forget_id(group, member_id, at)
     member = group.members.get(member_id)
     if member is None or member.may_be_silent:
-        return NOTHING
-    expired = Event(what=Happening.EXPIRED, group_id=group.group_id, generation=group.generation, member_id=member_id)
-    effects = remove(group, member) + told(expired)
+        return NO_EFFECTS
+    expired = Event(what=EventType.EXPIRED, group_id=group.group_id, generation=group.generation, member_id=member_id)
+    effects = remove(group, member) + emit(expired)
     if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
         why = Reason(Cause.SESSION_EXPIRED, f"the session of {member_id} expired")
         return effects + rebalance(group, why, at, initial_delay)
@@ -55,4 +55,4 @@ def _complete_if_last(group: Group, at: Instant) -> Effects:
     too."""
     if group.state is State.PREPARING_REBALANCE and group.have_all_joined:
         return complete(group, at)
-    return NOTHING
+    return NO_EFFECTS

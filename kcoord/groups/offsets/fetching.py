@@ -7,30 +7,30 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.classic.group import Group
 from kcoord.groups.classic.protocols import CONSUMER
 from kcoord.groups.classic.state import State
-from kcoord.groups.offsets.committed_offsets import Kept
-from kcoord.groups.offsets.partition_results import Verdicts, in_order, same_for
+from kcoord.groups.offsets.committed_offsets import OffsetAndMetadata
+from kcoord.groups.offsets.partition_results import PartitionResults, results_for, to_topics
 from kcoord.groups.records import OffsetDeleted, OffsetsStored
 from kcoord.groups.replies import OffsetGroup, OffsetLine, OffsetTopic, TopicErrors
-from kcoord.groups.requests import AskedGroup, AskedTopic
-from kcoord.groups.topics import Heir, Topics
+from kcoord.groups.requests import RequestedGroup, TopicPartitions
+from kcoord.groups.topics import RecreatedTopic, Topics
 
-Offsets = Mapping[str, Mapping[int, Kept]]
+Offsets = Mapping[str, Mapping[int, OffsetAndMetadata]]
 
 
-def fetch(group: Group | None, asked: AskedGroup, topics: Topics, *, is_by_id: bool) -> OffsetGroup:
+def fetch(group: Group | None, asked: RequestedGroup, topics: Topics, *, is_by_id: bool) -> OffsetGroup:
     """Returns the requested offsets. A group that does not exist has none, which is no error."""
     offsets: Offsets = {} if group is None or group.state is State.DEAD else group.offsets
     if asked.topics is None:
-        lines = _all(offsets, topics, is_by_id)
+        results = _all_topics(offsets, topics, is_by_id)
     else:
-        lines = [_some(offsets, topic, topics) for topic in asked.topics]
-        lines.sort(key=lambda topic: topic.name is None)  # as in Kafka's answer, unknown topic ids come last
-    return OffsetGroup(group_id=asked.group_id, topics=tuple(lines))
+        results = [_requested_topic(offsets, topic, topics) for topic in asked.topics]
+        results.sort(key=lambda topic: topic.name is None)  # as in Kafka's answer, unknown topic ids come last
+    return OffsetGroup(group_id=asked.group_id, topics=tuple(results))
 
 
-def refuse(asked: AskedGroup, error: ErrorCode) -> OffsetGroup:
+def refuse(asked: RequestedGroup, error: ErrorCode) -> OffsetGroup:
     topics = tuple(
-        OffsetTopic(name=topic.name, topic_id=topic.topic_id, partitions=_none(topic.partitions, error))
+        OffsetTopic(name=topic.name, topic_id=topic.topic_id, partitions=_failed_partitions(topic.partitions, error))
         for topic in asked.topics or ()
     )
     return OffsetGroup(group_id=asked.group_id, topics=topics, error_code=error)
@@ -46,24 +46,24 @@ def fence_delete(group: Group | None) -> ErrorCode | None:
 
 
 def delete(
-    group: Group, asked: tuple[AskedTopic, ...], topics: Topics
+    group: Group, asked: tuple[TopicPartitions, ...], topics: Topics
 ) -> tuple[tuple[TopicErrors, ...], list[OffsetDeleted]]:
     """Returns one result per partition, and the tombstones of the deleted offsets."""
-    verdicts = [_verdicts(group, topic, topics) for topic in asked]
+    results = [_validate_topic(group, topic, topics) for topic in asked]
     deleted = {
-        (topic.name or "", line.partition_index)
-        for topic in verdicts
-        for line in topic.lines
-        if line.error_code is ErrorCode.none
+        (topic.name or "", result.partition_index)
+        for topic in results
+        for result in topic.results
+        if result.error_code is ErrorCode.none
     }
-    return in_order(verdicts), [
+    return to_topics(results), [
         OffsetDeleted(group_id=group.group_id, topic=name, partition=partition)
         for name, partition in sorted(deleted)
         if partition in group.offsets.get(name, {})
     ]
 
 
-def all_of(group: Group) -> list[OffsetDeleted]:
+def tombstones_of(group: Group) -> list[OffsetDeleted]:
     return [
         OffsetDeleted(group_id=group.group_id, topic=topic, partition=partition)
         for topic, partitions in group.offsets.items()
@@ -71,8 +71,8 @@ def all_of(group: Group) -> list[OffsetDeleted]:
     ]
 
 
-def of_deleted_topic(
-    group: Group, topic: str, topic_id: UUID, heir: Heir | None = None
+def records_of_deleted_topic(
+    group: Group, topic: str, topic_id: UUID, recreated: RecreatedTopic | None = None
 ) -> list[OffsetDeleted | OffsetsStored]:
     """Returns the records that delete a deleted topic's offsets; those of a topic with the same name and another id
     stay.
@@ -80,20 +80,22 @@ def of_deleted_topic(
     Offsets that may have been meant for the recreated topic, though they were stored for the old id, are moved to it.
     """
     concerned = {
-        partition: kept
-        for partition, kept in group.offsets.get(topic, {}).items()
-        if kept[-1].topic_id is None or kept[-1].topic_id == topic_id
+        partition: committed
+        for partition, committed in group.offsets.get(topic, {}).items()
+        if committed[-1].topic_id is None or committed[-1].topic_id == topic_id
     }
     return [
-        _inherited(group, topic, partition, kept, heir)
-        if heir and kept[-1].committed_at_ms >= heir.since_ms
+        _moved_to_recreated(group, topic, partition, kept, recreated)
+        if recreated and kept[-1].committed_at_ms >= recreated.since_ms
         else OffsetDeleted(group_id=group.group_id, topic=topic, partition=partition)
         for partition, kept in concerned.items()
     ]
 
 
-def _inherited(group: Group, topic: str, partition: int, kept: Kept, heir: Heir) -> OffsetsStored:
-    offset, leader_epoch, metadata, stamp = kept
+def _moved_to_recreated(
+    group: Group, topic: str, partition: int, committed: OffsetAndMetadata, recreated: RecreatedTopic
+) -> OffsetsStored:
+    offset, leader_epoch, metadata, info = committed
     return OffsetsStored(
         group.group_id,
         topic,
@@ -101,13 +103,13 @@ def _inherited(group: Group, topic: str, partition: int, kept: Kept, heir: Heir)
         (offset,),
         (leader_epoch,),
         (metadata,),
-        stamp.committed_at_ms,
-        stamp.expires_at_ms,
-        heir.topic_id,
+        info.committed_at_ms,
+        info.expires_at_ms,
+        recreated.topic_id,
     )
 
 
-def _verdicts(group: Group, asked: AskedTopic, topics: Topics) -> Verdicts:
+def _validate_topic(group: Group, asked: TopicPartitions, topics: Topics) -> PartitionResults:
     name, unknown = asked.name, ErrorCode.unknown_topic_or_partition
     assert name is not None
     error = ErrorCode.group_subscribed_to_topic if group.subscribes_to(name) else ErrorCode.none
@@ -115,43 +117,49 @@ def _verdicts(group: Group, asked: AskedTopic, topics: Topics) -> Verdicts:
     absent = [partition for partition in asked.partitions if partition not in existing]
     present = [partition for partition in asked.partitions if partition in existing]
     is_whole = topics.topic_id(name) is not None and not absent
-    return Verdicts(name=name, missing=None if is_whole else same_for(absent, unknown), lines=same_for(present, error))
+    return PartitionResults(
+        name=name, missing=None if is_whole else results_for(absent, unknown), results=results_for(present, error)
+    )
 
 
-def _all(offsets: Offsets, topics: Topics, is_by_id: bool) -> list[OffsetTopic]:
-    lines = []
+def _all_topics(offsets: Offsets, topics: Topics, is_by_id: bool) -> list[OffsetTopic]:
+    results = []
     for name, partitions in offsets.items():
         topic_id = topics.topic_id(name)
         if is_by_id and topic_id is None:
             continue
-        known = [_line(partition, kept) for partition, kept in partitions.items()]
-        lines.append(OffsetTopic(name=name, topic_id=topic_id, partitions=tuple(known)))
-    return lines
+        known = [_partition_result(partition, committed) for partition, committed in partitions.items()]
+        results.append(OffsetTopic(name=name, topic_id=topic_id, partitions=tuple(known)))
+    return results
 
 
-def _some(offsets: Offsets, topic: AskedTopic, topics: Topics) -> OffsetTopic:
+def _requested_topic(offsets: Offsets, topic: TopicPartitions, topics: Topics) -> OffsetTopic:
     name = topic.name
     if name is None:
         name = topics.topic_name(topic.topic_id) if topic.topic_id else None
         if name is None:
-            unknown = _none(topic.partitions, ErrorCode.unknown_topic_id)
+            unknown = _failed_partitions(topic.partitions, ErrorCode.unknown_topic_id)
             return OffsetTopic(name=None, topic_id=topic.topic_id, partitions=unknown)
     known = offsets.get(name, {})
-    lines = []
+    results = []
     for partition in topic.partitions:
-        kept = known.get(partition)
-        is_meant = kept is not None and not _is_other(kept[-1].topic_id, topic.topic_id)
-        lines.append(_line(partition, kept) if kept is not None and is_meant else OffsetLine(partition_index=partition))
-    return OffsetTopic(name=name, topic_id=topic.topic_id, partitions=tuple(lines))
+        committed = known.get(partition)
+        is_meant = committed is not None and not _is_from_earlier_topic(committed[-1].topic_id, topic.topic_id)
+        results.append(
+            _partition_result(partition, committed)
+            if committed is not None and is_meant
+            else OffsetLine(partition_index=partition)
+        )
+    return OffsetTopic(name=name, topic_id=topic.topic_id, partitions=tuple(results))
 
 
-def _is_other(stored: UUID | None, asked: UUID | None) -> bool:
+def _is_from_earlier_topic(stored: UUID | None, asked: UUID | None) -> bool:
     """Whether the offset belongs to an earlier topic with the same name."""
     return stored is not None and asked is not None and stored != asked
 
 
-def _line(partition: int, kept: Kept) -> OffsetLine:
-    offset, leader_epoch, metadata, _ = kept
+def _partition_result(partition: int, committed: OffsetAndMetadata) -> OffsetLine:
+    offset, leader_epoch, metadata, _ = committed
     return OffsetLine(
         partition_index=partition,
         committed_offset=offset,
@@ -160,5 +168,5 @@ def _line(partition: int, kept: Kept) -> OffsetLine:
     )
 
 
-def _none(partitions: Iterable[int], error: ErrorCode) -> tuple[OffsetLine, ...]:
+def _failed_partitions(partitions: Iterable[int], error: ErrorCode) -> tuple[OffsetLine, ...]:
     return tuple(OffsetLine(partition_index=partition, error_code=error) for partition in partitions)

@@ -12,36 +12,36 @@ from uuid import UUID
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import PartitionError, TopicErrors
 
-Lines = tuple[PartitionError, ...]
+PartitionErrors = tuple[PartitionError, ...]
 
 
 @dataclass(slots=True, kw_only=True)
-class Verdicts:
+class PartitionResults:
     """The results of one topic of a request."""
 
     name: str | None
     topic_id: UUID | None = None
-    missing: Lines | None  # of partitions that do not exist; None if all of them exist
-    lines: Lines = ()  # of partitions that exist
+    missing: PartitionErrors | None  # of partitions that do not exist; None if all of them exist
+    results: PartitionErrors = ()  # of partitions that exist
 
 
-def same_for(partitions: Iterable[int], error: ErrorCode) -> Lines:
+def results_for(partitions: Iterable[int], error: ErrorCode) -> PartitionErrors:
     return tuple([PartitionError(partition_index=partition, error_code=error) for partition in partitions])
 
 
-def in_order(verdicts: Sequence[Verdicts]) -> tuple[TopicErrors, ...]:
+def to_topics(results: Sequence[PartitionResults]) -> tuple[TopicErrors, ...]:
     """Returns the topics of the reply, in Kafka's order."""
-    if all(topic.missing is None for topic in verdicts):
-        return tuple([_topic(topic, topic.lines) for topic in verdicts if topic.lines])
-    merged: dict[tuple[str | None, UUID | None], tuple[Verdicts, list[PartitionError]]] = {}
-    for topic in verdicts:
+    if all(topic.missing is None for topic in results):
+        return tuple([_topic(topic, topic.results) for topic in results if topic.results])
+    merged: dict[tuple[str | None, UUID | None], tuple[PartitionResults, list[PartitionError]]] = {}
+    for topic in results:
         if topic.missing is not None:
             merged.setdefault((topic.name, topic.topic_id), (topic, []))[1].extend(topic.missing)
-    for topic in verdicts:
-        if topic.lines:
-            merged.setdefault((topic.name, topic.topic_id), (topic, []))[1].extend(topic.lines)
-    return tuple([_topic(topic, tuple(lines)) for topic, lines in merged.values()])
+    for topic in results:
+        if topic.results:
+            merged.setdefault((topic.name, topic.topic_id), (topic, []))[1].extend(topic.results)
+    return tuple([_topic(topic, tuple(errors)) for topic, errors in merged.values()])
 
 
-def _topic(topic: Verdicts, lines: Lines) -> TopicErrors:
-    return TopicErrors(name=topic.name, topic_id=topic.topic_id, partitions=lines)
+def _topic(topic: PartitionResults, errors: PartitionErrors) -> TopicErrors:
+    return TopicErrors(name=topic.name, topic_id=topic.topic_id, partitions=errors)

@@ -13,7 +13,7 @@ An offset that was committed with a retention time (OffsetCommit up to version 4
 from kcoord.groups.classic.group import Group
 from kcoord.groups.classic.protocols import CONSUMER
 from kcoord.groups.classic.state import State
-from kcoord.groups.records import OffsetDeleted, Stamp
+from kcoord.groups.records import CommitInfo, OffsetDeleted
 
 
 def expired(group: Group, wall_ms: int, retention_ms: int) -> list[OffsetDeleted]:
@@ -24,8 +24,8 @@ def expired(group: Group, wall_ms: int, retention_ms: int) -> list[OffsetDeleted
         OffsetDeleted(group_id=group.group_id, topic=topic, partition=partition)
         for topic, partitions in group.offsets.items()
         if not group.subscribes_to(topic)
-        for partition, (*_, stamp) in partitions.items()
-        if _is_expired(group, stamp, wall_ms, retention_ms)
+        for partition, (*_, info) in partitions.items()
+        if _is_expired(group, info, wall_ms, retention_ms)
     ]
 
 
@@ -36,10 +36,10 @@ def _may_expire(group: Group) -> bool:
     return is_known and group.state is State.STABLE
 
 
-def _is_expired(group: Group, stamp: Stamp, wall_ms: int, retention_ms: int) -> bool:
-    if stamp.expires_at_ms is not None:
-        return wall_ms >= stamp.expires_at_ms
-    since_ms = stamp.committed_at_ms
+def _is_expired(group: Group, info: CommitInfo, wall_ms: int, retention_ms: int) -> bool:
+    if info.expires_at_ms is not None:
+        return wall_ms >= info.expires_at_ms
+    since_ms = info.committed_at_ms
     if group.protocol_type is not None and group.is_empty and group.since_ms is not None:
         since_ms = group.since_ms
     return wall_ms - since_ms >= retention_ms

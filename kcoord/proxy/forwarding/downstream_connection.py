@@ -32,7 +32,7 @@ from kcoord.proxy.forwarding.interceptor_chain import (
 from kcoord.proxy.forwarding.interceptors import Answer, Handle, Pass, Request
 from kcoord.proxy.forwarding.routes import START, PendingRequest, Route, wants_answer
 from kcoord.proxy.forwarding.upstream_connection import UpstreamConnection
-from kcoord.server.log_text import node_word
+from kcoord.server.log_text import format_node
 
 log = logging.getLogger("kcoord.proxy")
 
@@ -270,7 +270,7 @@ class DownstreamConnection(asyncio.Protocol):
     def refuse(self, reason: str) -> None:
         """Aborts the connection of a client that is not admitted, and logs the reason in one line."""
         self.is_closed = True
-        log.warning("refused peer=%s node=%s why=%r", self.peer, node_word(self.node_id), reason)
+        log.warning("refused peer=%s node=%s why=%r", self.peer, format_node(self.node_id), reason)
         self.transport.abort()
 
     def hang_up(self, reason: str) -> None:
@@ -279,7 +279,7 @@ class DownstreamConnection(asyncio.Protocol):
             return
         self.is_closed = True
         self._proxy.metrics.hung_up(reason)
-        log.warning("closed peer=%s node=%s why=%r", self.peer, node_word(self.node_id), reason)
+        log.warning("closed peer=%s node=%s why=%r", self.peer, format_node(self.node_id), reason)
         self.transport.close()
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from kcoord.proxy.forwarding.interceptors import ClientInfo
 from kcoord.proxy.guards.guard_rules import Reason
-from kcoord.server.log_text import plain, quoted
+from kcoord.server.log_text import escape_name, quoted
 
 log = logging.getLogger("kcoord.guards")
 
@@ -35,10 +35,10 @@ class RefusalLog:
             "refused api=%s reason=%s%s peer=%s client=%s%s why=%s%s",
             api_name,
             reason,
-            f" group={plain(group_id)}" if group_id is not None else "",
+            f" group={escape_name(group_id)}" if group_id is not None else "",
             client.peer,
-            plain(client.client_id),
-            f" principal={plain(client.principal)}" if client.principal else "",
+            escape_name(client.client_id),
+            f" principal={escape_name(client.principal)}" if client.principal else "",
             quoted(why),
             f" unsaid={logged[1]:.0f}" if logged and logged[1] else "",
         )

@@ -13,12 +13,12 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.replies import ListGroupsReply
 from kcoord.protocol.frames import BadBody
 from kcoord.proxy.forwarding.interceptors import Request
-from kcoord.server.dispatch.routes import Route, route
+from kcoord.server.dispatch.routes import Route, route_for
 
 FIND_COORDINATOR: Final = 10
 LIST_GROUPS: Final = 16
 
-GROUP_APIS: Final = frozenset(key for key, api in SERVED.items() if api.is_of_groups)
+GROUP_APIS: Final = frozenset(key for key, api in SERVED.items() if api.is_group_api)
 
 UNSERVED: Final = frozenset({25, 28, 68, 69, 76, 77, 78, 79, 88, 89, 90, 91, 92})
 """AddOffsetsToTxn and TxnOffsetCommit, and the APIs of KIP-848, share and streams groups. They are not announced. If
@@ -47,14 +47,14 @@ def find_coordinator(request: Request, endpoint: BrokerEndpoint | None) -> list[
     if request_.key_type != KeyType.GROUP:
         return None
     results = tuple(_coordinator_result(key, endpoint) for key in request_.keys)
-    return route(FIND_COORDINATOR, request.api_version).answer(
+    return route_for(FIND_COORDINATOR, request.api_version).encode_response(
         request.correlation_id, FindCoordinatorReply(coordinators=results)
     )
 
 
 def no_groups(request: Request) -> list[bytes]:
     """Answers ListGroups as a broker that coordinates no group."""
-    return _served_route(request).answer(request.correlation_id, ListGroupsReply(groups=()))
+    return _served_route(request).encode_response(request.correlation_id, ListGroupsReply(groups=()))
 
 
 def _find_request(request: Request) -> FindCoordinator:
@@ -67,7 +67,7 @@ def _find_request(request: Request) -> FindCoordinator:
 def _served_route(request: Request) -> Route:
     if request.api_version not in SERVED[request.api_key].versions:
         raise BadBody(f"{SERVED[request.api_key].name} version {request.api_version} is not served")
-    return route(request.api_key, request.api_version)
+    return route_for(request.api_key, request.api_version)
 
 
 def _coordinator_result(key: str, endpoint: BrokerEndpoint | None) -> CoordinatorLine:

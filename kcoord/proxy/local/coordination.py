@@ -105,7 +105,7 @@ class LocalCoordination:
             self.runtime = self._make_runtime(runtime, self._topics, make_log)
             await stack.enter_async_context(self.runtime)
             refreshing = TopicRefresher(
-                self._setup.upstream, self._topics, self.runtime.coordinator, self.runtime.settle
+                self._setup.upstream, self._topics, self.runtime.coordinator, self.runtime.drain_parked
             )
             stack.push_async_callback(refreshing.end)
             await refreshing.begin()
@@ -145,7 +145,7 @@ class LocalCoordination:
         """Returns what is missing before all groups are served; None if nothing is."""
         if self._is_fenced:
             return "another proxy coordinates the groups now"
-        return "groups are being read" if self.runtime.coordinator.is_reading else None
+        return "groups are being read" if self.runtime.coordinator.is_loading else None
 
     # interceptors.Interceptor
 

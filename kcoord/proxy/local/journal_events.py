@@ -81,7 +81,7 @@ class JournalEvents:
             case Loaded():
                 self.log.on_loaded(report)
                 log.info("journal read topic=%s keys=%s", self._topic, sum(map(len, report.partitions)))
-                self._runtime.coordinator.journal_is_ready()
+                self._runtime.coordinator.on_journal_ready()
                 self._runtime.read_groups()
             case Committed():
                 self.log.on_committed(report.number, self._runtime.coordinator.counts)
@@ -89,7 +89,7 @@ class JournalEvents:
             case Lost():
                 log.error("journal lost topic=%s: groups are read again why=%r", self._topic, report.why)
                 self._drop_undecided()
-                self._runtime.coordinator.flush_was_lost(report.why, instant())
+                self._runtime.coordinator.on_flush_lost(report.why, instant())
                 self._retry_held()
             case Fenced():
                 self.is_fenced = True
@@ -100,7 +100,7 @@ class JournalEvents:
                     report.why,
                 )
                 self._drop_undecided()
-                self._runtime.coordinator.stand_down(instant())
+                self._runtime.coordinator.resign(instant())
                 self._retry_held()
             case _:
                 assert_never(report)
@@ -114,4 +114,4 @@ class JournalEvents:
     def _retry_held(self) -> None:
         assert self._runtime is not None
         self.held_responses.on_lost()
-        self._runtime.settle()
+        self._runtime.drain_parked()

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from kcoord.broker.cluster import NodeId
 from kcoord.broker.describe_cluster import offsets_partition
-from kcoord.groups.records import Record, StoredAgain, UsualPlaces
+from kcoord.groups.records import CommitPartitions, Record, RepeatedCommit
 from kcoord.metrics.counts import JournalCounts
 from kcoord.offsets_log.decoding import Fact, FactReader
 from kcoord.offsets_log.encoding import key_values
@@ -74,7 +74,7 @@ class KafkaLog:
             entries += [(partition, key, value) for key, value in key_values(record)]
         self._pending += entries
 
-    def appender(self, partitions: UsualPlaces) -> "_Appender":
+    def appender(self, partitions: CommitPartitions) -> "_Appender":
         return _Appender(self)
 
     def flush(self, now_ms: int) -> dict[int, str]:
@@ -158,5 +158,5 @@ class _Appender:
     def __init__(self, log: KafkaLog) -> None:
         self._log = log
 
-    def append(self, record: StoredAgain, now_ms: int) -> None:
+    def append(self, record: RepeatedCommit, now_ms: int) -> None:
         self._log.append((record,), now_ms)

@@ -69,7 +69,7 @@ class OffsetSeeder:
         The coordinator would return the same error, but decides later. By then the group may be loaded, and would be
         served without its upstream offsets.
         """
-        refusals = map(self._groups.refusal_until_read, group_ids)
+        refusals = map(self._groups.refusal_until_loaded, group_ids)
         return next((error for error in refusals if error is not None), None)
 
     def groups_to_seed(self, group_ids: Sequence[str]) -> list[str]:
@@ -101,7 +101,7 @@ class OffsetSeeder:
             task.exception()  # marks the exception as retrieved; those who wait get it from the shield
 
     def _must_be_seeded(self, group_id: str) -> bool:
-        return self._groups.can_be_asked_for(group_id) and not self._groups.knows(group_id)
+        return self._groups.is_available(group_id) and not self._groups.has_group(group_id)
 
     async def _take_over(self, group_id: str) -> bool:
         """Takes over one group; False if it has no offsets upstream."""
@@ -125,7 +125,7 @@ class OffsetSeeder:
             )
             for each in found.commits.topics
         ]
-        self._groups.take_over(offsets, at)
+        self._groups.import_offsets(offsets, at)
         level = logging.INFO if offsets else logging.DEBUG
         log.log(level, "seeded group=%r topics=%s offsets=%s", group_id, len(offsets), len(found.commits))
         return bool(offsets)

@@ -67,11 +67,11 @@ class LocalRuntime(ClusterRuntime):
 
     @property
     def coordinator(self) -> GroupRuntime:
-        return self._made_groups()
+        return self._get_or_make_groups()
 
     def read_groups(self) -> None:
         """Loads the groups of partitions that are not loaded, in the background."""
-        self._chores.read_groups(self.coordinator)
+        self._maintenance.load_groups(self.coordinator)
 
     def _make_groups(self) -> GroupRuntime:
         return GroupRuntime(self.cluster, fresh_member_id, self._journal, self._topics)

@@ -36,7 +36,7 @@ class TopicRefresher:
         self._refresh_requested = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         topics.request_refresh = self._refresh_requested.set
-        groups.on_read = self._on_groups_loaded
+        groups.on_partition_loaded = self._on_groups_loaded
 
     async def begin(self) -> None:
         """Lists all topics once, then in the background. Raises ConnectionError or Refused."""
@@ -74,7 +74,7 @@ class TopicRefresher:
 
     async def _refresh(self) -> None:
         """Lists all topics, and asks for missing ones by name; both block, in a thread."""
-        if not self._has_registered_offsets and not self._groups.is_reading:
+        if not self._has_registered_offsets and not self._groups.is_loading:
             self._has_registered_offsets = True
             self._topics.expect(self._groups.topics_of_offsets(), now_ms())
         asked_at_ms = now_ms()
@@ -85,7 +85,7 @@ class TopicRefresher:
         for name in await asyncio.to_thread(_deleted_topics, self._upstream, suspects, listed):
             for topic_id, recreated in self._topics.on_deleted(name):
                 log.info("topic deleted upstream: its offsets go topic=%r id=%s", name, topic_id)
-                self._groups.topic_deleted(name, topic_id, instant(), heir=recreated)
+                self._groups.topic_deleted(name, topic_id, instant(), recreated=recreated)
         self._drain_parked()
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from kcoord.groups.topics import Heir
+from kcoord.groups.topics import RecreatedTopic
 
 NO_ID: Final = UUID(int=0)
 _REMEMBERED_MS: Final = 3_600_000
@@ -41,7 +41,7 @@ class DeletedTopic(NamedTuple):
     """The id of a deleted topic."""
 
     topic_id: UUID
-    recreated: Heir | None  # the topic that has the name now
+    recreated: RecreatedTopic | None  # the topic that has the name now
 
 
 class MirroredTopics:
@@ -152,7 +152,8 @@ class MirroredTopics:
                 self.deletion_epoch += 1
         recreated = self._by_name.get(name)
         return [
-            DeletedTopic(each, Heir(recreated.topic_id, self._seen_ms[each]) if recreated else None) for each in deleted
+            DeletedTopic(each, RecreatedTopic(recreated.topic_id, self._seen_ms[each]) if recreated else None)
+            for each in deleted
         ]
 
     def _forget_seen_before(self, since_ms: int) -> None:

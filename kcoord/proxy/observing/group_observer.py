@@ -30,7 +30,7 @@ from kcoord.proxy.observing.observed_group import (
     ObservedMember,
     Rebalanced,
 )
-from kcoord.server.log_text import plain, quoted
+from kcoord.server.log_text import escape_name, quoted
 
 log = logging.getLogger("kcoord.groups")
 
@@ -287,11 +287,11 @@ class GroupObserver:
         self.rebalances[rebalanced.cause] += 1
         log.info(
             "rebalance group=%s generation=%s members=%s cause=%s%s%s",
-            plain(rebalanced.group_id),
+            escape_name(rebalanced.group_id),
             rebalanced.generation,
             rebalanced.members,
             rebalanced.cause,
-            f" protocol={plain(rebalanced.protocol)}" if rebalanced.protocol else "",
+            f" protocol={escape_name(rebalanced.protocol)}" if rebalanced.protocol else "",
             f" why={quoted(rebalanced.reason)}" if rebalanced.reason else "",
         )
 

@@ -7,7 +7,7 @@ rebalance is a higher group epoch, observed in the first response that carries i
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kcoord.groups.foreign_groups import OtherState
+from kcoord.groups.foreign_groups import ForeignGroupState
 from kcoord.proxy.observing.observed_group import Cause, Membership, ObservedMember, Rebalanced, RebalanceStart
 
 _STATIC_LEAVE_EPOCH: Final = -2
@@ -36,11 +36,11 @@ class ObservedConsumerGroup(Membership):
     _began: RebalanceStart | None = None
 
     @property
-    def state(self) -> OtherState:
+    def state(self) -> ForeignGroupState:
         if not self.members:
-            return OtherState.EMPTY
+            return ForeignGroupState.EMPTY
         is_behind = any(epoch < self.generation for epoch in self._epochs.values())
-        return OtherState.RECONCILING if is_behind else OtherState.STABLE
+        return ForeignGroupState.RECONCILING if is_behind else ForeignGroupState.STABLE
 
     def on_heartbeat_answered(
         self, ticket: object, heartbeat: Heartbeat, member_id: str, epoch: int, now: float

@@ -16,7 +16,7 @@ from kcoord.protocol.headers import RequestHeader
 from kcoord.security.rules import Operation
 from kcoord.server.authorization.permissions import Authorizer, Guard, Permissions
 from kcoord.server.dispatch.dispatch import Dispatch, Outcome, outcome_of
-from kcoord.server.dispatch.routes import Asker, Route
+from kcoord.server.dispatch.routes import ClientSession, Route
 from kcoord.tickets import Ticket
 
 if TYPE_CHECKING:
@@ -30,36 +30,40 @@ class AuthorizingDispatch(Dispatch):
         super().__init__(*args)
         self._authorizer = authorizer
 
-    def _coordinate(self, frame: bytes, by: Route, request: Any, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
+    def _coordinate(
+        self, frame: bytes, route: Route, request: Any, client: ClientSession, ticket: Ticket, at: Instant
+    ) -> Outcome:
         def decide(narrowed: Any) -> Any:
-            return self._groups.decide(self._node.node_id, by.decide, narrowed, ticket, at)
+            return self._groups.decide(self._node.node_id, route.decide, narrowed, ticket, at)
 
-        reply = _guard_of(by.api.key)(request, self._permissions(asker), self._cluster, decide)
-        return outcome_of(frame, by, reply, asker, ticket)
+        reply = _guard_of(route.api.key)(request, self._permissions(client), self._cluster, decide)
+        return outcome_of(frame, route, reply, client, ticket)
 
-    def _reply(self, api_key: int, request: Any, asked: Asked, asker: Asker) -> Any:
-        decide = partial(self._decided, api_key, asked, asker)
-        return _guard_of(api_key)(request, self._permissions(asker), self._cluster, decide)
+    def _reply(self, api_key: int, request: Any, context: Asked, client: ClientSession) -> Any:
+        decide = partial(self._decided, api_key, context, client)
+        return _guard_of(api_key)(request, self._permissions(client), self._cluster, decide)
 
-    def _fetch(self, header: RequestHeader, request: "Fetch", asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:
+    def _fetch(
+        self, header: RequestHeader, request: "Fetch", context: Asked, client: ClientSession, ticket: Ticket
+    ) -> Outcome:
         """Passes the check on to the fetch: which topics it reads is known only within its session."""
 
         def may_read(topic: str) -> bool:
-            return self._permissions(asker).may_topic(Operation.READ, topic)
+            return self._permissions(client).may_topic(Operation.READ, topic)
 
-        return super()._fetch(header, replace(request, may_read=may_read), asked, asker, ticket)
+        return super()._fetch(header, replace(request, may_read=may_read), context, client, ticket)
 
-    def _decided(self, api_key: int, asked: Asked, asker: Asker, request: Any) -> Any:
-        return super()._reply(api_key, request, asked, asker)
+    def _decided(self, api_key: int, context: Asked, client: ClientSession, request: Any) -> Any:
+        return super()._reply(api_key, request, context, client)
 
-    def _permissions(self, asker: Asker) -> Permissions:
-        return self._authorizer.permissions_of(asker.principal, asker.host)
+    def _permissions(self, client: ClientSession) -> Permissions:
+        return self._authorizer.permissions_of(client.principal, client.host)
 
 
 @cache
 def _guard_of(api_key: int) -> Guard:
     """Returns the guard of an API. Its module is imported on first use, as the API's file is."""
-    if SERVED[api_key].is_of_groups:
+    if SERVED[api_key].is_group_api:
         from kcoord.server.authorization import group_apis
 
         return group_apis.GUARDS[api_key]

@@ -27,7 +27,7 @@ from uuid import UUID
 from kcoord.broker.cluster import Cluster
 from kcoord.errors import ErrorCode
 from kcoord.groups.offsets import fetching
-from kcoord.groups.offsets.partition_results import Verdicts, in_order, same_for
+from kcoord.groups.offsets.partition_results import PartitionResults, results_for, to_topics
 from kcoord.groups.replies import (
     OPERATIONS_NOT_ASKED_FOR,
     CommitReply,
@@ -47,8 +47,6 @@ from kcoord.groups.replies import (
     TopicErrors,
 )
 from kcoord.groups.requests import (
-    AskedGroup,
-    AskedTopic,
     Commit,
     CommittedTopic,
     DeleteGroups,
@@ -56,13 +54,15 @@ from kcoord.groups.requests import (
     DescribeGroups,
     FetchOffsets,
     ListGroups,
+    RequestedGroup,
     Sync,
+    TopicPartitions,
 )
 from kcoord.security.rules import Kind, Operation
-from kcoord.server.authorization.permissions import Decide, Guard, Permissions, parted
+from kcoord.server.authorization.permissions import Decide, Guard, Permissions, split_allowed
 
-_NOT_THE_GROUP: Final = ErrorCode.group_authorization_failed
-_NOT_THE_TOPIC: Final = ErrorCode.topic_authorization_failed
+_GROUP_DENIED: Final = ErrorCode.group_authorization_failed
+_TOPIC_DENIED: Final = ErrorCode.topic_authorization_failed
 
 
 def members_guard(refused: Reply) -> Guard:
@@ -78,33 +78,35 @@ def sync(request: Sync, permissions: Permissions, cluster: Cluster, decide: Deci
     """Guards SyncGroup. A missing protocol is an error that comes before the check."""
     if request.lacks_protocol or permissions.may_group(Operation.READ, request.group_id):
         return decide(request)
-    return SyncReply(error_code=_NOT_THE_GROUP)
+    return SyncReply(error_code=_GROUP_DENIED)
 
 
 def commit(
     request: Commit, permissions: Permissions, cluster: Cluster, decide: Decide[Commit, CommitReply]
 ) -> CommitReply:
     if not permissions.may_group(Operation.READ, request.group_id):
-        return CommitReply(topics=_refused(request.topics, _NOT_THE_GROUP))
+        return CommitReply(topics=_refused(request.topics, _GROUP_DENIED))
     pairs = request.by_topic()
-    allowed, denied = parted(pairs, lambda pair: _may_topic(permissions, cluster, pair[0], Operation.READ))
+    allowed, denied = split_allowed(pairs, lambda pair: _may_topic(permissions, cluster, pair[0], Operation.READ))
     if not denied:  # the identical request object, so that its commit template still matches
         return decide(request)
     topics, offsets = [topic for topic, _ in allowed], chain.from_iterable(committed for _, committed in allowed)
     reply = decide(request._replace(topics=tuple(topics), offsets=tuple(offsets)))
-    return reply._replace(topics=_merged([topic for topic, _ in denied], _NOT_THE_TOPIC) + reply.topics)
+    return reply._replace(topics=_merged([topic for topic, _ in denied], _TOPIC_DENIED) + reply.topics)
 
 
 def fetch_offsets(
     request: FetchOffsets, permissions: Permissions, cluster: Cluster, decide: Decide[FetchOffsets, FetchOffsetsReply]
 ) -> FetchOffsetsReply:
-    parted = [_part_topics(asked, permissions, cluster) for asked in request.groups]
-    visible = [part.asked for part in parted if part.is_visible]
+    split = [_split_topics(asked, permissions, cluster) for asked in request.groups]
+    visible = [part.asked for part in split if part.is_visible]
     reply = decide(replace(request, groups=tuple(visible)))
     decided = iter(reply.groups)
     groups = [
-        _shown(next(decided), part, permissions) if part.is_visible else fetching.refuse(part.asked, _NOT_THE_GROUP)
-        for part in parted
+        _visible_offsets(next(decided), part, permissions)
+        if part.is_visible
+        else fetching.refuse(part.asked, _GROUP_DENIED)
+        for part in split
     ]
     return replace(reply, groups=tuple(groups))
 
@@ -116,10 +118,12 @@ def delete_offsets(
     decide: Decide[DeleteOffsets, DeleteOffsetsReply],
 ) -> DeleteOffsetsReply:
     if not permissions.may_group(Operation.DELETE, request.group_id):
-        return DeleteOffsetsReply(error_code=_NOT_THE_GROUP)
-    allowed, denied = parted(request.topics, lambda topic: _may_topic(permissions, cluster, topic, Operation.READ))
+        return DeleteOffsetsReply(error_code=_GROUP_DENIED)
+    allowed, denied = split_allowed(
+        request.topics, lambda topic: _may_topic(permissions, cluster, topic, Operation.READ)
+    )
     reply = decide(replace(request, topics=allowed))
-    return reply if reply.error_code else replace(reply, topics=_merged(denied, _NOT_THE_TOPIC) + reply.topics)
+    return reply if reply.error_code else replace(reply, topics=_merged(denied, _TOPIC_DENIED) + reply.topics)
 
 
 def describe_groups(
@@ -128,9 +132,9 @@ def describe_groups(
     cluster: Cluster,
     decide: Decide[DescribeGroups, DescribeGroupsReply],
 ) -> DescribeGroupsReply:
-    allowed, denied = parted(request.group_ids, lambda name: permissions.may_group(Operation.DESCRIBE, name))
+    allowed, denied = split_allowed(request.group_ids, lambda name: permissions.may_group(Operation.DESCRIBE, name))
     reply = decide(replace(request, group_ids=allowed))
-    refused = [DescribedGroup(group_id=name, error_code=_NOT_THE_GROUP) for name in denied]
+    refused = [DescribedGroup(group_id=name, error_code=_GROUP_DENIED) for name in denied]
     return replace(reply, groups=(*refused, *(_with_operations(group, permissions) for group in reply.groups)))
 
 
@@ -138,9 +142,9 @@ def list_groups(
     request: ListGroups, permissions: Permissions, cluster: Cluster, decide: Decide[ListGroups, ListGroupsReply]
 ) -> ListGroupsReply:
     reply = decide(request)
-    if permissions.could(Operation.DESCRIBE, Kind.CLUSTER):
+    if permissions.may_silently(Operation.DESCRIBE, Kind.CLUSTER):
         return reply
-    seen = [group for group in reply.groups if permissions.could(Operation.DESCRIBE, Kind.GROUP, group.group_id)]
+    seen = [group for group in reply.groups if permissions.may_silently(Operation.DESCRIBE, Kind.GROUP, group.group_id)]
     return replace(reply, groups=tuple(seen))
 
 
@@ -148,18 +152,18 @@ def delete_groups(
     request: DeleteGroups, permissions: Permissions, cluster: Cluster, decide: Decide[DeleteGroups, DeleteGroupsReply]
 ) -> DeleteGroupsReply:
     asked = tuple(dict.fromkeys(request.group_ids))
-    allowed, denied = parted(asked, lambda name: permissions.may_group(Operation.DELETE, name))
+    allowed, denied = split_allowed(asked, lambda name: permissions.may_group(Operation.DELETE, name))
     reply = decide(replace(request, group_ids=allowed))
-    refused = [DeletedGroup(group_id=name, error_code=_NOT_THE_GROUP) for name in denied]
+    refused = [DeletedGroup(group_id=name, error_code=_GROUP_DENIED) for name in denied]
     return replace(reply, results=(*reply.results, *refused))
 
 
 GUARDS: Final[Mapping[int, Guard]] = {
     8: commit,
     9: fetch_offsets,
-    11: members_guard(JoinReply(member_id="", error_code=_NOT_THE_GROUP)),
-    12: members_guard(HeartbeatReply(error_code=_NOT_THE_GROUP)),
-    13: members_guard(LeaveReply(error_code=_NOT_THE_GROUP)),
+    11: members_guard(JoinReply(member_id="", error_code=_GROUP_DENIED)),
+    12: members_guard(HeartbeatReply(error_code=_GROUP_DENIED)),
+    13: members_guard(LeaveReply(error_code=_GROUP_DENIED)),
     14: sync,
     15: describe_groups,
     16: list_groups,
@@ -170,7 +174,7 @@ GUARDS: Final[Mapping[int, Guard]] = {
 
 
 def _may_topic(
-    permissions: Permissions, cluster: Cluster, topic: CommittedTopic | AskedTopic, operation: Operation
+    permissions: Permissions, cluster: Cluster, topic: CommittedTopic | TopicPartitions, operation: Operation
 ) -> bool:
     """Whether the topic may be used. An unknown topic id is allowed: the answer is then that there is no such topic."""
     name = _name(cluster, topic.name, topic.topic_id)
@@ -184,31 +188,37 @@ def _name(cluster: Cluster, name: str | None, topic_id: UUID | None) -> str | No
     return found.name if found else None
 
 
-class _Parted(NamedTuple):
+class _SplitGroup(NamedTuple):
     """A requested group: whether it may be described, the allowed part of the request, and the hidden topics."""
 
     is_visible: bool
-    asked: AskedGroup
-    hidden: tuple[AskedTopic, ...]
+    asked: RequestedGroup
+    hidden: tuple[TopicPartitions, ...]
 
 
-def _part_topics(asked: AskedGroup, permissions: Permissions, cluster: Cluster) -> _Parted:
+def _split_topics(asked: RequestedGroup, permissions: Permissions, cluster: Cluster) -> _SplitGroup:
     if not permissions.may_group(Operation.DESCRIBE, asked.group_id):
-        return _Parted(False, asked, ())
+        return _SplitGroup(False, asked, ())
     if asked.topics is None:
-        return _Parted(True, asked, ())
-    seen, hidden = parted(asked.topics, lambda topic: _may_topic(permissions, cluster, topic, Operation.DESCRIBE))
-    return _Parted(True, replace(asked, topics=seen), hidden)
+        return _SplitGroup(True, asked, ())
+    seen, hidden = split_allowed(
+        asked.topics, lambda topic: _may_topic(permissions, cluster, topic, Operation.DESCRIBE)
+    )
+    return _SplitGroup(True, replace(asked, topics=seen), hidden)
 
 
-def _shown(group: OffsetGroup, part: _Parted, permissions: Permissions) -> OffsetGroup:
+def _visible_offsets(group: OffsetGroup, part: _SplitGroup, permissions: Permissions) -> OffsetGroup:
     """Returns the offsets of a group, with an error instead of those of hidden topics."""
     if group.error_code:
         return group
     if part.asked.topics is None:
-        seen = [topic for topic in group.topics if permissions.could(Operation.DESCRIBE, Kind.TOPIC, topic.name or "")]
+        seen = [
+            topic
+            for topic in group.topics
+            if permissions.may_silently(Operation.DESCRIBE, Kind.TOPIC, topic.name or "")
+        ]
         return replace(group, topics=tuple(seen))
-    refused = fetching.refuse(replace(part.asked, topics=part.hidden), _NOT_THE_TOPIC)
+    refused = fetching.refuse(replace(part.asked, topics=part.hidden), _TOPIC_DENIED)
     return replace(group, topics=group.topics + refused.topics)
 
 
@@ -220,16 +230,16 @@ def _with_operations(group: DescribedGroup, permissions: Permissions) -> Describ
 
 def _refused(topics: tuple[CommittedTopic, ...], error: ErrorCode) -> tuple[TopicErrors, ...]:
     return tuple(
-        TopicErrors(name=topic.name, topic_id=topic.topic_id, partitions=same_for(topic.partitions, error))
+        TopicErrors(name=topic.name, topic_id=topic.topic_id, partitions=results_for(topic.partitions, error))
         for topic in topics
     )
 
 
-def _merged(topics: Iterable[CommittedTopic | AskedTopic], error: ErrorCode) -> tuple[TopicErrors, ...]:
+def _merged(topics: Iterable[CommittedTopic | TopicPartitions], error: ErrorCode) -> tuple[TopicErrors, ...]:
     """Returns one error for all partitions, with each topic once."""
-    return in_order(
+    return to_topics(
         [
-            Verdicts(name=topic.name, topic_id=topic.topic_id, missing=same_for(topic.partitions, error))
+            PartitionResults(name=topic.name, topic_id=topic.topic_id, missing=results_for(topic.partitions, error))
             for topic in topics
         ]
     )

@@ -10,7 +10,7 @@ from kcoord.security.rules_file import BadRules, RulesFile, address_of
 
 log = logging.getLogger("kcoord.server")
 
-_MOST_REMEMBERED: Final = 1000
+_MAX_REMEMBERED: Final = 1000
 _LONGEST_SHOWN: Final = 200
 Item = TypeVar("Item")
 Request = TypeVar("Request")
@@ -28,8 +28,8 @@ class Permissions:
     def __init__(self, rights: Rights, principal: str, host: str) -> None:
         self._rights = rights
         self._who = (principal, host)
-        self._told: set[tuple[Operation, Kind, str]] = set()
-        self._untold = 0
+        self._logged: set[tuple[Operation, Kind, str]] = set()
+        self._suppressed = 0
 
     def may_topic(self, operation: Operation, name: str) -> bool:
         return self._may(operation, Kind.TOPIC, name)
@@ -40,10 +40,10 @@ class Permissions:
     def may_cluster(self, operation: Operation) -> bool:
         return self._may(operation, Kind.CLUSTER, CLUSTER_NAME)
 
-    def could(self, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> bool:
+    def may_silently(self, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> bool:
         return self._rights.may(operation, kind, name)
 
-    def could_some(self, operation: Operation, kind: Kind) -> bool:
+    def may_any_silently(self, operation: Operation, kind: Kind) -> bool:
         """Whether the operation is allowed for at least one name."""
         return self._rights.may_some(operation, kind)
 
@@ -54,27 +54,27 @@ class Permissions:
     def _may(self, operation: Operation, kind: Kind, name: str) -> bool:
         if self._rights.may(operation, kind, name):
             return True
-        self._tell((operation, kind, name[:_LONGEST_SHOWN]))
+        self._log_denial((operation, kind, name[:_LONGEST_SHOWN]))
         return False
 
-    def _tell(self, denied: tuple[Operation, Kind, str]) -> None:
-        if denied in self._told:
+    def _log_denial(self, denied: tuple[Operation, Kind, str]) -> None:
+        if denied in self._logged:
             return
-        if len(self._told) >= _MOST_REMEMBERED:  # a request may name 100,000 topics
-            self._untold += 1
+        if len(self._logged) >= _MAX_REMEMBERED:  # a request may name 100,000 topics
+            self._suppressed += 1
             return
-        self._told.add(denied)
+        self._logged.add(denied)
         operation, kind, name = denied
         log.info(
             "denied principal=%.200r host=%s operation=%s %s=%r",
             *(*self._who, operation.name.lower(), kind.name.lower(), name),
         )
 
-    def tell_of_the_rest(self) -> None:
+    def log_suppressed(self) -> None:
         """Logs how many denials were suppressed since the last call."""
-        if self._untold:
-            log.info("denied principal=%.200r host=%s more=%s", *self._who, self._untold)
-            self._untold = 0
+        if self._suppressed:
+            log.info("denied principal=%.200r host=%s more=%s", *self._who, self._suppressed)
+            self._suppressed = 0
 
 
 class Authorizer:
@@ -89,17 +89,17 @@ class Authorizer:
         who = (principal, host)
         found = self._permissions.get(who)
         if found is None:
-            if len(self._permissions) >= _MOST_REMEMBERED:
-                self._tell_of_the_rest()
+            if len(self._permissions) >= _MAX_REMEMBERED:
+                self._log_suppressed()
                 self._permissions.clear()
-            address = _compared(host.removeprefix("/"))
+            address = _normalized(host.removeprefix("/"))
             rights = self._file.rules.rights_of(principal, address)
             found = self._permissions[who] = Permissions(rights, principal, address)
         return found
 
-    def look(self) -> None:
+    def reload(self) -> None:
         """Reloads the file if it has changed and is valid, and logs suppressed denials. Called periodically."""
-        self._tell_of_the_rest()
+        self._log_suppressed()
         try:
             if not self._file.reload():
                 return
@@ -110,12 +110,12 @@ class Authorizer:
         rules = self._file.rules
         log.info("rules file=%s rules=%s super_users=%s", self._file.path, len(rules.rules), len(rules.super_users))
 
-    def _tell_of_the_rest(self) -> None:
+    def _log_suppressed(self) -> None:
         for permissions in self._permissions.values():
-            permissions.tell_of_the_rest()
+            permissions.log_suppressed()
 
 
-def _compared(host: str) -> str:
+def _normalized(host: str) -> str:
     """Returns an address as rules write it, or the text itself if it is no address, as for a socket without one."""
     try:
         return address_of(host)
@@ -129,7 +129,9 @@ Guard = Callable[[Any, Permissions, Cluster, Decide[Any, Any]], Any]
 """Has the allowed part of a request decided, and adds errors for the rest to the reply."""
 
 
-def parted(items: Iterable[Item], is_allowed: Callable[[Item], bool]) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
+def split_allowed(
+    items: Iterable[Item], is_allowed: Callable[[Item], bool]
+) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
     """Splits items into those that are allowed and those that are denied, both in order."""
     allowed: list[Item] = []
     denied: list[Item] = []

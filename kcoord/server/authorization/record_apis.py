@@ -38,9 +38,9 @@ from kcoord.broker.offsets import (
 from kcoord.broker.producing import InitProducerId, InitProducerIdReply, Produce, ProduceReply
 from kcoord.errors import ErrorCode
 from kcoord.security.rules import Kind, Operation
-from kcoord.server.authorization.permissions import Decide, Guard, Permissions, parted
+from kcoord.server.authorization.permissions import Decide, Guard, Permissions, split_allowed
 
-_NOT_THE_TOPIC: Final = ErrorCode.topic_authorization_failed
+_TOPIC_DENIED: Final = ErrorCode.topic_authorization_failed
 
 
 def produce(
@@ -48,12 +48,12 @@ def produce(
 ) -> Slices[ProduceReply]:
     if producing.refuse_all(request):
         return (yield from decide(request))
-    allowed, denied = parted(
+    allowed, denied = split_allowed(
         request.topics,
         lambda topic: _may_topic(permissions, cluster, Operation.WRITE, topic.name, topic.topic_id),
     )
     reply = yield from decide(replace(request, topics=allowed))
-    refused = Refused(error=_NOT_THE_TOPIC, message="")
+    refused = Refused(error=_TOPIC_DENIED, message="")
     lines = [producing.refused_topic(topic, refused) for topic in producing.merged(denied)]
     return replace(reply, responses=(*reply.responses, *lines))
 
@@ -64,13 +64,13 @@ def list_offsets(
     cluster: Cluster,
     decide: Decide[ListOffsets, Slices[ListOffsetsReply]],
 ) -> Slices[ListOffsetsReply]:
-    allowed, denied = parted(request.topics, lambda topic: permissions.may_topic(Operation.DESCRIBE, topic.name))
+    allowed, denied = split_allowed(request.topics, lambda topic: permissions.may_topic(Operation.DESCRIBE, topic.name))
     reply = yield from decide(replace(request, topics=allowed))
     refused = [
         TopicOffsets(
             name=topic.name,
             partitions=tuple(
-                OffsetLine(partition_index=line.partition_index, error_code=_NOT_THE_TOPIC) for line in topic.partitions
+                OffsetLine(partition_index=line.partition_index, error_code=_TOPIC_DENIED) for line in topic.partitions
             ),
         )
         for topic in denied
@@ -84,15 +84,17 @@ def offset_for_leader_epoch(
     cluster: Cluster,
     decide: Decide[OffsetForLeaderEpoch, OffsetForLeaderEpochReply],
 ) -> OffsetForLeaderEpochReply:
-    if permissions.could(Operation.CLUSTER_ACTION, Kind.CLUSTER):
+    if permissions.may_silently(Operation.CLUSTER_ACTION, Kind.CLUSTER):
         return decide(request)
-    allowed, denied = parted(request.topics, lambda topic: permissions.may_topic(Operation.DESCRIBE, topic.topic))
+    allowed, denied = split_allowed(
+        request.topics, lambda topic: permissions.may_topic(Operation.DESCRIBE, topic.topic)
+    )
     reply = decide(replace(request, topics=allowed))
     refused = [
         TopicEpochs(
             topic=topic.topic,
             partitions=tuple(
-                EpochLine(partition=line.partition, error_code=_NOT_THE_TOPIC) for line in topic.partitions
+                EpochLine(partition=line.partition, error_code=_TOPIC_DENIED) for line in topic.partitions
             ),
         )
         for topic in denied
@@ -106,11 +108,11 @@ def delete_records(
     cluster: Cluster,
     decide: Decide[DeleteRecords, DeleteRecordsReply],
 ) -> DeleteRecordsReply:
-    allowed, denied = parted(request.topics, lambda topic: permissions.may_topic(Operation.DELETE, topic.name))
+    allowed, denied = split_allowed(request.topics, lambda topic: permissions.may_topic(Operation.DELETE, topic.name))
     reply = decide(replace(request, topics=allowed))
     refused: dict[str, dict[int, DeletionLine]] = {}
     for topic in denied:
-        lines = {index: DeletionLine(partition_index=index, error_code=_NOT_THE_TOPIC) for index, _ in topic.offsets}
+        lines = {index: DeletionLine(partition_index=index, error_code=_TOPIC_DENIED) for index, _ in topic.offsets}
         if lines:
             refused.setdefault(topic.name, {}).update(lines)
     topics = [DeletedRecords(name=name, partitions=tuple(lines.values())) for name, lines in refused.items()]
@@ -125,7 +127,7 @@ def init_producer_id(
 ) -> InitProducerIdReply:
     if request.transactional_id is not None:  # refused in any case: there are no transactions
         return decide(request)
-    if not permissions.could_some(Operation.WRITE, Kind.TOPIC) and not permissions.may_cluster(
+    if not permissions.may_any_silently(Operation.WRITE, Kind.TOPIC) and not permissions.may_cluster(
         Operation.IDEMPOTENT_WRITE
     ):
         return InitProducerIdReply(error_code=ErrorCode.cluster_authorization_failed)

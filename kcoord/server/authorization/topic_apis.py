@@ -54,9 +54,9 @@ from kcoord.broker.topics import (
 )
 from kcoord.errors import ErrorCode
 from kcoord.security.rules import Kind, Operation
-from kcoord.server.authorization.permissions import Decide, Guard, Permissions, parted
+from kcoord.server.authorization.permissions import Decide, Guard, Permissions, split_allowed
 
-_NOT_THE_TOPIC: Final = ErrorCode.topic_authorization_failed
+_TOPIC_DENIED: Final = ErrorCode.topic_authorization_failed
 _DENIED: Final = "The rules do not allow it."
 _KINDS_OF_CONFIGS: Final = {2: Kind.TOPIC, 4: Kind.CLUSTER, 8: Kind.CLUSTER, 16: Kind.CLUSTER, 32: Kind.GROUP}
 _ERRORS: Final = {
@@ -78,7 +78,7 @@ def see_metadata(
     reply = decide(replace(request, topics=asked))
     lines = [_with_operations(line, permissions) for line in reply.topics]
     if asked is None:
-        lines = [line for line in lines if permissions.could(Operation.DESCRIBE, Kind.TOPIC, line.name or "")]
+        lines = [line for line in lines if permissions.may_silently(Operation.DESCRIBE, Kind.TOPIC, line.name or "")]
     return replace(
         reply,
         topics=(*lines, *refused),
@@ -90,8 +90,8 @@ def create_topics(
     request: CreateTopics, permissions: Permissions, cluster: Cluster, decide: Decide[CreateTopics, CreateTopicsReply]
 ) -> CreateTopicsReply:
     times = Counter(topic.name for topic in request.topics)
-    may_create_all = permissions.could(Operation.CREATE, Kind.CLUSTER)
-    allowed, denied = parted(
+    may_create_all = permissions.may_silently(Operation.CREATE, Kind.CLUSTER)
+    allowed, denied = split_allowed(
         request.topics,
         lambda topic: (
             may_create_all
@@ -101,17 +101,17 @@ def create_topics(
         ),
     )
     reply = decide(replace(request, topics=allowed))
-    refused = [CreatedTopic(name=topic.name, error_code=_NOT_THE_TOPIC, error_message=_DENIED) for topic in denied]
+    refused = [CreatedTopic(name=topic.name, error_code=_TOPIC_DENIED, error_message=_DENIED) for topic in denied]
     return replace(reply, topics=(*(_without_settings(line, permissions) for line in reply.topics), *refused))
 
 
 def delete_topics(
     request: DeleteTopics, permissions: Permissions, cluster: Cluster, decide: Decide[DeleteTopics, DeleteTopicsReply]
 ) -> DeleteTopicsReply:
-    if permissions.could(Operation.DELETE, Kind.CLUSTER):
+    if permissions.may_silently(Operation.DELETE, Kind.CLUSTER):
         return decide(request)
     times = Counter(request.topics)
-    kept: list[DoomedTopic] = []
+    allowed: list[DoomedTopic] = []
     refused: list[DeletedTopic] = []
     for doomed in request.topics:
         is_meant = doomed.is_clear and times[doomed] == 1
@@ -119,8 +119,8 @@ def delete_topics(
         if denied:
             refused.append(denied)
         else:
-            kept.append(doomed)
-    reply = decide(replace(request, topics=tuple(kept)))
+            allowed.append(doomed)
+    reply = decide(replace(request, topics=tuple(allowed)))
     return replace(reply, responses=(*reply.responses, *refused))
 
 
@@ -131,12 +131,12 @@ def create_partitions(
     decide: Decide[CreatePartitions, CreatePartitionsReply],
 ) -> CreatePartitionsReply:
     times = Counter(growth.name for growth in request.topics)
-    allowed, denied = parted(
+    allowed, denied = split_allowed(
         request.topics,
         lambda growth: times[growth.name] > 1 or permissions.may_topic(Operation.ALTER, growth.name),
     )
     reply = decide(replace(request, topics=allowed))
-    refused = [GrownTopic(name=growth.name, error_code=_NOT_THE_TOPIC) for growth in denied]
+    refused = [GrownTopic(name=growth.name, error_code=_TOPIC_DENIED) for growth in denied]
     return replace(reply, results=(*reply.results, *refused))
 
 
@@ -151,7 +151,7 @@ def describe_configs(
 ) -> DescribeConfigsReply:
     if describing.asks_for_no_kind(request):
         return decide(request)
-    allowed, denied = parted(
+    allowed, denied = split_allowed(
         request.resources,
         lambda resource: _may_configs(
             permissions, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name
@@ -181,7 +181,7 @@ def alter_configs(
         is_nonsense = times[kind, name] > 1 or kind not in _KINDS_OF_CONFIGS or altering.refusal(resource)
         return bool(is_nonsense) or _may_configs(permissions, Operation.ALTER_CONFIGS, kind, name)
 
-    allowed, denied = parted(request.resources, is_allowed)
+    allowed, denied = split_allowed(request.resources, is_allowed)
     reply = decide(replace(request, resources=allowed))
     refused = [
         AlterLine(
@@ -206,7 +206,7 @@ def find_coordinator(
 ) -> FindCoordinatorReply:
     if request.key_type != KeyType.GROUP:  # refused in any case
         return decide(request)
-    allowed, _ = parted(request.keys, lambda key: permissions.may_group(Operation.DESCRIBE, key))
+    allowed, _ = split_allowed(request.keys, lambda key: permissions.may_group(Operation.DESCRIBE, key))
     reply = decide(replace(request, keys=allowed))
     found = {line.key: line for line in reply.coordinators}
     denied = ErrorCode.group_authorization_failed
@@ -225,7 +225,7 @@ def describe_cluster(
     return replace(reply, cluster_authorized_operations=operations)
 
 
-def freely(request: Any, permissions: Permissions, cluster: Cluster, decide: Decide[Any, Any]) -> Any:
+def allow_always(request: Any, permissions: Permissions, cluster: Cluster, decide: Decide[Any, Any]) -> Any:
     """Allows everything: SASL requests that arrive here are outside of a login and are refused later."""
     return decide(request)
 
@@ -233,11 +233,11 @@ def freely(request: Any, permissions: Permissions, cluster: Cluster, decide: Dec
 GUARDS: Final[Mapping[int, Guard]] = {
     3: see_metadata,
     10: find_coordinator,
-    17: freely,
+    17: allow_always,
     19: create_topics,
     20: delete_topics,
     32: describe_configs,
-    36: freely,
+    36: allow_always,
     37: create_partitions,
     44: alter_configs,
     60: describe_cluster,
@@ -263,14 +263,14 @@ def _visible(
         return None, []
     if any(topic.topic_id for topic in request.topics):
         ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id is not None)
-        allowed, denied = parted(ids, lambda topic_id: _may_see(permissions, cluster, topic_id))
+        allowed, denied = split_allowed(ids, lambda topic_id: _may_see(permissions, cluster, topic_id))
         asked = tuple(TopicAsked(name=None, topic_id=topic_id) for topic_id in allowed)
-        return asked, [TopicLine(name=None, topic_id=topic_id, error_code=_NOT_THE_TOPIC) for topic_id in denied]
+        return asked, [TopicLine(name=None, topic_id=topic_id, error_code=_TOPIC_DENIED) for topic_id in denied]
     names = dict.fromkeys(topic.name or "" for topic in request.topics)
-    seen, unseen = parted(names, lambda name: permissions.may_topic(Operation.DESCRIBE, name))
-    allowed_names, unmade = parted(seen, lambda name: _may_be_made(name, request, permissions, cluster))
-    refused = [TopicLine(name=name, error_code=_NOT_THE_TOPIC, is_internal=name in INTERNAL_TOPICS) for name in unmade]
-    refused += [TopicLine(name=name, error_code=_NOT_THE_TOPIC) for name in unseen]
+    seen, unseen = split_allowed(names, lambda name: permissions.may_topic(Operation.DESCRIBE, name))
+    allowed_names, unmade = split_allowed(seen, lambda name: _may_be_made(name, request, permissions, cluster))
+    refused = [TopicLine(name=name, error_code=_TOPIC_DENIED, is_internal=name in INTERNAL_TOPICS) for name in unmade]
+    refused += [TopicLine(name=name, error_code=_TOPIC_DENIED) for name in unseen]
     return tuple(TopicAsked(name=name) for name in allowed_names), refused
 
 
@@ -282,7 +282,7 @@ def _may_see(permissions: Permissions, cluster: Cluster, topic_id: UUID) -> bool
 def _may_be_made(name: str, request: Metadata, permissions: Permissions, cluster: Cluster) -> bool:
     """Whether the topic may be requested: if it is missing, the request may create it, which needs permission."""
     makes_topics = request.allow_auto_topic_creation and cluster.settings.auto_create_topics_enable
-    if name in cluster.topics or not makes_topics or permissions.could(Operation.CREATE, Kind.CLUSTER):
+    if name in cluster.topics or not makes_topics or permissions.may_silently(Operation.CREATE, Kind.CLUSTER):
         return True
     return permissions.may_topic(Operation.CREATE, name)
 
@@ -293,18 +293,18 @@ def _with_operations(line: TopicLine, permissions: Permissions) -> TopicLine:
     return replace(line, topic_authorized_operations=permissions.operations(Kind.TOPIC, line.name or ""))
 
 
-def _cluster_operations(told: int, permissions: Permissions) -> int:
-    if told == OPERATIONS_NOT_ASKED_FOR:
-        return told
+def _cluster_operations(requested: int, permissions: Permissions) -> int:
+    if requested == OPERATIONS_NOT_ASKED_FOR:
+        return requested
     return permissions.operations(Kind.CLUSTER) if permissions.may_cluster(Operation.DESCRIBE) else 0
 
 
 def _without_settings(line: CreatedTopic, permissions: Permissions) -> CreatedTopic:
     """Removes the settings of a created topic from the result, unless they may be described."""
-    if line.error_code or permissions.could(Operation.DESCRIBE_CONFIGS, Kind.TOPIC, line.name):
+    if line.error_code or permissions.may_silently(Operation.DESCRIBE_CONFIGS, Kind.TOPIC, line.name):
         return line
     return replace(
-        line, topic_config_error_code=int(_NOT_THE_TOPIC), num_partitions=-1, replication_factor=-1, configs=()
+        line, topic_config_error_code=int(_TOPIC_DENIED), num_partitions=-1, replication_factor=-1, configs=()
     )
 
 
@@ -320,8 +320,8 @@ def _undeletable_by_id(doomed: DoomedTopic, permissions: Permissions, cluster: C
     found = cluster.topic_by_id(doomed.topic_id)
     if found is None or permissions.may_topic(Operation.DELETE, found.name):
         return None
-    name = found.name if permissions.could(Operation.DESCRIBE, Kind.TOPIC, found.name) else None
-    return DeletedTopic(name=name, topic_id=doomed.topic_id, error_code=_NOT_THE_TOPIC, error_message=_DENIED)
+    name = found.name if permissions.may_silently(Operation.DESCRIBE, Kind.TOPIC, found.name) else None
+    return DeletedTopic(name=name, topic_id=doomed.topic_id, error_code=_TOPIC_DENIED, error_message=_DENIED)
 
 
 def _undeletable_by_name(name: str, permissions: Permissions, cluster: Cluster) -> DeletedTopic | None:
@@ -329,4 +329,4 @@ def _undeletable_by_name(name: str, permissions: Permissions, cluster: Cluster) 
     is_seen = permissions.may_topic(Operation.DESCRIBE, name)
     if is_seen and (name not in cluster.topics or permissions.may_topic(Operation.DELETE, name)):
         return None
-    return DeletedTopic(name=name, error_code=_NOT_THE_TOPIC, error_message=_DENIED)
+    return DeletedTopic(name=name, error_code=_TOPIC_DENIED, error_message=_DENIED)

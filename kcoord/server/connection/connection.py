@@ -23,16 +23,16 @@ from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import CloseReason
 from kcoord.protocol.frames import LENGTH_BYTES, FrameSplitter
 from kcoord.protocol.validate import BadBody
-from kcoord.server.connection.connection_host import Owner
-from kcoord.server.dispatch.dispatch import Answer, HangUp, Park, Unserved
-from kcoord.server.dispatch.routes import Asker
+from kcoord.server.connection.connection_host import ConnectionHost
+from kcoord.server.dispatch.dispatch import Answer, HangUp, Park, UnsupportedRequest
+from kcoord.server.dispatch.routes import ClientSession
 from kcoord.tickets import Ticket
 
 log = logging.getLogger("kcoord.server")
 
 _READ_AHEAD_BYTES = 1 << 16
-_TURN_REQUESTS = 100
-_TURN_BYTES = 1 << 16
+_MAX_ROUND_REQUESTS = 100
+_MAX_ROUND_BYTES = 1 << 16
 LARGE_BYTES = 1 << 13
 
 
@@ -40,20 +40,20 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_frames",
         "_has_ended",
-        "_has_turn_coming",
-        "_is_amidst",
+        "_has_partial_frame",
+        "_host",
         "_is_closed",
-        "_is_full",
+        "_is_decide_scheduled",
         "_is_gone",
-        "_is_paused",
+        "_is_read_paused",
+        "_is_write_paused",
         "_outgoing",
-        "_owner",
         "_parked_bytes",
         "_splitter",
         "_transport",
         "_unread_bytes",
         "address",
-        "asker",
+        "client",
         "closing",
         "held_bytes",
         "last_active",
@@ -62,25 +62,25 @@ class Connection(asyncio.Protocol):
         "ticket",
     )
 
-    def __init__(self, owner: Owner, node_id: int, max_frame_bytes: int) -> None:
+    def __init__(self, host: ConnectionHost, node_id: int, max_frame_bytes: int) -> None:
         self.node_id = node_id
         self.peer = ""
         self.address = ""
-        self.asker = Asker("")
+        self.client = ClientSession("")
         self.closing: CloseReason | None = None  # None: it is open, or the client hung up
-        self.last_active = owner.now().now
+        self.last_active = host.now().now
         self.held_bytes = 0
         self.ticket: Ticket | None = None
-        self._owner = owner
+        self._host = host
         self._splitter = FrameSplitter(max_frame_bytes)
         self._frames: deque[bytes] = deque()
         self._outgoing: list[bytes] = []
         self._unread_bytes = 0  # received and not decided yet, with length prefixes and a partial frame
         self._parked_bytes = 0
-        self._is_amidst = False  # the last frame is incomplete so far
-        self._is_full = False
-        self._is_paused = False
-        self._has_turn_coming = False
+        self._has_partial_frame = False  # the last frame is incomplete so far
+        self._is_write_paused = False
+        self._is_read_paused = False
+        self._is_decide_scheduled = False
         self._has_ended = False  # the client sent EOF; the connection stays open until its requests are done
         self._is_gone = False  # the client sent EOF and the transport is lost: nobody receives a response
         self._is_closed = False
@@ -90,18 +90,18 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         peername = transport.get_extra_info("peername") or ("?", 0)
         self.address, self.peer = str(peername[0]), f"{peername[0]}:{peername[1]}"
-        self.asker = Asker(self.address)
-        if reason := self._owner.admit(self):
+        self.client = ClientSession(self.address)
+        if reason := self._host.admit(self):
             self.close(reason, closing=CloseReason.REFUSED)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._is_closed or self._is_full or not self._has_more():
+        if self._is_closed or self._is_write_paused or not self._has_more():
             self._let_go()
             return
         self._has_ended = self._is_gone = True
         self._outgoing.clear()
-        if self._frames and self.ticket is None and not self._has_turn_coming:
-            self._ask_for_turn()
+        if self._frames and self.ticket is None and not self._is_decide_scheduled:
+            self._schedule_decide()
 
     def eof_received(self) -> bool:
         """Keeps the connection open for a client that sends no more until its requests are decided.
@@ -112,35 +112,35 @@ class Connection(asyncio.Protocol):
         is_plain = self._transport.get_extra_info("ssl_object") is None
         self._has_ended = is_plain and not self._is_closed and self._has_more()
         if self._outgoing and not self._has_ended:
-            self._owner.keep()
+            self._host.flush()
             self._send()
         return self._has_ended
 
     def data_received(self, chunk: bytes) -> None:
-        if self._has_taken_in(chunk):
+        if self._accept_chunk(chunk):
             if len(chunk) > LARGE_BYTES:
-                self._work_now([])
+                self._decide_now([])
             else:
-                self._ask_for_turn()
+                self._schedule_decide()
 
     def pause_writing(self) -> None:
         """Notes that the client does not read its responses."""
-        self._is_full = True
+        self._is_write_paused = True
 
     def resume_writing(self) -> None:
-        self._is_full = False
-        self._work_now([])
+        self._is_write_paused = False
+        self._decide_now([])
 
     def answer(self, pieces: list[bytes], now: float) -> None:
         """Queues the response to the parked request and goes on with the requests behind it."""
         self.ticket = None
         self._parked_bytes = 0
-        if self._frames or self._is_full or self._is_amidst:
-            self._work_now(list(pieces))
+        if self._frames or self._is_write_paused or self._has_partial_frame:
+            self._decide_now(list(pieces))
             return
         self.last_active = now
-        self._put_aside(pieces, size_of(pieces))
-        self._hold(-self.held_bytes)
+        self._queue_response(pieces, size_of(pieces))
+        self._adjust_held(-self.held_bytes)
         if self._has_ended:
             self._end_if_done()
 
@@ -150,7 +150,14 @@ class Connection(asyncio.Protocol):
 
         Returns how many bytes this connection no longer holds, for the host to subtract in one sum.
         """
-        if self._outgoing or self._frames or self._is_full or self._is_amidst or self._has_ended or self._is_closed:
+        if (
+            self._outgoing
+            or self._frames
+            or self._is_write_paused
+            or self._has_partial_frame
+            or self._has_ended
+            or self._is_closed
+        ):
             self.answer([frame], now)
             return 0
         assert self._transport is not None
@@ -163,7 +170,7 @@ class Connection(asyncio.Protocol):
     def refuse(self, reason: str, *, closing: CloseReason = CloseReason.OTHER) -> None:
         """Sends the queued responses, then closes the connection and logs the reason."""
         self._log_closing(reason, closing)
-        self._owner.keep()
+        self._host.flush()
         self._send()
         self._close_transport()
 
@@ -191,63 +198,63 @@ class Connection(asyncio.Protocol):
             self.closing = closing
             log.warning("closed peer=%s node=%s why=%r", self.peer, self.node_id, reason)
 
-    def _has_taken_in(self, chunk: bytes) -> bool:
+    def _accept_chunk(self, chunk: bytes) -> bool:
         """Takes a chunk in; returns whether it must be decided now, and not in a scheduled round or never."""
         if self._is_closed or self._splitter.broken:
             return False
-        self._take_in(chunk)
-        if self._has_turn_coming:
-            self._take_stock()
+        self._feed(chunk)
+        if self._is_decide_scheduled:
+            self._update_backpressure()
             return False
         return True
 
-    def _take_in(self, chunk: bytes) -> None:
+    def _feed(self, chunk: bytes) -> None:
         """Splits received bytes into frames."""
         self._unread_bytes += len(chunk)
         frames = self._splitter.feed(chunk)
-        self._is_amidst = self._splitter.is_amidst
+        self._has_partial_frame = self._splitter.is_amidst
         self._frames += frames
         if len(frames) == 1:
-            self.asker.alone += 1
+            self.client.consecutive_singles += 1
         elif frames:
-            self.asker.came_together()
+            self.client.saw_pipelining()
 
-    def _ask_for_turn(self) -> None:
-        self._has_turn_coming = True
-        self._owner.soon(self._take_turn)
+    def _schedule_decide(self) -> None:
+        self._is_decide_scheduled = True
+        self._host.schedule_decide(self._on_decide)
 
-    def _take_turn(self, at: Instant) -> None:
-        self._has_turn_coming = False
+    def _on_decide(self, at: Instant) -> None:
+        self._is_decide_scheduled = False
         if not self._is_closed:
-            self._work([], at)
+            self._decide_frames([], at)
 
-    def _work_now(self, pieces: list[bytes]) -> None:
+    def _decide_now(self, pieces: list[bytes]) -> None:
         """Decides outside of an event round. If one is scheduled for this connection, the frames wait for it."""
-        at = self._owner.now()
-        if not self._has_turn_coming:
-            self._work(pieces, at)
+        at = self._host.now()
+        if not self._is_decide_scheduled:
+            self._decide_frames(pieces, at)
         else:
             self.last_active = at.now
-            self._put_aside(pieces, size_of(pieces))
-            self._take_stock()
-        self._owner.settle()
+            self._queue_response(pieces, size_of(pieces))
+            self._update_backpressure()
+        self._host.drain_parked()
 
-    def _work(self, pieces: list[bytes], at: Instant) -> None:
+    def _decide_frames(self, pieces: list[bytes], at: Instant) -> None:
         """Decides received frames until none is left, one is parked, or the round's limit is reached.
 
         The given pieces are sent before the responses.
         """
         self.last_active = at.now
         frames, requests, size = self._frames, 0, size_of(pieces)
-        while frames and self.ticket is None and not self._is_full and not self._is_closed:
-            if requests == _TURN_REQUESTS or size > _TURN_BYTES:
-                self._ask_for_turn()
+        while frames and self.ticket is None and not self._is_write_paused and not self._is_closed:
+            if requests == _MAX_ROUND_REQUESTS or size > _MAX_ROUND_BYTES:
+                self._schedule_decide()
                 break
             frame = frames.popleft()
             requests += 1
             self._unread_bytes -= LENGTH_BYTES + len(frame)
             try:
-                outcome = self._owner.decide(self, frame, at)
+                outcome = self._host.decide(self, frame, at)
             except Exception as error:
                 outcome = self._fault(error)
             if type(outcome) is Answer:
@@ -257,7 +264,7 @@ class Connection(asyncio.Protocol):
             elif type(outcome) is Park:
                 self.ticket = outcome.ticket
                 self._parked_bytes = len(frame) + outcome.held_bytes
-                self._owner.park(self, outcome)
+                self._host.park(self, outcome)
             else:
                 assert type(outcome) is HangUp
                 if not self._is_gone:
@@ -265,11 +272,11 @@ class Connection(asyncio.Protocol):
                 pieces, size = [], 0
                 self.refuse(outcome.reason, closing=outcome.closing)
         if pieces:
-            self._put_aside(pieces, size)
-        if frames or self._is_amidst or self.held_bytes or self._is_full:
-            self._take_stock()
+            self._queue_response(pieces, size)
+        if frames or self._has_partial_frame or self.held_bytes or self._is_write_paused:
+            self._update_backpressure()
         elif self.ticket is not None:
-            self._hold(self._parked_bytes)
+            self._adjust_held(self._parked_bytes)
         if self._has_ended:
             self._end_if_done()
 
@@ -277,13 +284,13 @@ class Connection(asyncio.Protocol):
         """Closes the connection of a client that sent EOF, once none of its requests is left to be decided."""
         if self._is_closed or self._has_more():
             return
-        self._owner.keep()
+        self._host.flush()
         self._send()
         self._close_transport()
 
     def _has_more(self) -> bool:
         """Whether something is left to be decided: whole requests, or the rest of one that is decided in slices."""
-        return bool(self._frames) or self._owner.is_in_slices(self.ticket)
+        return bool(self._frames) or self._host.is_in_slices(self.ticket)
 
     def _close_transport(self) -> None:
         """Close it when what was written is sent."""
@@ -300,22 +307,22 @@ class Connection(asyncio.Protocol):
         self._frames.clear()
         self._outgoing.clear()
         self._unread_bytes = self._parked_bytes = 0
-        self._hold(-self.held_bytes)
-        self._owner.gone(self)
+        self._adjust_held(-self.held_bytes)
+        self._host.on_closed(self)
 
-    def _take_stock(self) -> None:
+    def _update_backpressure(self) -> None:
         """Updates the held bytes, pauses or resumes reading, and ends a broken stream once its frames are done."""
         if self._splitter.broken and not self._frames and self.ticket is None:
             self.refuse(str(self._splitter.broken), closing=CloseReason.MALFORMED)
-        self._hold(self._bytes_in_flight() - self.held_bytes)
-        if self._frames or self._is_paused:
+        self._adjust_held(self._bytes_in_flight() - self.held_bytes)
+        if self._frames or self._is_read_paused:
             self._pause_or_resume()
 
     def _bytes_in_flight(self) -> int:
         """Returns the bytes held for this client: pending requests, a partial one, and responses that it does not
         read."""
         held = self._parked_bytes + self._unread_bytes
-        if self._is_full:
+        if self._is_write_paused:
             assert self._transport is not None
             held += self._transport.get_write_buffer_size()
         return held
@@ -324,7 +331,7 @@ class Connection(asyncio.Protocol):
         """Returns how to hang up after a request that could not be decided."""
         if isinstance(error, BadBody):
             return HangUp(reason=f"a malformed request: {error}", closing=CloseReason.MALFORMED)
-        if isinstance(error, Unserved):
+        if isinstance(error, UnsupportedRequest):
             return HangUp(reason=str(error), closing=CloseReason.UNSERVED)
         log.error("bug peer=%s node=%s: a request could not be answered", self.peer, self.node_id, exc_info=error)
         return HangUp(reason="a fault of the server", closing=CloseReason.FAULT)
@@ -333,7 +340,7 @@ class Connection(asyncio.Protocol):
         fault = self._fault(error)
         self.refuse(fault.reason, closing=fault.closing)
 
-    def _put_aside(self, pieces: list[bytes], size: int) -> None:
+    def _queue_response(self, pieces: list[bytes], size: int) -> None:
         """Queues responses for the end of the round; large ones are sent at once, together with those before them."""
         if self._is_gone:
             return
@@ -343,10 +350,10 @@ class Connection(asyncio.Protocol):
         else:
             self._outgoing += pieces
         if size > LARGE_BYTES:
-            self._owner.keep()
+            self._host.flush()
             self._send()
         elif is_first:
-            self._owner.leave(self._send)
+            self._host.schedule_send(self._send)
 
     def _send(self) -> None:
         outgoing = self._outgoing
@@ -355,21 +362,21 @@ class Connection(asyncio.Protocol):
             self._outgoing = []
             self._transport.writelines(outgoing)
 
-    def _hold(self, change: int) -> None:
+    def _adjust_held(self, change: int) -> None:
         self.held_bytes += change
         if change:
-            self._owner.held(change)
+            self._host.adjust_held(change)
 
     def _pause_or_resume(self) -> None:
         if self._is_closed or self._has_ended:
             return
         assert self._transport is not None
         is_behind = bool(self._frames) and self.held_bytes > _READ_AHEAD_BYTES
-        if is_behind and not self._is_paused:
+        if is_behind and not self._is_read_paused:
             self._transport.pause_reading()
-        elif self._is_paused and not is_behind:
+        elif self._is_read_paused and not is_behind:
             self._transport.resume_reading()
-        self._is_paused = is_behind
+        self._is_read_paused = is_behind
 
 
 def size_of(pieces: list[bytes]) -> int:

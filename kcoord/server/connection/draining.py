@@ -32,18 +32,18 @@ def after_draining(loop: asyncio.AbstractEventLoop, then: Callable[[], None]) ->
     _iterate(loop, then, ITERATIONS)
 
 
-class DeferredJudgement:
+class DeferredExpiry:
     """Defers the expiry of deadlines until all requests that had arrived are decided, one expiry at a time."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float], judge: Callable[[float], None]
+        self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float], expire: Callable[[float], None]
     ) -> None:
         """`expire` is called with the time by which a deadline must have passed to expire."""
         self.is_pending = False
         self._loop = loop
         self._clock = clock
-        self._judge = judge
-        self._last_judged = 0.0
+        self._expire = expire
+        self._last_expired = 0.0
         self._grace: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -53,7 +53,7 @@ class DeferredJudgement:
             return
         self.is_pending = True
         # Deadlines that passed during an earlier deferral are late because of it, and need no further grace.
-        late = max(0.0, rang - max(due, self._last_judged))
+        late = max(0.0, rang - max(due, self._last_expired))
         self._grace = self._loop.call_later(
             min(late, LONGEST_GRACE), lambda: after_draining(self._loop, lambda: self._end(rang))
         )
@@ -67,8 +67,8 @@ class DeferredJudgement:
         if self._is_closed:
             return
         self.is_pending = False
-        self._last_judged = self._clock()
-        self._judge(rang)
+        self._last_expired = self._clock()
+        self._expire(rang)
 
 
 def _iterate(loop: asyncio.AbstractEventLoop, then: Callable[[], None], left: int) -> None:

@@ -21,75 +21,81 @@ from kcoord.groups.instant import Instant
 
 log = logging.getLogger("kcoord.server")
 
-Act = Callable[[], None]
-Turn = Callable[[Instant], None]
+Callback = Callable[[], None]
+DecideCallback = Callable[[Instant], None]
 
 
-class Turns:
+class EventRound:
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, clock: Callable[[], Instant], *, settle: Act, keep: Act, afterwards: Act
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], Instant],
+        *,
+        drain: Callback,
+        flush: Callback,
+        on_end: Callback,
     ) -> None:
         """`drain` is called after all decisions, `flush` before anything is sent, `on_end` at the end of a
         round."""
-        self.at: Instant | None = None  # start of the round that is under way
-        self.asked: Instant | None = None  # time when the round was scheduled: its requests had arrived by then
+        self.began_at: Instant | None = None  # start of the round that is under way
+        self.scheduled_at: Instant | None = None  # time when the round was scheduled: its requests had arrived by then
         self._loop = loop
         self._clock = clock
-        self._settle = settle
-        self._keep = keep
-        self._afterwards = afterwards
-        self._turns: list[Turn] = []
-        self._sends: list[Act] = []
-        self._coming: asyncio.Handle | None = None
+        self._drain = drain
+        self._flush = flush
+        self._on_end = on_end
+        self._decides: list[DecideCallback] = []
+        self._sends: list[Callback] = []
+        self._scheduled: asyncio.Handle | None = None
 
-    def ask(self, turn: Turn) -> None:
-        self._turns.append(turn)
-        if self._coming is None:
-            self.begin()
+    def defer_decide(self, decide: DecideCallback) -> None:
+        self._decides.append(decide)
+        if self._scheduled is None:
+            self.schedule()
 
-    def ask_to_send(self, send: Act) -> None:
+    def defer_send(self, send: Callback) -> None:
         self._sends.append(send)
-        if self._coming is None:
-            self.begin()
+        if self._scheduled is None:
+            self.schedule()
 
     def arrival(self) -> Instant:
         """Returns the arrival time of the bytes that are being read, which is the same for the whole coming round."""
-        if self.asked is None:
-            self.begin()
-            assert self.asked is not None
-        return self.asked
+        if self.scheduled_at is None:
+            self.schedule()
+            assert self.scheduled_at is not None
+        return self.scheduled_at
 
-    def begin(self) -> None:
+    def schedule(self) -> None:
         """Schedules a round, unless one is scheduled or under way."""
-        if self._coming is None:
-            self._coming = self._loop.call_soon(self._round)
-            self.asked = self._clock()
+        if self._scheduled is None:
+            self._scheduled = self._loop.call_soon(self._run)
+            self.scheduled_at = self._clock()
 
-    def end(self) -> None:
-        if self._coming is not None:
-            self._coming.cancel()
+    def cancel(self) -> None:
+        if self._scheduled is not None:
+            self._scheduled.cancel()
 
-    def _round(self) -> None:
-        self.at = at = self._clock()
-        turns, self._turns = self._turns, []
-        for turn in turns:
+    def _run(self) -> None:
+        self.began_at = at = self._clock()
+        decides, self._decides = self._decides, []
+        for decide in decides:
             try:
-                turn(at)
+                decide(at)
             except Exception:  # one fault must not stop the others
                 log.exception("bug: a turn could not be taken")
-        if turns:
+        if decides:
             try:
-                self._settle()
+                self._drain()
             except Exception:
                 log.exception("bug: those who wait could not be answered")
-        self._keep()
+        self._flush()
         sends, self._sends = self._sends, []
         for send in sends:
             try:
                 send()
             except Exception:
                 log.exception("bug: answers could not be sent")
-        self._coming = self.at = self.asked = None
-        self._afterwards()
-        if self._turns or self._sends:
-            self.begin()
+        self._scheduled = self.began_at = self.scheduled_at = None
+        self._on_end()
+        if self._decides or self._sends:
+            self.schedule()

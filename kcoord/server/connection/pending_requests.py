@@ -29,7 +29,7 @@ ParkedRequest = tuple[Connection, Route, int, "Waiting | None"]
 """The connection, the route that encodes the response, the correlation id, and what a Fetch waits for."""
 
 
-class Parked:
+class PendingRequests:
     """All pending requests of a cluster, by ticket (Kafka's purgatory)."""
 
     def __init__(self, finish: Callable[[Connection, "Waiting", int], object]) -> None:
@@ -46,9 +46,9 @@ class Parked:
             deadline = time.monotonic() + waiting.request.max_wait
             self.long_polls.park(park.ticket, waiting.watched, waiting.missing_bytes, deadline)
 
-    def park_member(self, connection: Connection, by: Route, correlation_id: int, ticket: Ticket) -> None:
+    def park_member(self, connection: Connection, route: Route, correlation_id: int, ticket: Ticket) -> None:
         """Parks a cached join or sync that was not decided."""
-        self.requests[ticket] = (connection, by, correlation_id, None)
+        self.requests[ticket] = (connection, route, correlation_id, None)
 
     def forget(self, ticket: Ticket) -> None:
         """Drops a request whose connection is closed."""
@@ -63,14 +63,14 @@ class Parked:
 
     def answer_fetches(self, tickets: Sequence[Ticket]) -> None:
         for ticket in tickets:
-            connection, by, correlation_id, waiting = self.requests.pop(ticket)
+            connection, route, correlation_id, waiting = self.requests.pop(ticket)
             assert waiting is not None
             try:
                 reply = self._finish(connection, waiting, now_ms())
             except Exception as error:
-                _could_not_answer(connection, error)
+                _close_unanswered(connection, error)
             else:
-                self._answer(ticket, (connection, by, correlation_id, waiting), reply, time.monotonic())
+                self._answer(ticket, (connection, route, correlation_id, waiting), reply, time.monotonic())
 
     def answer(self, ticket: Ticket, reply: object, now: float) -> None:
         """Answers a parked request, unless its connection is closed."""
@@ -83,76 +83,76 @@ class Parked:
         parked = self.requests.pop(ticket, None)
         if parked is None:
             return
-        connection, by = parked[:2]
+        connection, route = parked[:2]
         try:
             if isinstance(outcome, HangUp):
                 connection.refuse(outcome.reason, closing=outcome.closing)
                 return
             assert isinstance(outcome, Answer)
             if self.on_answer is not None:
-                self.on_answer(ticket, by, outcome.reply, sum(map(len, outcome.pieces)))
+                self.on_answer(ticket, route, outcome.reply, sum(map(len, outcome.pieces)))
             connection.answer(outcome.pieces, now)
         except Exception as error:  # one fault must not stop the others
-            _could_not_answer(connection, error)
+            _close_unanswered(connection, error)
 
     def fail(self, ticket: Ticket, error: Exception) -> None:
         """Closes the connection of a request that could not be decided."""
         parked = self.requests.pop(ticket, None)
         if parked is not None:
-            _could_not_answer(parked[0], error)
+            _close_unanswered(parked[0], error)
 
     def answer_all(self, replies: Iterable[tuple[Ticket, object]], now: float) -> int:
         """Answers many parked requests whose records are flushed already.
 
         Returns how many bytes the connections no longer hold, for the host to subtract in one sum.
         """
-        by_route: defaultdict[Route, _Alike] = defaultdict(_Alike)
+        by_route: defaultdict[Route, _RouteBatch] = defaultdict(_RouteBatch)
         take = self.requests.pop
         for ticket, reply in replies:
             parked = take(ticket, None)
             if parked is not None:
-                connection, by, correlation_id, _ = parked
-                alike = by_route[by]
-                alike.tickets.append(ticket)
-                alike.connections.append(connection)
-                alike.correlation_ids.append(correlation_id)
-                alike.replies.append(reply)
+                connection, route, correlation_id, _ = parked
+                batch = by_route[route]
+                batch.tickets.append(ticket)
+                batch.connections.append(connection)
+                batch.correlation_ids.append(correlation_id)
+                batch.replies.append(reply)
         freed = 0
-        for by, alike in by_route.items():
-            freed += self._answer_alike(by, alike, now)
+        for route, batch in by_route.items():
+            freed += self._answer_batch(route, batch, now)
         return freed
 
-    def _answer_alike(self, by: Route, alike: "_Alike", now: float) -> int:
+    def _answer_batch(self, route: Route, batch: "_RouteBatch", now: float) -> int:
         try:
-            frames = by.answer_all(alike.correlation_ids, alike.replies)
+            frames = route.encode_responses(batch.correlation_ids, batch.replies)
         except Exception:  # one reply cannot be encoded: encode them one by one, to answer the others all the same
-            for ticket, connection, correlation_id, reply in alike.rows():
-                self._answer(ticket, (connection, by, correlation_id, None), reply, now)
+            for ticket, connection, correlation_id, reply in batch.rows():
+                self._answer(ticket, (connection, route, correlation_id, None), reply, now)
             return 0
         freed, on_answer = 0, self.on_answer
         for ticket, connection, reply, frame in zip(
-            alike.tickets, alike.connections, alike.replies, frames, strict=True
+            batch.tickets, batch.connections, batch.replies, frames, strict=True
         ):
             try:
                 if on_answer is not None:
-                    on_answer(ticket, by, reply, len(frame))
+                    on_answer(ticket, route, reply, len(frame))
                 freed += connection.answer_flushed(frame, now)
             except Exception as error:  # one fault must not stop the others
-                _could_not_answer(connection, error)
+                _close_unanswered(connection, error)
         return freed
 
     def _answer(self, ticket: Ticket, parked: ParkedRequest, reply: object, now: float) -> None:
-        connection, by, correlation_id, _ = parked
+        connection, route, correlation_id, _ = parked
         try:
-            pieces = by.answer(correlation_id, reply)
+            pieces = route.encode_response(correlation_id, reply)
             if self.on_answer is not None:
-                self.on_answer(ticket, by, reply, sum(map(len, pieces)))
+                self.on_answer(ticket, route, reply, sum(map(len, pieces)))
             connection.answer(pieces, now)
         except Exception as error:
-            _could_not_answer(connection, error)
+            _close_unanswered(connection, error)
 
 
-class _Alike:
+class _RouteBatch:
     """The requests with the same route that are answered together, with their replies, as columns."""
 
     __slots__ = ("connections", "correlation_ids", "replies", "tickets")
@@ -167,6 +167,6 @@ class _Alike:
         return zip(self.tickets, self.connections, self.correlation_ids, self.replies, strict=True)
 
 
-def _could_not_answer(connection: Connection, error: Exception) -> None:
+def _close_unanswered(connection: Connection, error: Exception) -> None:
     log.error("bug peer=%s: a parked request could not be answered", connection.peer, exc_info=error)
     connection.close("a fault of the server", closing=CloseReason.FAULT)

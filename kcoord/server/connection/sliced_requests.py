@@ -29,7 +29,7 @@ class _Job:
         self.is_dropped = False
 
 
-class SlicedWork:
+class SlicedRequests:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
@@ -45,12 +45,12 @@ class SlicedWork:
         self._ready: deque[_Job] = deque()
         self._large: _Job | None = None  # the only job that may hold decompressed bytes, until it is done
         self._waiting: deque[tuple[_Job, Decompression]] = deque()  # jobs that need to become the large one
-        self._coming: asyncio.Handle | None = None
+        self._scheduled: asyncio.Handle | None = None
 
-    def add(self, ticket: Ticket, slices: "Slices[Any]", asked: "Decompression | None") -> None:
+    def add(self, ticket: Ticket, slices: "Slices[Any]", decompression: "Decompression | None") -> None:
         """Schedules the rest of a request whose first slice is done and requested this decompression, if any."""
         self._jobs[ticket] = job = _Job(ticket, slices)
-        self._schedule(job, asked)
+        self._schedule(job, decompression)
 
     def forget(self, ticket: Ticket) -> None:
         """Drops a request whose connection is closed."""
@@ -70,30 +70,30 @@ class SlicedWork:
         """Drops all requests."""
         for ticket in list(self._jobs):
             self.forget(ticket)
-        if self._coming is not None:
-            self._coming.cancel()
+        if self._scheduled is not None:
+            self._scheduled.cancel()
 
-    def _schedule(self, job: _Job, asked: "Decompression | None") -> None:
-        if asked is None:
+    def _schedule(self, job: _Job, decompression: "Decompression | None") -> None:
+        if decompression is None:
             self._ready.append(job)
-            if self._coming is None:
-                self._coming = self._loop.call_soon(self._work)
+            if self._scheduled is None:
+                self._scheduled = self._loop.call_soon(self._run_next)
         elif self._large is None or self._large is job:
             self._large = job
-            running = self._loop.run_in_executor(None, asked.run)
+            running = self._loop.run_in_executor(None, decompression.run)
             running.add_done_callback(partial(self._decompressed, job))
         else:
-            self._waiting.append((job, asked))
+            self._waiting.append((job, decompression))
 
-    def _work(self) -> None:
-        self._coming = None
+    def _run_next(self) -> None:
+        self._scheduled = None
         try:
             if self._ready:
                 job = self._ready.popleft()
-                self._go_on(job, partial(job.slices.send, None))
+                self._advance(job, partial(job.slices.send, None))
         finally:  # a fault in one request must not stop the others
-            if self._ready and self._coming is None:
-                self._coming = self._loop.call_soon(self._work)
+            if self._ready and self._scheduled is None:
+                self._scheduled = self._loop.call_soon(self._run_next)
 
     def _decompressed(self, job: _Job, running: "asyncio.Future[bytes]") -> None:
         if job.is_dropped or running.cancelled():
@@ -101,13 +101,13 @@ class SlicedWork:
             return
         error = running.exception()
         if error is None:
-            self._go_on(job, partial(job.slices.send, running.result()))
+            self._advance(job, partial(job.slices.send, running.result()))
         else:
-            self._go_on(job, partial(job.slices.throw, error))
+            self._advance(job, partial(job.slices.throw, error))
 
-    def _go_on(self, job: _Job, step: Callable[[], "Decompression | None"]) -> None:
+    def _advance(self, job: _Job, step: Callable[[], "Decompression | None"]) -> None:
         try:
-            asked = step()
+            decompression = step()
         except StopIteration as end:
             self._end(job)
             self._finish(job.ticket, end.value)
@@ -115,7 +115,7 @@ class SlicedWork:
             self._end(job)
             self._fail(job.ticket, error)
         else:
-            self._schedule(job, asked)
+            self._schedule(job, decompression)
 
     def _end(self, job: _Job) -> None:
         """Ends a job; if it was the large one, the next waiting job becomes it."""

@@ -19,10 +19,15 @@ from kcoord.broker.cluster import Asked, Cluster, Node
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import CloseReason
 from kcoord.protocol.headers import CORRELATION_ID, RequestHeader, read_request_start
-from kcoord.server.dispatch.routes import CORRELATION, START, Asker, Repeated, Route, route
-from kcoord.server.fast_path.response_cache import CommitFrame, HeartbeatFrame, PhaseFrame, add
-from kcoord.server.log_text import plain
-from kcoord.server.quiet_log import QuietLog
+from kcoord.server.dispatch.routes import CORRELATION, START, ClientSession, RequestTemplate, Route, route_for
+from kcoord.server.fast_path.response_cache import (
+    CachedCommitFrame,
+    CachedHeartbeatFrame,
+    CachedRebalanceFrame,
+    add_frame,
+)
+from kcoord.server.log_text import escape_name
+from kcoord.server.quiet_log import RateLimitedLog
 from kcoord.tickets import WAITS, Ticket
 
 if TYPE_CHECKING:
@@ -38,7 +43,7 @@ _SLICED: Final = frozenset({PRODUCE, LIST_OFFSETS})
 _QUIET_SECONDS: Final = 60.0
 
 
-class Unserved(ValueError):
+class UnsupportedRequest(ValueError):
     """An API or version that is not served: the connection is closed, as Kafka does."""
 
 
@@ -64,7 +69,7 @@ class Unfinished(NamedTuple):
     """The remaining slices of a request, and the decompression that the last one requested."""
 
     slices: "Slices[Outcome]"
-    asked: "Decompression | None"
+    decompression: "Decompression | None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,32 +89,37 @@ class Dispatch:
     def __init__(
         self, cluster: Cluster, node: Node, fresh_session_id: Callable[[], int], groups: Callable[[], "GroupRuntime"]
     ) -> None:
-        self.lets_stand = False
+        self.caching_allowed = False
         """Whether responses may be cached (fast_path/response_cache.py)."""
         self._cluster = cluster
         self._node = node
         self._fresh_session_id = fresh_session_id
         self._make_groups = groups
         self._routes: dict[bytes, Route] = {}  # by the first bytes of a frame
-        self._quiet_log = QuietLog(log, seconds=_QUIET_SECONDS)
+        self._quiet_log = RateLimitedLog(log, seconds=_QUIET_SECONDS)
 
-    def decide(self, frame: bytes, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
+    def decide(self, frame: bytes, client: ClientSession, ticket: Ticket, at: Instant) -> Outcome:
         """Decides a request. Raises CorruptMessage or UnsupportedRequest."""
         start = frame[START]
-        repeated = asker.repeated.get(start)
-        if repeated is not None and (outcome := self._decide_again(frame, repeated, asker, ticket, at)) is not None:
+        template = client.templates.get(start)
+        if (
+            template is not None
+            and (outcome := self._decide_from_template(frame, template, client, ticket, at)) is not None
+        ):
             return outcome
         found = self._routes.get(start) or self._find_route(frame)
         if not isinstance(found, Route):
             return found
         header, entity = found.read(frame)
-        if found.api.is_of_groups:
-            request = found.module.to_request(entity, Caller(header.client_id or "", asker.host, asker.known_principal))
-            if found.is_repeated:
-                asker.remember(frame, found, request)
-            return self._coordinate(frame, found, request, asker, ticket, at)
-        asked = Asked(node=self._node, now_ms=at.wall_ms)
-        return self._decide(header, found.module.to_request(entity), asked, asker, ticket)
+        if found.api.is_group_api:
+            request = found.module.to_request(
+                entity, Caller(header.client_id or "", client.host, client.known_principal)
+            )
+            if found.is_templated:
+                client.add_template(frame, found, request)
+            return self._coordinate(frame, found, request, client, ticket, at)
+        context = Asked(node=self._node, now_ms=at.wall_ms)
+        return self._decide(header, found.module.to_request(entity), context, client, ticket)
 
     def finish(self, waiting: "Waiting", now_ms: int) -> object:
         """Returns the reply to a parked Fetch."""
@@ -119,58 +129,64 @@ class Dispatch:
         start = read_request_start(frame)
         api = SERVED.get(start.api_key)
         if api is None:
-            raise Unserved(f"API key {start.api_key} is not served")
+            raise UnsupportedRequest(f"API key {start.api_key} is not served")
         if start.api_version not in api.versions:
             return self._unserved_version(start, api.name)
-        found = self._routes[frame[START]] = route(start.api_key, start.api_version)
+        found = self._routes[frame[START]] = route_for(start.api_key, start.api_version)
         return found
 
-    def _decide_again(
-        self, frame: bytes, repeated: Repeated, asker: Asker, ticket: Ticket, at: Instant
+    def _decide_from_template(
+        self, frame: bytes, template: RequestTemplate, client: ClientSession, ticket: Ticket, at: Instant
     ) -> Outcome | None:
         """Decides a frame that matches a template, or returns None if it does not match."""
-        varying = repeated.varying_in(frame)
-        if varying is None:
+        values = template.match(frame)
+        if values is None:
             return None
-        by, phase = repeated.route, repeated.phase
-        if phase is not None and (told := phase.ask(varying, ticket)) is not None:
-            return outcome_of(frame, by, None if told is WAITS else told, asker, ticket)
-        request = repeated.request_with(varying)
+        route, prevalidated = template.route, template.prevalidated
+        if prevalidated is not None and (reply := prevalidated.apply(values, ticket)) is not None:
+            return outcome_of(frame, route, None if reply is WAITS else reply, client, ticket)
+        request = template.fill(values)
         if request is None:
             return None
-        outcome = self._coordinate(frame, by, request, asker, ticket, at)
-        if self.lets_stand and (not by.has_few_answers or asker.asks_one_by_one):
-            self._let_stand(frame, repeated, request, asker, outcome)
+        outcome = self._coordinate(frame, route, request, client, ticket, at)
+        if self.caching_allowed and (not route.has_recurring_replies or client.is_not_pipelining):
+            self._cache(frame, template, request, client, outcome)
         return outcome
 
-    def _coordinate(self, frame: bytes, by: Route, request: Any, asker: Asker, ticket: Ticket, at: Instant) -> Outcome:
+    def _coordinate(
+        self, frame: bytes, route: Route, request: Any, client: ClientSession, ticket: Ticket, at: Instant
+    ) -> Outcome:
         return outcome_of(
-            frame, by, self._groups.decide(self._node.node_id, by.decide, request, ticket, at), asker, ticket
+            frame, route, self._groups.decide(self._node.node_id, route.decide, request, ticket, at), client, ticket
         )
 
-    def _let_stand(self, frame: bytes, repeated: Repeated, request: Any, asker: Asker, outcome: Outcome) -> None:
+    def _cache(
+        self, frame: bytes, template: RequestTemplate, request: Any, client: ClientSession, outcome: Outcome
+    ) -> None:
         """Caches what allows the next matching frame to be answered or parked in fewer steps, or without deciding."""
-        by, groups = repeated.route, self._groups
+        route, groups = template.route, self._groups
         reply = outcome.reply if type(outcome) is Answer else None
-        standing = groups.standing(self._node.node_id, by.stand, request, reply)
-        if not by.has_few_answers:
-            repeated.phase = standing
-            if standing is not None and standing.is_of_many:
-                add(asker.standing, PhaseFrame(frame, repeated, standing))
+        prevalidated = groups.prevalidate(self._node.node_id, route.prevalidate, request, reply)
+        if not route.has_recurring_replies:
+            template.prevalidated = prevalidated
+            if prevalidated is not None and prevalidated.has_many_members:
+                add_frame(client.cached_frames, CachedRebalanceFrame(frame, template, prevalidated))
             return
-        if standing is None:
+        if prevalidated is None:
             return
         assert type(outcome) is Answer
         (whole,) = outcome.pieces
-        if by.with_varying is None:
-            add(asker.standing, HeartbeatFrame(frame, whole, reply, standing))
+        if route.with_fields is None:
+            add_frame(client.cached_frames, CachedHeartbeatFrame(frame, whole, reply, prevalidated))
         else:
-            keeping = groups.keeping(standing.places)
-            add(asker.standing, CommitFrame(frame, repeated, whole, reply, standing, keeping))
+            appender = groups.commit_appender(prevalidated.partitions)
+            add_frame(client.cached_frames, CachedCommitFrame(frame, template, whole, reply, prevalidated, appender))
 
-    def _decide(self, header: RequestHeader, request: Any, asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:
+    def _decide(
+        self, header: RequestHeader, request: Any, context: Asked, client: ClientSession, ticket: Ticket
+    ) -> Outcome:
         if header.api_key in _SLICED:
-            outcome = _begin(header, self._decide_in_slices(header, request, asked, asker), ticket)
+            outcome = _begin_slices(header, self._decide_in_slices(header, request, context, client), ticket)
             if type(outcome) is Park and header.api_key == PRODUCE and request.is_compressed:
                 from kcoord.broker.log.slices import (
                     SMALL_BYTES,  # imported here, where slicing has loaded the module: it would delay a server's start
@@ -179,31 +195,33 @@ class Dispatch:
                 return outcome._replace(held_bytes=SMALL_BYTES)
             return outcome
         if header.api_key == FETCH:
-            return self._fetch(header, request, asked, asker, ticket)
+            return self._fetch(header, request, context, client, ticket)
         if header.api_key == API_VERSIONS:
             return _answer(header, _module(API_VERSIONS).announce(request))
         if header.api_key in (FIND_COORDINATOR, INIT_PRODUCER_ID):
-            self._warn_of_transactions(header, request, asker)
-        return _answer(header, self._reply(header.api_key, request, asked, asker))
+            self._warn_of_transactions(header, request, client)
+        return _answer(header, self._reply(header.api_key, request, context, client))
 
-    def _warn_of_transactions(self, header: RequestHeader, request: Any, asker: Asker) -> None:
+    def _warn_of_transactions(self, header: RequestHeader, request: Any, client: ClientSession) -> None:
         """Logs that transactions are not served, because the error that a client shows may not explain it."""
         for transactional_id in _module(header.api_key).transactional_ids(request):
-            self._quiet_log.say(
+            self._quiet_log.log(
                 logging.WARNING,
-                (asker.host, transactional_id),
+                (client.host, transactional_id),
                 "refused transaction peer=%s client=%s transactional_id=%s why=%r",
-                asker.host.removeprefix("/"),
-                plain(header.client_id or ""),
-                plain(transactional_id),
+                client.host.removeprefix("/"),
+                escape_name(header.client_id or ""),
+                escape_name(transactional_id),
                 "transactions are not served: use a producer without transactional.id",
             )
 
-    def _reply(self, api_key: int, request: Any, asked: Asked, asker: Asker) -> Any:
-        return _module(api_key).decide(self._cluster, request, asked)
+    def _reply(self, api_key: int, request: Any, context: Asked, client: ClientSession) -> Any:
+        return _module(api_key).decide(self._cluster, request, context)
 
-    def _decide_in_slices(self, header: RequestHeader, request: Any, asked: Asked, asker: Asker) -> "Slices[Outcome]":
-        reply = yield from self._reply(header.api_key, request, asked, asker)
+    def _decide_in_slices(
+        self, header: RequestHeader, request: Any, context: Asked, client: ClientSession
+    ) -> "Slices[Outcome]":
+        reply = yield from self._reply(header.api_key, request, context, client)
         if header.api_key != PRODUCE or not request.is_unanswered:
             return _answer(header, reply)
         # The client waits for no response, so closing the connection is the only way to report the error (as in
@@ -212,10 +230,12 @@ class Dispatch:
             return HangUp(reason="a Produce with acks=0 failed", closing=CloseReason.FAILED_PRODUCE)
         return Answer([], reply)
 
-    def _fetch(self, header: RequestHeader, request: "Fetch", asked: Asked, asker: Asker, ticket: Ticket) -> Outcome:
-        reply = _module(FETCH).decide(self._cluster, self._fetch_sessions, request, asked)
+    def _fetch(
+        self, header: RequestHeader, request: "Fetch", context: Asked, client: ClientSession, ticket: Ticket
+    ) -> Outcome:
+        reply = _module(FETCH).decide(self._cluster, self._fetch_sessions, request, context)
         if isinstance(reply, _module(FETCH).Waiting):
-            return Park(route(FETCH, header.api_version), header.correlation_id, ticket, waiting=reply)
+            return Park(route_for(FETCH, header.api_version), header.correlation_id, ticket, waiting=reply)
         return _answer(header, reply)
 
     @cached_property
@@ -230,7 +250,7 @@ class Dispatch:
 
     def _unserved_version(self, start: RequestHeader, name: str) -> Answer:
         if start.api_key != API_VERSIONS:
-            raise Unserved(f"{name} version {start.api_version} is not served")
+            raise UnsupportedRequest(f"{name} version {start.api_version} is not served")
         oldest = RequestHeader(api_key=start.api_key, api_version=0, correlation_id=start.correlation_id)
         return _answer(oldest, _module(API_VERSIONS).refuse_version())
 
@@ -239,24 +259,28 @@ def _module(api_key: int) -> Any:
     return SERVED[api_key].module
 
 
-def _begin(header: RequestHeader, slices: "Slices[Outcome]", ticket: Ticket) -> Outcome:
+def _begin_slices(header: RequestHeader, slices: "Slices[Outcome]", ticket: Ticket) -> Outcome:
     """Runs the first slice of a request, which completes almost all of them; the others are parked."""
     try:
-        asked = next(slices)
+        decompression = next(slices)
     except StopIteration as end:
         outcome: Outcome = end.value
         return outcome
-    by = route(header.api_key, header.api_version)
-    return Park(by, header.correlation_id, ticket, unfinished=Unfinished(slices, asked))
+    route = route_for(header.api_key, header.api_version)
+    return Park(route, header.correlation_id, ticket, unfinished=Unfinished(slices, decompression))
 
 
-def outcome_of(frame: bytes, by: Route, reply: Any, asker: Asker, ticket: Ticket) -> Outcome:
+def outcome_of(frame: bytes, route: Route, reply: Any, client: ClientSession, ticket: Ticket) -> Outcome:
     """Returns the outcome of a group request: an answer, or a park if there is no reply."""
-    if by.has_few_answers and reply is not None:
-        return Answer(asker.answer(frame, by, reply), reply)
+    if route.has_recurring_replies and reply is not None:
+        return Answer(client.encode_response(frame, route, reply), reply)
     (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION.start)
-    return Park(by, correlation_id, ticket) if reply is None else Answer(by.answer(correlation_id, reply), reply)
+    return (
+        Park(route, correlation_id, ticket)
+        if reply is None
+        else Answer(route.encode_response(correlation_id, reply), reply)
+    )
 
 
 def _answer(header: RequestHeader, reply: Any) -> Answer:
-    return Answer(route(header.api_key, header.api_version).answer(header.correlation_id, reply), reply)
+    return Answer(route_for(header.api_key, header.api_version).encode_response(header.correlation_id, reply), reply)

@@ -26,19 +26,19 @@ def first_error(reply: object) -> ErrorCode:
 def _finder(kind: Any) -> FirstError | None:
     """Returns the function that finds the first error in objects of a type, or None if it has no error fields."""
     hints = get_type_hints(kind)
-    places = [
+    nested = [
         (attrgetter(name), find)
         for name, hint in hints.items()
-        if (line := _line_type(hint)) and (find := _finder(line))
+        if (element := _element_type(hint)) and (find := _finder(element))
     ]
-    if not places:
+    if not nested:
         return attrgetter(_FIELD) if _FIELD in hints else None
-    own: FirstError | None = attrgetter(_FIELD) if _FIELD in hints else None
+    top_level: FirstError | None = attrgetter(_FIELD) if _FIELD in hints else None
 
     def find_first(reply: Any) -> ErrorCode:
-        if own and (error := own(reply)):
+        if top_level and (error := top_level(reply)):
             return error
-        for lines_of, find in places:
+        for lines_of, find in nested:
             for line in lines_of(reply):
                 if error := find(line):
                     return error
@@ -47,10 +47,10 @@ def _finder(kind: Any) -> FirstError | None:
     return find_first
 
 
-def _line_type(hint: Any) -> type | None:
+def _element_type(hint: Any) -> type | None:
     """Returns X for tuple[X, ...] if X has fields, else None."""
     arguments = get_args(hint)
     if get_origin(hint) is not tuple or len(arguments) != 2 or arguments[1] is not Ellipsis:
         return None
-    line = arguments[0]
-    return line if isinstance(line, type) and hasattr(line, "__annotations__") else None
+    element = arguments[0]
+    return element if isinstance(element, type) and hasattr(element, "__annotations__") else None

@@ -9,121 +9,129 @@ from typing import cast
 from kcoord.groups.instant import Instant
 from kcoord.protocol.frames import LENGTH_BYTES
 from kcoord.server.connection.connection import LARGE_BYTES, Connection, size_of
-from kcoord.server.connection.connection_host import Owner
+from kcoord.server.connection.connection_host import ConnectionHost
 from kcoord.server.dispatch.dispatch import Answer
-from kcoord.server.fast_path.response_cache import HEAD, CommitFrame, HeartbeatFrame, PhaseFrame, StandingFrame
+from kcoord.server.fast_path.response_cache import (
+    HEAD,
+    CachedCommitFrame,
+    CachedFrame,
+    CachedHeartbeatFrame,
+    CachedRebalanceFrame,
+)
 from kcoord.tickets import Ticket
 
 
-class StandingConnection(Connection):
-    __slots__ = ("_other_phase", "_put_by", "_standing", "_stood")
+class CachingConnection(Connection):
+    __slots__ = ("_next_cached", "_on_cache_hit", "_other_cached", "_staged_commit")
 
-    def __init__(self, owner: Owner, node_id: int, max_frame_bytes: int) -> None:
-        super().__init__(owner, node_id, max_frame_bytes)
-        self._standing: StandingFrame | None = None  # the next frame to expect: the last or the other phase's
-        self._other_phase: PhaseFrame | None = None  # join and sync alternate
-        self._put_by = b""  # a commit that may be a cache hit, until the event round
-        self._stood = owner.stood
+    def __init__(self, host: ConnectionHost, node_id: int, max_frame_bytes: int) -> None:
+        super().__init__(host, node_id, max_frame_bytes)
+        self._next_cached: CachedFrame | None = None  # the next frame to expect: the last or the other phase's
+        self._other_cached: CachedRebalanceFrame | None = None  # join and sync alternate
+        self._staged_commit = b""  # a commit that may be a cache hit, until the event round
+        self._on_cache_hit = host.on_cache_hit
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._take_in(b"")
+        self._feed(b"")
         super().connection_lost(error)
 
     def eof_received(self) -> bool:
-        self._take_in(b"")
+        self._feed(b"")
         return super().eof_received()
 
     def data_received(self, chunk: bytes) -> None:
-        standing = self._standing
-        if standing is None or not chunk.startswith(standing.head):
-            standing = self._standing = self.asker.standing.get(chunk[HEAD])
-        if standing is not None:
-            is_held_up = self._has_turn_coming or self.ticket is not None or self._is_amidst or self._is_full
-            if not is_held_up and not self._is_closed and self._ask_again(standing, chunk):
+        cached = self._next_cached
+        if cached is None or not chunk.startswith(cached.head):
+            cached = self._next_cached = self.client.cached_frames.get(chunk[HEAD])
+        if cached is not None:
+            is_busy = (
+                self._is_decide_scheduled or self.ticket is not None or self._has_partial_frame or self._is_write_paused
+            )
+            if not is_busy and not self._is_closed and self._answer_from_cache(cached, chunk):
                 return
-        if self._has_taken_in(chunk):
-            if len(chunk) > LARGE_BYTES or type(standing) is PhaseFrame:
-                self._work_now([])
+        if self._accept_chunk(chunk):
+            if len(chunk) > LARGE_BYTES or type(cached) is CachedRebalanceFrame:
+                self._decide_now([])
             else:
-                self._ask_for_turn()
+                self._schedule_decide()
 
-    def _ask_again(self, standing: StandingFrame, chunk: bytes) -> bool:
+    def _answer_from_cache(self, cached: CachedFrame, chunk: bytes) -> bool:
         """Returns whether the chunk was handled as a cached frame: answered, parked, or, for a commit, staged."""
-        if type(standing) is CommitFrame:
-            return self._put_commit_by(standing, chunk)
+        if type(cached) is CachedCommitFrame:
+            return self._stage_commit(cached, chunk)
         try:
-            if type(standing) is PhaseFrame:
-                stands = self._take_part(standing, chunk)
+            if type(cached) is CachedRebalanceFrame:
+                is_hit = self._rebalance_from_cache(cached, chunk)
             else:
-                assert type(standing) is HeartbeatFrame
-                stands = self._beat_again(standing, chunk)
+                assert type(cached) is CachedHeartbeatFrame
+                is_hit = self._heartbeat_from_cache(cached, chunk)
         except Exception as error:
             self._refuse_fault(error)
             return True
-        if not stands:
-            self._standing = None
-        return stands
+        if not is_hit:
+            self._next_cached = None
+        return is_hit
 
-    def _take_part(self, standing: PhaseFrame, chunk: bytes) -> bool:
-        outcome = self._owner.ask_again(self, standing, chunk)
+    def _rebalance_from_cache(self, cached: CachedRebalanceFrame, chunk: bytes) -> bool:
+        outcome = self._host.decide_cached(self, cached, chunk)
         if outcome is None:
             return False
-        self._standing, self._other_phase = self._other_phase, standing
+        self._next_cached, self._other_cached = self._other_cached, cached
         if type(outcome) is Answer:
             self.last_active = monotonic()
-            self._put_aside(outcome.pieces, size_of(outcome.pieces))
+            self._queue_response(outcome.pieces, size_of(outcome.pieces))
         else:
             self.ticket = cast(Ticket, outcome)
             self._parked_bytes = size = len(chunk) - LENGTH_BYTES
-            self._hold(size)
+            self._adjust_held(size)
         return True
 
-    def _beat_again(self, standing: HeartbeatFrame, chunk: bytes) -> bool:
+    def _heartbeat_from_cache(self, cached: CachedHeartbeatFrame, chunk: bytes) -> bool:
         now = monotonic()
-        if self._outgoing or (answer := standing.answer(chunk, now)) is None:
+        if self._outgoing or (answer := cached.answer(chunk, now)) is None:
             return False
         self.last_active = now
-        if self._stood is not None:
-            self._stood(standing, chunk, answer)
+        if self._on_cache_hit is not None:
+            self._on_cache_hit(cached, chunk, answer)
         assert self._transport is not None
         self._transport.write(answer)
         return True
 
-    def _put_commit_by(self, standing: CommitFrame, chunk: bytes) -> bool:
-        if len(chunk) != standing.size:
+    def _stage_commit(self, cached: CachedCommitFrame, chunk: bytes) -> bool:
+        if len(chunk) != cached.size:
             return False
-        self._put_by = chunk
-        self._has_turn_coming = True
-        self._owner.soon(self._commit_again)
+        self._staged_commit = chunk
+        self._is_decide_scheduled = True
+        self._host.schedule_decide(self._commit_from_cache)
         return True
 
-    def _commit_again(self, at: Instant) -> None:
+    def _commit_from_cache(self, at: Instant) -> None:
         """Answers the staged commit in the event round, or decides it if it is no cache hit or if more was received."""
-        chunk, standing = self._put_by, self._standing
+        chunk, cached = self._staged_commit, self._next_cached
         if not chunk or self._is_closed:
-            self._take_turn(at)
+            self._on_decide(at)
             return
-        assert type(standing) is CommitFrame
+        assert type(cached) is CachedCommitFrame
         try:
-            answer = standing.answer(chunk, at)
-            if answer is not None and self._stood is not None:
-                self._stood(standing, chunk, answer)
+            answer = cached.answer(chunk, at)
+            if answer is not None and self._on_cache_hit is not None:
+                self._on_cache_hit(cached, chunk, answer)
         except Exception as error:
             self._refuse_fault(error)
             return
         if answer is None:
-            self._standing = None
-            self._take_in(b"")
-            self._take_turn(at)
+            self._next_cached = None
+            self._feed(b"")
+            self._on_decide(at)
             return
-        self._has_turn_coming = False
-        self._put_by = b""
+        self._is_decide_scheduled = False
+        self._staged_commit = b""
         self.last_active = at.now
         if not self._outgoing:
-            self._owner.leave(self._send)
+            self._host.schedule_send(self._send)
         self._outgoing.append(answer)
 
-    def _take_in(self, chunk: bytes) -> None:
+    def _feed(self, chunk: bytes) -> None:
         """Feeds the staged commit, if there is one, and the chunk to the frame splitter."""
-        put_by, self._put_by = self._put_by, b""
-        super()._take_in(put_by + chunk)
+        staged, self._staged_commit = self._staged_commit, b""
+        super()._feed(staged + chunk)

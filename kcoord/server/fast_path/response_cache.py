@@ -21,23 +21,27 @@ from typing import TYPE_CHECKING, Final
 from kcoord.groups.instant import Instant
 from kcoord.metrics.counts import NO_TALLY
 from kcoord.protocol.frames import LENGTH_BYTES, LENGTH_PREFIX
-from kcoord.server.dispatch.routes import SAME, VARYING
+from kcoord.server.dispatch.routes import FIXED, VARIABLE
 from kcoord.tickets import Ticket, Waits
 
 if TYPE_CHECKING:
-    from kcoord.groups.classic.prevalidated import StandingCommit, StandingHeartbeat, StandingPhase
+    from kcoord.groups.classic.prevalidated import (
+        PrevalidatedCommit,
+        PrevalidatedHeartbeat,
+        PrevalidatedRebalanceRequest,
+    )
     from kcoord.groups.replies import SyncReply
-    from kcoord.server.dispatch.routes import Repeated
-    from kcoord.server.groups.group_runtime import Keeping
+    from kcoord.server.dispatch.routes import RequestTemplate
+    from kcoord.server.groups.group_runtime import RepeatedCommitAppender
 
 HEAD: Final = slice(0, 8)  # of a frame with its length prefix: length, API key and version
 CORRELATION_AT: Final = 8  # position of the correlation id in such a frame
 _CORRELATION: Final = slice(8, 12)
 _REST: Final = slice(12, None)
-_MOST_FRAMES: Final = 8  # per connection
+_MAX_FRAMES: Final = 8  # per connection
 
 
-class StandingFrame:
+class CachedFrame:
     """A frame that was decided before and may be handled again without being decided."""
 
     __slots__ = ("head",)
@@ -47,27 +51,27 @@ class StandingFrame:
         self.head = LENGTH_PREFIX.pack(len(frame)) + frame[: HEAD.stop - LENGTH_BYTES]
 
 
-class PhaseFrame(StandingFrame):
+class CachedRebalanceFrame(CachedFrame):
     """A cached join or sync of the rebalance that is under way."""
 
-    __slots__ = ("_same", "_size", "_standing", "_taken_apart", "route")
+    __slots__ = ("_fixed_parts", "_prevalidated", "_size", "_unpack", "route")
 
-    def __init__(self, frame: bytes, repeated: "Repeated", standing: "StandingPhase") -> None:
+    def __init__(self, frame: bytes, template: "RequestTemplate", prevalidated: "PrevalidatedRebalanceRequest") -> None:
         super().__init__(frame)
-        self.route = repeated.route
+        self.route = template.route
         self._size = LENGTH_BYTES + len(frame)
-        self._taken_apart, self._same = repeated.taken_apart, repeated.same
-        self._standing = standing
+        self._unpack, self._fixed_parts = template.unpack, template.fixed_parts
+        self._prevalidated = prevalidated
 
-    def ask(self, chunk: bytes, ticket: Ticket) -> "SyncReply | Waits | None":
+    def apply(self, chunk: bytes, ticket: Ticket) -> "SyncReply | Waits | None":
         """Returns the reply to a chunk with the same head, WAITS if it is parked, or None if it must be decided."""
         if len(chunk) != self._size:
             return None
-        parts = self._taken_apart(chunk, LENGTH_BYTES)
-        return self._standing.ask(parts[VARYING], ticket) if parts[SAME] == self._same else None
+        parts = self._unpack(chunk, LENGTH_BYTES)
+        return self._prevalidated.apply(parts[VARIABLE], ticket) if parts[FIXED] == self._fixed_parts else None
 
 
-class AnsweredFrame(StandingFrame):
+class CachedResponseFrame(CachedFrame):
     """A cached frame with its encoded response."""
 
     __slots__ = ("_end", "_start", "reply", "tally")
@@ -79,56 +83,56 @@ class AnsweredFrame(StandingFrame):
         self._start, self._end = answer[:4], answer[8:]
 
 
-class HeartbeatFrame(AnsweredFrame):
-    __slots__ = ("_rest", "_standing")
+class CachedHeartbeatFrame(CachedResponseFrame):
+    __slots__ = ("_prevalidated", "_rest")
 
-    def __init__(self, frame: bytes, answer: bytes, reply: object, standing: "StandingHeartbeat") -> None:
+    def __init__(self, frame: bytes, answer: bytes, reply: object, prevalidated: "PrevalidatedHeartbeat") -> None:
         super().__init__(frame, answer, reply)
         self._rest = frame[8:]
-        self._standing = standing
+        self._prevalidated = prevalidated
 
     def answer(self, chunk: bytes, now: float) -> bytes | None:
         """Returns the response to a chunk with the same head, or None if the frame differs or is no longer valid."""
-        if chunk[_REST] != self._rest or not self._standing.beat(now):
+        if chunk[_REST] != self._rest or not self._prevalidated.heartbeat(now):
             return None
         return self._start + chunk[_CORRELATION] + self._end
 
 
-class CommitFrame(AnsweredFrame):
-    __slots__ = ("_keeping", "_same", "_standing", "_taken_apart", "size")
+class CachedCommitFrame(CachedResponseFrame):
+    __slots__ = ("_appender", "_fixed_parts", "_prevalidated", "_unpack", "size")
 
     def __init__(
         self,
         frame: bytes,
-        repeated: "Repeated",
+        template: "RequestTemplate",
         answer: bytes,
         reply: object,
-        standing: "StandingCommit",
-        keeping: "Keeping",
+        prevalidated: "PrevalidatedCommit",
+        appender: "RepeatedCommitAppender",
     ) -> None:
         super().__init__(frame, answer, reply)
         self.size = LENGTH_BYTES + len(frame)
-        self._taken_apart, self._same = repeated.taken_apart, repeated.same
-        self._standing = standing
-        self._keeping = keeping
+        self._unpack, self._fixed_parts = template.unpack, template.fixed_parts
+        self._prevalidated = prevalidated
+        self._appender = appender
 
     def answer(self, chunk: bytes, at: Instant) -> bytes | None:
         """Returns the response to a chunk with the same head, or None if the frame differs or is no longer valid.
 
         The response must not leave before its record is flushed.
         """
-        parts = self._taken_apart(chunk, LENGTH_BYTES)
-        if parts[SAME] != self._same:
+        parts = self._unpack(chunk, LENGTH_BYTES)
+        if parts[FIXED] != self._fixed_parts:
             return None
-        record = self._standing.commit(parts[VARYING], at)
+        record = self._prevalidated.commit(parts[VARIABLE], at)
         if record is None:
             return None
-        self._keeping.keep(record, at)
+        self._appender.append(record, at)
         return self._start + chunk[_CORRELATION] + self._end
 
 
-def add(frames: dict[bytes, StandingFrame], standing: StandingFrame) -> None:
+def add_frame(frames: dict[bytes, CachedFrame], frame: CachedFrame) -> None:
     """Adds a frame to the cache of a connection, by its head."""
-    if len(frames) >= _MOST_FRAMES:
+    if len(frames) >= _MAX_FRAMES:
         frames.clear()
-    frames[standing.head] = standing
+    frames[frame.head] = frame

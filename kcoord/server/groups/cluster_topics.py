@@ -10,7 +10,7 @@ class ClusterTopics:
         self._cluster = cluster
 
     @property
-    def losses(self) -> int:
+    def deletion_epoch(self) -> int:
         return self._cluster.deleted_topics
 
     def topic_id(self, name: str) -> UUID | None:

@@ -14,11 +14,11 @@ from kcoord.storage.cleaner import Compacted, compact, is_worth_compacting
 log = logging.getLogger("kcoord.storage")
 
 _WORK: Final = 0.0005
-_REST_PER_WORK: Final = 4
+_SLEEP_PER_WORK: Final = 4
 """Compaction works for half a millisecond or one step at once, and for a fifth of the time at most."""
 
 
-async def compact_what_is_worth_it(cluster: Cluster, groups: GroupRuntime) -> None:
+async def compact_worthwhile_partitions(cluster: Cluster, groups: GroupRuntime) -> None:
     least = cluster.settings.kcoord_compaction_bytes
     topic = cluster.topics.get(OFFSETS_TOPIC)  # None if the journal is not a log of this cluster
     for partition in topic.partitions if topic else ():
@@ -32,10 +32,10 @@ async def compact_what_is_worth_it(cluster: Cluster, groups: GroupRuntime) -> No
 
 async def _compact(partition: Partition, cluster: Cluster, groups: GroupRuntime) -> None:
     retention_ms, began, worked = cluster.settings.log_cleaner_delete_retention_ms, time.monotonic(), 0.0
-    overtaken = groups.overtaken_in(partition.index)
-    steps = compact(partition.log, overtaken, now_ms=now_ms(), delete_retention_ms=retention_ms)
+    superseded = groups.superseded_in(partition.index)
+    steps = compact(partition.log, superseded, now_ms=now_ms(), delete_retention_ms=retention_ms)
     try:
-        while not groups.is_reading:  # a load that is under way must find the tombstones of records that it has read
+        while not groups.is_loading:  # a load that is under way must find the tombstones of records that it has read
             turn_began, took = time.monotonic(), 0.0
             try:
                 while took < _WORK:
@@ -43,7 +43,7 @@ async def _compact(partition: Partition, cluster: Cluster, groups: GroupRuntime)
                     took = time.monotonic() - turn_began
             finally:
                 worked += time.monotonic() - turn_began
-            await asyncio.sleep(took * _REST_PER_WORK)
+            await asyncio.sleep(took * _SLEEP_PER_WORK)
     except StopIteration as end:
         outcome: Compacted = end.value
         cluster.freed(outcome.bytes_before - outcome.bytes_after)

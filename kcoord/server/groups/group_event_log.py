@@ -4,12 +4,12 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from kcoord.groups.effects import Event, Happening
-from kcoord.server.log_text import plain, quoted
+from kcoord.groups.effects import Event, EventType
+from kcoord.server.log_text import escape_name, quoted
 
 log = logging.getLogger("kcoord.groups")
 
-_ORDINARY: Final = frozenset({Happening.MADE, Happening.ID_GIVEN, Happening.JOINED, Happening.GENERATION})
+_ORDINARY: Final = frozenset({EventType.MADE, EventType.ID_GIVEN, EventType.JOINED, EventType.GENERATION})
 
 
 def log_events(events: Iterable[Event]) -> None:
@@ -20,8 +20,8 @@ def log_events(events: Iterable[Event]) -> None:
                 level,
                 "%s group=%s generation=%s%s%s",
                 event.what,
-                plain(event.group_id),
+                escape_name(event.group_id),
                 event.generation,
-                f" member={plain(event.member_id)}" if event.member_id else "",
+                f" member={escape_name(event.member_id)}" if event.member_id else "",
                 f" why={quoted(event.why)}" if event.why else "",
             )

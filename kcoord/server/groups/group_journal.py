@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
 from kcoord.broker.cluster import NodeId
-from kcoord.groups.records import Record, StoredAgain, UsualPlaces
+from kcoord.groups.records import CommitPartitions, Record, RepeatedCommit
 from kcoord.offsets_log.decoding import Fact, FactReader
 from kcoord.storage.superseded import Overtaken
 
@@ -13,8 +13,8 @@ class JournalLost(Exception):
     """The journal was lost while it was being read: nothing that was read counts, until it is ready again."""
 
 
-class Appending(Protocol):
-    def append(self, record: StoredAgain, now_ms: int) -> None: ...
+class JournalAppender(Protocol):
+    def append(self, record: RepeatedCommit, now_ms: int) -> None: ...
 
 
 class Journal(Protocol):
@@ -32,7 +32,7 @@ class Journal(Protocol):
     def is_ready(self) -> bool:
         """Whether it can be read now."""
 
-    def unread(self) -> Collection[int]:
+    def partitions_to_load(self) -> Collection[int]:
         """Returns the partitions that must be loaded before their groups are available."""
 
     def partition_of(self, group_id: str) -> int: ...
@@ -40,13 +40,13 @@ class Journal(Protocol):
     def append(self, records: Sequence[Record], now_ms: int) -> None:
         """Appends records in order; the next flush makes them durable."""
 
-    def appending(self, places: UsualPlaces) -> Appending:
+    def appender(self, partitions: CommitPartitions) -> JournalAppender:
         """Returns an appender for repeated commits to these partitions, with the effect of `append`."""
 
     def flush(self, now_ms: int) -> dict[int, str]:
         """Makes all appended records durable; returns the reason for each partition that failed."""
 
-    def overtaken_in(self, index: int) -> Overtaken:
+    def superseded_in(self, index: int) -> Overtaken:
         """Returns the batches of the partition that compaction need not read."""
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:

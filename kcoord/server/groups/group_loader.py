@@ -24,20 +24,20 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import Effects
 from kcoord.groups.instant import Instant
-from kcoord.groups.topics import Heir
+from kcoord.groups.topics import RecreatedTopic
 from kcoord.metrics.counts import JournalCounts
 from kcoord.offsets_log.decoding import FactReader, Unreadable
 from kcoord.offsets_log.group_log import Unsound
 from kcoord.server.groups.group_journal import Journal, JournalLost
-from kcoord.server.log_text import plain
+from kcoord.server.log_text import escape_name
 
 log = logging.getLogger("kcoord.groups")
 
-_FIRST_PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 60.0
+_FIRST_BACKOFF: Final = 1.0
+_MAX_BACKOFF: Final = 60.0
 
 
-class Owner(Protocol):
+class LoadTarget(Protocol):
     """The runtime whose groups are loaded."""
 
     @property
@@ -45,10 +45,10 @@ class Owner(Protocol):
 
     def coordinator_of(self, index: int) -> Coordinator: ...
 
-    def keep(self, effects: Effects, at: Instant) -> None:
+    def append_effects(self, effects: Effects, at: Instant) -> None:
         """Appends records and emits events that follow from a load; there are no replies."""
 
-    def was_read(self) -> None:
+    def on_loaded(self) -> None:
         """Called when a partition was loaded, for the first time or again."""
 
 
@@ -57,103 +57,103 @@ class _Retry:
     """When a partition that failed to load is loaded again, and the backoff until then."""
 
     deadline: float
-    pause: float
+    backoff: float
 
 
 class _DeletedTopic(NamedTuple):
     name: str
     topic_id: UUID
-    heir: Heir | None
+    recreated: RecreatedTopic | None
 
 
-class GroupReading:
+class GroupLoader:
     """Tracks which groups are available, and loads those that are not."""
 
-    def __init__(self, journal: Journal, owner: Owner) -> None:
+    def __init__(self, journal: Journal, target: LoadTarget) -> None:
         self._journal = journal
-        self._owner = owner
-        self.closed: dict[int, ErrorCode] = {}  # the error of each partition whose groups are unavailable
+        self._target = target
+        self.unavailable: dict[int, ErrorCode] = {}  # the error of each partition whose groups are unavailable
         self.quarantined: dict[str, str] = {}  # why each of these groups cannot be decoded
-        self.unread: list[int] = []  # partitions that can be loaded now
+        self.to_load: list[int] = []  # partitions that can be loaded now
         self._retries: dict[int, _Retry] = {}  # of partitions that failed to load the last time
         self._deleted: dict[int, list[_DeletedTopic]] = {}  # by partition to load: topics deleted since
-        for index in journal.unread():
-            self.close(index)
+        for index in journal.partitions_to_load():
+            self.mark_to_load(index)
 
     @property
-    def is_under_way(self) -> bool:
-        return ErrorCode.coordinator_load_in_progress in self.closed.values()
+    def is_loading(self) -> bool:
+        return ErrorCode.coordinator_load_in_progress in self.unavailable.values()
 
-    def is_in(self, partitions: Collection[int]) -> Callable[[str], bool]:
+    def in_partitions(self, partitions: Collection[int]) -> Callable[[str], bool]:
         """Returns a predicate: whether a group belongs to one of these partitions."""
         return lambda group_id: self._journal.partition_of(group_id) in partitions
 
-    def is_open(self, group_id: str) -> bool:
+    def is_loaded(self, group_id: str) -> bool:
         """Whether the group's partition is loaded."""
-        return self._journal.partition_of(group_id) not in self.closed
+        return self._journal.partition_of(group_id) not in self.unavailable
 
     def refusal(self, group_id: str) -> ErrorCode | None:
         """Returns the error of a group that is unavailable, or None."""
         if group_id in self.quarantined:
             return ErrorCode.unknown_server_error
-        return self.closed.get(self._journal.partition_of(group_id))
+        return self.unavailable.get(self._journal.partition_of(group_id))
 
-    def refusal_until_read(self, group_id: str) -> ErrorCode | None:
+    def refusal_until_loaded(self, group_id: str) -> ErrorCode | None:
         """Returns the error of a group that is still to be loaded, or None if it is loaded or never will be."""
         index = self._journal.partition_of(group_id)
-        return self.closed[index] if self._is_to_be_read(index) else None
+        return self.unavailable[index] if self._is_pending(index) else None
 
     def list_refusal(self, node_id: NodeId) -> ErrorCode | None:
         """Returns why this node cannot list its groups now. Corrupt partitions are left out instead."""
-        errors = {error for index, error in self.closed.items() if self._journal.leaders[index] == node_id}
+        errors = {error for index, error in self.unavailable.items() if self._journal.leaders[index] == node_id}
         if ErrorCode.not_coordinator in errors:  # after resign
             return ErrorCode.coordinator_not_available
         is_reading = ErrorCode.coordinator_load_in_progress in errors
         return ErrorCode.coordinator_load_in_progress if is_reading else None
 
-    def close(self, index: int) -> None:
+    def mark_to_load(self, index: int) -> None:
         """Makes a partition unavailable, to be loaded (again) once the journal is ready."""
-        self.closed[index] = ErrorCode.coordinator_load_in_progress
-        if index in self.unread:
-            self.unread.remove(index)
+        self.unavailable[index] = ErrorCode.coordinator_load_in_progress
+        if index in self.to_load:
+            self.to_load.remove(index)
         if self._journal.is_ready:
-            self.unread.append(index)
+            self.to_load.append(index)
 
-    def journal_is_ready(self) -> None:
+    def on_journal_ready(self) -> None:
         """Makes all unavailable partitions loadable; a backoff goes on."""
-        for index in self.closed:
-            self.close(index)
+        for index in self.unavailable:
+            self.mark_to_load(index)
 
-    def stand_down(self) -> None:
+    def resign(self) -> None:
         """Gives up all partitions: another process owns the journal."""
-        self.closed = dict.fromkeys(range(len(self._journal.leaders)), ErrorCode.not_coordinator)
-        self.unread.clear()
+        self.unavailable = dict.fromkeys(range(len(self._journal.leaders)), ErrorCode.not_coordinator)
+        self.to_load.clear()
 
-    def topic_deleted(self, name: str, topic_id: UUID, heir: Heir | None) -> None:
+    def topic_deleted(self, name: str, topic_id: UUID, recreated: RecreatedTopic | None) -> None:
         """Remembers the deletion for groups that are not loaded yet."""
-        for index in filter(self._is_to_be_read, self.closed):
-            self._deleted.setdefault(index, []).append(_DeletedTopic(name, topic_id, heir))
+        for index in filter(self._is_pending, self.unavailable):
+            self._deleted.setdefault(index, []).append(_DeletedTopic(name, topic_id, recreated))
 
-    def read(self, now: Callable[[], Instant]) -> Iterator[None]:
+    def load(self, now: Callable[[], Instant]) -> Iterator[None]:
         """Loads all partitions that are due, in steps; others are served in between."""
         for index in self._due(now()):
-            if index not in self.unread:  # meanwhile the journal was lost
+            if index not in self.to_load:  # meanwhile the journal was lost
                 continue
-            self.unread.remove(index)
-            self.closed[index] = ErrorCode.coordinator_load_in_progress
+            self.to_load.remove(index)
+            self.unavailable[index] = ErrorCode.coordinator_load_in_progress
             try:
-                yield from self._read(index, now)
+                yield from self._load(index, now)
             except JournalLost:
-                self._forget(index, now())
+                self._unload(index, now())
             except Unsound as error:
                 log.error("partition=%s: its groups are not served, as it cannot be read why=%r", index, str(error))
-                self._give_up(index, now())
+                self._mark_unavailable(index, now())
             except Exception as error:  # a failing disk or a bug; one partition must not stop the others
-                self._give_up(index, now())
-                self._read_later(index, error, now())
+                self._mark_unavailable(index, now())
+                self._retry_later(index, error, now())
 
-    def _read(self, index: int, now: Callable[[], Instant]) -> Iterator[None]:
-        coordinator, reader, count, began = self._owner.coordinator_of(index), FactReader(), 0, now().now
+    def _load(self, index: int, now: Callable[[], Instant]) -> Iterator[None]:
+        coordinator, reader, count, began = self._target.coordinator_of(index), FactReader(), 0, now().now
         for facts in self._journal.read(index, reader):
             for fact in facts:
                 if isinstance(fact, Unreadable):
@@ -162,19 +162,19 @@ class GroupReading:
                     coordinator.replay(fact)
             count += len(facts)
             yield
-        is_in = self.is_in({index})
+        is_in = self.in_partitions({index})
         coordinator.unload(now(), self.quarantined.__contains__)
         effects = coordinator.resume(now(), is_in)
         assert not effects.records
         assert not effects.replies
-        self._owner.keep(effects, now())
-        del self.closed[index]
-        self._owner.counts.facts_read += count
-        self._owner.counts.seconds_read += now().now - began
+        self._target.append_effects(effects, now())
+        del self.unavailable[index]
+        self._target.counts.facts_read += count
+        self._target.counts.seconds_read += now().now - began
         self._retries.pop(index, None)
-        for name, topic_id, heir in self._deleted.pop(index, ()):
-            self._owner.keep(coordinator.topic_deleted(name, topic_id, is_in, heir=heir), now())
-        self._owner.was_read()
+        for name, topic_id, recreated in self._deleted.pop(index, ()):
+            self._target.append_effects(coordinator.topic_deleted(name, topic_id, is_in, recreated=recreated), now())
+        self._target.on_loaded()
         groups = [group_id for group_id in coordinator.groups if is_in(group_id)]
         level = logging.INFO if count else logging.DEBUG
         log.log(level, "read partition=%s facts=%s groups=%s skipped=%s", index, count, len(groups), reader.skipped)
@@ -182,34 +182,36 @@ class GroupReading:
             log.warning("partition=%s: offsets of open transactions=%s are not served", index, reader.open_transactions)
 
     def _due(self, at: Instant) -> list[int]:
-        resting = {index for index, retry in self._retries.items() if retry.deadline > at.now}
-        return [index for index in self.unread if index not in resting]
+        backing_off = {index for index, retry in self._retries.items() if retry.deadline > at.now}
+        return [index for index in self.to_load if index not in backing_off]
 
-    def _forget(self, index: int, at: Instant) -> None:
+    def _unload(self, index: int, at: Instant) -> None:
         """Drops the groups of a partition that was loaded in part."""
-        self._owner.coordinator_of(index).unload(at, self.is_in({index}))
+        self._target.coordinator_of(index).unload(at, self.in_partitions({index}))
 
-    def _give_up(self, index: int, at: Instant) -> None:
-        self._forget(index, at)
-        self.closed[index] = ErrorCode.coordinator_not_available
+    def _mark_unavailable(self, index: int, at: Instant) -> None:
+        self._unload(index, at)
+        self.unavailable[index] = ErrorCode.coordinator_not_available
 
-    def _read_later(self, index: int, error: Exception, at: Instant) -> None:
+    def _retry_later(self, index: int, error: Exception, at: Instant) -> None:
         """Schedules another load with a longer backoff, which also limits the log lines."""
         last = self._retries.get(index)
-        pause = min(last.pause * 2, _LONGEST_PAUSE) if last else _FIRST_PAUSE
-        self._retries[index] = _Retry(deadline=at.now + pause, pause=pause)
-        if index not in self.unread:
-            self.unread.append(index)
+        backoff = min(last.backoff * 2, _MAX_BACKOFF) if last else _FIRST_BACKOFF
+        self._retries[index] = _Retry(deadline=at.now + backoff, backoff=backoff)
+        if index not in self.to_load:
+            self.to_load.append(index)
         if isinstance(error, OSError):
-            log.error("partition=%s: its groups cannot be read now retry_in=%gs why=%r", index, pause, str(error))
+            log.error("partition=%s: its groups cannot be read now retry_in=%gs why=%r", index, backoff, str(error))
         else:
-            log.error("bug partition=%s: its groups are not read retry_in=%gs", index, pause, exc_info=error)
+            log.error("bug partition=%s: its groups are not read retry_in=%gs", index, backoff, exc_info=error)
 
     def _quarantine(self, fact: Unreadable) -> None:
         if fact.group_id not in self.quarantined:
-            log.error("quarantined group=%s: it is neither served nor changed why=%r", plain(fact.group_id), fact.why)
+            log.error(
+                "quarantined group=%s: it is neither served nor changed why=%r", escape_name(fact.group_id), fact.why
+            )
         self.quarantined[fact.group_id] = fact.why
 
-    def _is_to_be_read(self, index: int) -> bool:
+    def _is_pending(self, index: int) -> bool:
         """Whether the partition will be loaded, unlike one that is corrupt or resigned."""
-        return self.closed.get(index) is ErrorCode.coordinator_load_in_progress or index in self.unread
+        return self.unavailable.get(index) is ErrorCode.coordinator_load_in_progress or index in self.to_load

@@ -26,23 +26,23 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
 from kcoord.groups.effects import Effects, Event
 from kcoord.groups.instant import Instant
-from kcoord.groups.records import OffsetsStored, Record, StoredAgain, UsualPlaces
+from kcoord.groups.records import CommitPartitions, OffsetsStored, Record, RepeatedCommit
 from kcoord.groups.replies import JoinReply, Reply, SyncReply
-from kcoord.groups.topics import Heir, Topics
+from kcoord.groups.topics import RecreatedTopic, Topics
 from kcoord.metrics.counts import JournalCounts
 from kcoord.offsets_log.group_log import GroupLog
 from kcoord.server.groups.cluster_topics import ClusterTopics
 from kcoord.server.groups.group_event_log import log_events
-from kcoord.server.groups.group_journal import Appending, Journal
-from kcoord.server.groups.group_loader import GroupReading
-from kcoord.server.metrics.group_stats import Census, census
+from kcoord.server.groups.group_journal import Journal, JournalAppender
+from kcoord.server.groups.group_loader import GroupLoader
+from kcoord.server.metrics.group_stats import GroupStats, collect_stats
 from kcoord.storage.superseded import Overtaken
 from kcoord.tickets import Ticket
 
 log = logging.getLogger("kcoord.groups")
 
 Decide = Callable[[Coordinator, object, Ticket, Instant], Effects | Reply]
-Stand = Callable[[Coordinator, object, object], Any]
+Prevalidate = Callable[[Coordinator, object, object], Any]
 
 
 class GroupRuntime:
@@ -63,34 +63,34 @@ class GroupRuntime:
         self._log = make_log(cluster)
         self._leaders = self._log.leaders
         self._coordinators = {node_id: self._coordinator(node_id) for node_id in cluster.nodes}
-        self._is_alone = len(cluster.nodes) == 1
+        self._has_one_node = len(cluster.nodes) == 1
         self.outbox: deque[tuple[Ticket, Reply]] = deque()  # replies to parked requests, in order
         self.counts = JournalCounts()
         self.on_events: Callable[[Iterable[Event]], None] = lambda events: None
-        self.on_read: Callable[[], None] = lambda: None  # called when a partition was loaded (again)
-        self._reading = GroupReading(self._log, self)
+        self.on_partition_loaded: Callable[[], None] = lambda: None  # called when a partition was loaded (again)
+        self._loader = GroupLoader(self._log, self)
 
     def decide(self, node_id: NodeId, decide: Decide, request: object, ticket: Ticket, at: Instant) -> Reply | None:
         """Returns the reply to this request, or None if it is parked. Replies to other requests go to the outbox."""
         effects = decide(self._coordinators[node_id], request, ticket, at)
         if not isinstance(effects, Effects):
             return effects
-        self.keep(effects, at)
-        own = None
+        self.append_effects(effects, at)
+        this_reply = None
         for to, reply in effects.replies:
             if to == ticket:
-                own = reply
+                this_reply = reply
             else:
                 self.outbox.append((to, reply))
-        return own
+        return this_reply
 
-    def standing(self, node_id: NodeId, stand: Stand, request: object, reply: object) -> Any:
+    def prevalidate(self, node_id: NodeId, prevalidate: Prevalidate, request: object, reply: object) -> Any:
         """Returns the prevalidated form of a request that was just answered with `reply`, or None."""
-        return stand(self._coordinators[node_id], request, reply)
+        return prevalidate(self._coordinators[node_id], request, reply)
 
-    def keeping(self, places: UsualPlaces) -> "Keeping":
+    def commit_appender(self, partitions: CommitPartitions) -> "RepeatedCommitAppender":
         """Returns an appender for prevalidated commits to these partitions, which handles failures as `decide` does."""
-        return Keeping(self._log.appending(places), self._could_not_append)
+        return RepeatedCommitAppender(self._log.appender(partitions), self._could_not_append)
 
     def take_replies(self) -> list[tuple[Ticket, Reply]]:
         """Takes all replies out of the outbox."""
@@ -104,25 +104,25 @@ class GroupRuntime:
             self._unload(failed, at)
         return not failed
 
-    def flush_was_lost(self, why: str, at: Instant) -> None:
+    def on_flush_lost(self, why: str, at: Instant) -> None:
         """Unloads the groups that the last flush wrote, because what it wrote may be lost."""
         self._unload(dict.fromkeys(self._log.flushed, why), at)
 
-    def journal_is_ready(self) -> None:
+    def on_journal_ready(self) -> None:
         """Called when the journal can be read, for the first time or again."""
-        self._reading.journal_is_ready()
+        self._loader.on_journal_ready()
 
-    def stand_down(self, at: Instant) -> None:
+    def resign(self, at: Instant) -> None:
         """Stops coordinating all groups, because another process owns the journal; answers parked requests."""
-        self._reading.stand_down()
+        self._loader.resign()
         self.outbox = deque(_not_coordinator(self.outbox))
         for coordinator in self._coordinators.values():
             self.outbox += coordinator.unload(at).replies
 
-    def knows(self, group_id: str) -> bool:
+    def has_group(self, group_id: str) -> bool:
         """Whether a group of any kind exists; False for one that is not loaded yet."""
         coordinator = self.coordinator_of(self._log.partition_of(group_id))
-        return group_id in coordinator.groups or group_id in coordinator.others
+        return group_id in coordinator.groups or group_id in coordinator.foreign_groups
 
     def topics_of_offsets(self) -> set[tuple[str, UUID]]:
         """Returns name and id of each topic with committed offsets whose id was known at the commit."""
@@ -135,30 +135,30 @@ class GroupRuntime:
             if stamp.topic_id is not None
         }
 
-    def can_be_asked_for(self, group_id: str) -> bool:
-        return self._reading.refusal(group_id) is None
+    def is_available(self, group_id: str) -> bool:
+        return self._loader.refusal(group_id) is None
 
-    def refusal_until_read(self, group_id: str) -> ErrorCode | None:
+    def refusal_until_loaded(self, group_id: str) -> ErrorCode | None:
         """Returns the error of a group that is still to be loaded, or None if it is loaded or never will be."""
-        return self._reading.refusal_until_read(group_id)
+        return self._loader.refusal_until_loaded(group_id)
 
-    def take_over(self, offsets: Sequence[OffsetsStored], at: Instant) -> None:
+    def import_offsets(self, offsets: Sequence[OffsetsStored], at: Instant) -> None:
         """Adds offsets that a group has elsewhere, as if they had been committed here."""
         if offsets:
             self.coordinator_of(self._log.partition_of(offsets[0].group_id)).replay_all(offsets)
-            self.keep(Effects((), tuple(offsets)), at)
+            self.append_effects(Effects((), tuple(offsets)), at)
 
     def _unload(self, failed: Mapping[int, str], at: Instant) -> None:
         """Unloads the groups of these partitions, answers their parked requests, and marks them to be loaded again."""
         self.counts.failed_writes += len(failed)
         for why in dict.fromkeys(failed.values()):
-            alike = [str(index) for index in failed if failed[index] == why]
-            log.error("unloaded partitions=%s why=%r", ",".join(alike), why)
+            same_cause = [str(index) for index in failed if failed[index] == why]
+            log.error("unloaded partitions=%s why=%r", ",".join(same_cause), why)
         for index in failed:
-            self._reading.close(index)
+            self._loader.mark_to_load(index)
         self.outbox = deque(_not_coordinator(self.outbox))
         for coordinator in self._coordinators.values():
-            self.outbox += coordinator.unload(at, self._reading.is_in(failed.keys())).replies
+            self.outbox += coordinator.unload(at, self._loader.in_partitions(failed.keys())).replies
 
     def deadline(self) -> float | None:
         """Returns when to call `tick`, or None."""
@@ -176,51 +176,53 @@ class GroupRuntime:
         self._for_each(lambda coordinator: coordinator.tick(at, passed_by=passed_by), at)
 
     def expire_offsets(self, at: Instant) -> None:
-        if not self.is_reading:  # the state of a group that is loaded in part may be outdated
+        if not self.is_loading:  # the state of a group that is loaded in part may be outdated
             self._for_each(lambda coordinator: coordinator.expire_offsets(at), at)
 
-    def topic_deleted(self, name: str, topic_id: UUID, at: Instant, *, heir: Heir | None = None) -> None:
+    def topic_deleted(self, name: str, topic_id: UUID, at: Instant, *, recreated: RecreatedTopic | None = None) -> None:
         """Deletes the topic's offsets, or moves them to the topic that was recreated under its name."""
-        self._reading.topic_deleted(name, topic_id, heir)
-        is_read = self._reading.is_open
-        self._for_each(lambda coordinator: coordinator.topic_deleted(name, topic_id, is_read, heir=heir), at)
+        self._loader.topic_deleted(name, topic_id, recreated)
+        is_read = self._loader.is_loaded
+        self._for_each(lambda coordinator: coordinator.topic_deleted(name, topic_id, is_read, recreated=recreated), at)
 
-    def census(self) -> Census:
-        reading = self._reading
-        return census(self._coordinators.values(), reading.quarantined, len(self._leaders), reading.closed.values())
+    def stats(self) -> GroupStats:
+        loader = self._loader
+        return collect_stats(
+            self._coordinators.values(), loader.quarantined, len(self._leaders), loader.unavailable.values()
+        )
 
     # Loading.
 
     @property
-    def is_reading(self) -> bool:
-        return self._reading.is_under_way
+    def is_loading(self) -> bool:
+        return self._loader.is_loading
 
     @property
-    def unread(self) -> Sequence[int]:
+    def to_load(self) -> Sequence[int]:
         """The partitions that can be loaded now."""
-        return self._reading.unread
+        return self._loader.to_load
 
-    def read(self, now: Callable[[], Instant]) -> Iterator[None]:
+    def load(self, now: Callable[[], Instant]) -> Iterator[None]:
         """Loads all partitions that are due, in steps; others are served in between."""
-        return self._reading.read(now)
+        return self._loader.load(now)
 
-    def overtaken_in(self, index: int) -> Overtaken:
+    def superseded_in(self, index: int) -> Overtaken:
         """Returns the batches of the partition that compaction need not read."""
-        return self._log.overtaken_in(index)
+        return self._log.superseded_in(index)
 
     def coordinator_of(self, index: int) -> Coordinator:
         return self._coordinators[self._leaders[index]]
 
-    def was_read(self) -> None:
-        self.on_read()
+    def on_loaded(self) -> None:
+        self.on_partition_loaded()
 
-    def _for_each(self, happen: Callable[[Coordinator], Effects], at: Instant) -> None:
+    def _for_each(self, action: Callable[[Coordinator], Effects], at: Instant) -> None:
         for coordinator in self._coordinators.values():
-            effects = happen(coordinator)
-            self.keep(effects, at)
+            effects = action(coordinator)
+            self.append_effects(effects, at)
             self.outbox += effects.replies
 
-    def keep(self, effects: Effects, at: Instant) -> None:
+    def append_effects(self, effects: Effects, at: Instant) -> None:
         """Appends the records of the effects for the next flush, and emits their events."""
         if effects.records:
             try:
@@ -238,12 +240,12 @@ class GroupRuntime:
 
     def _refusal(self, node_id: NodeId, group_id: str) -> ErrorCode | None:
         """Returns the error of a group that is unavailable on this node, or None."""
-        reading = self._reading
-        if self._is_alone and not reading.closed and not reading.quarantined:
+        loader = self._loader
+        if self._has_one_node and not loader.unavailable and not loader.quarantined:
             return None
         if self._leaders[self._log.partition_of(group_id)] != node_id:
             return ErrorCode.not_coordinator
-        return reading.refusal(group_id)
+        return loader.refusal(group_id)
 
     def _coordinator(self, node_id: NodeId) -> Coordinator:
         return Coordinator(
@@ -251,24 +253,26 @@ class GroupRuntime:
             topics=self._topics,
             fresh_id=self._fresh_id,
             refusal=partial(self._refusal, node_id),
-            list_refusal=lambda: self._reading.list_refusal(node_id),
+            list_refusal=lambda: self._loader.list_refusal(node_id),
         )
 
 
-class Keeping:
+class RepeatedCommitAppender:
     """Appends repeated commits to the same partitions."""
 
-    __slots__ = ("_appending", "_could_not")
+    __slots__ = ("_appender", "_on_failure")
 
-    def __init__(self, appending: Appending, could_not: Callable[[Sequence[Record], Exception, Instant], None]) -> None:
-        self._appending = appending
-        self._could_not = could_not
+    def __init__(
+        self, appender: JournalAppender, on_failure: Callable[[Sequence[Record], Exception, Instant], None]
+    ) -> None:
+        self._appender = appender
+        self._on_failure = on_failure
 
-    def keep(self, record: StoredAgain, at: Instant) -> None:
+    def append(self, record: RepeatedCommit, at: Instant) -> None:
         try:
-            self._appending.append(record, at.wall_ms)
+            self._appender.append(record, at.wall_ms)
         except Exception as bug:
-            self._could_not((record,), bug, at)
+            self._on_failure((record,), bug, at)
             raise
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final
 
 _SHARE: Final = 4
-_MOST_FOR_RECORDS: Final = 4096
-_MOST_IN_RESERVE: Final = 256
-_USUALLY_OPEN: Final = 32
+_MAX_FOR_RECORDS: Final = 4096
+_MAX_RESERVE: Final = 256
+_ESTIMATED_OPEN: Final = 32
 
 
 def descriptor_limit() -> int:
@@ -28,12 +28,12 @@ def descriptor_limit() -> int:
 
 
 def files_for_records(limit: int) -> int:
-    return min(limit // _SHARE, _MOST_FOR_RECORDS)
+    return min(limit // _SHARE, _MAX_FOR_RECORDS)
 
 
-def most_connections(limit: int, *, opened: int, per_client: int = 1) -> int:
+def connection_capacity(limit: int, *, opened: int, per_client: int = 1) -> int:
     """Returns how many clients can be served if each takes `per_client` descriptors."""
-    reserve = min(limit // _SHARE, _MOST_IN_RESERVE)
+    reserve = min(limit // _SHARE, _MAX_RESERVE)
     return max(1, (limit - opened - files_for_records(limit) - reserve) // per_client)
 
 
@@ -42,4 +42,4 @@ def open_descriptors() -> int:
     try:
         return len(list(Path("/dev/fd").iterdir()))
     except OSError:
-        return _USUALLY_OPEN
+        return _ESTIMATED_OPEN

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kcoord.security.listener import Listener
 from kcoord.security.refusals import Refusal, Refused
-from kcoord.server.listener.acceptor import Arrive
+from kcoord.server.listener.acceptor import OnAccept
 from kcoord.server.listener.descriptors import descriptor_limit
-from kcoord.server.listener.pre_auth_connection import Gate, Host
+from kcoord.server.listener.pre_auth_connection import PreAuthConnection, PreAuthHost
 from kcoord.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcoord.server")
 
-_PASSWORDS_AT_A_TIME: Final = 2
-_SHARE_OF_LINES: Final = 16
+_LOGIN_THREADS: Final = 2
+_DUP_FD_SHARE: Final = 16
 
 
-class Entrance:
+class SecureListener:
     """The pre-auth connections of one or more listeners with the same security settings."""
 
-    def __init__(self, host: Host, listener: Listener, settings: Settings, refused: Counter[str]) -> None:
+    def __init__(self, host: PreAuthHost, listener: Listener, settings: Settings, refused: Counter[str]) -> None:
         """`refused` counts refused clients by Refusal. Raises BadListenerTls."""
         self.host = host
         self.settings = settings
         self.refused = refused
         self.tls: SSLContext | None = None
-        self.gates: set[Gate] = set()
+        self.pre_auth_connections: set[PreAuthConnection] = set()
         self.login_timeout = settings.kcoord_login_timeout_ms / 1000
         self.failure_delay = settings.connection_failed_authentication_delay_ms / 1000
         self._sasl = listener.sasl
         self._tasks: set[asyncio.Task[None]] = set()
-        self._lines: set[int] = set()
-        self._most_lines = descriptor_limit() // _SHARE_OF_LINES
+        self._dup_fds: set[int] = set()
+        self._max_dup_fds = descriptor_limit() // _DUP_FD_SHARE
         self._held_bytes = 0
         self._executor: ThreadPoolExecutor | None = None
         if listener.tls is not None:
@@ -55,12 +55,14 @@ class Entrance:
 
             self.tls = server_context(listener.tls)
 
-    def arriving_at(self, node_id: int) -> Arrive:
+    def on_accept_for(self, node_id: int) -> OnAccept:
         """Returns the callback for sockets that a listener of this node accepts."""
         if self.tls is not None:
-            return lambda connection, peername: self._begin_handshake(Gate(self, node_id), connection, peername)
+            return lambda connection, peername: self._begin_handshake(
+                PreAuthConnection(self, node_id), connection, peername
+            )
         loop = asyncio.get_running_loop()
-        return lambda connection, _: loop.connect_accepted_socket(lambda: Gate(self, node_id), connection)
+        return lambda connection, _: loop.connect_accepted_socket(lambda: PreAuthConnection(self, node_id), connection)
 
     def login(self) -> "Login | None":
         """Returns the login of a new client, or None if none is required."""
@@ -70,12 +72,12 @@ class Entrance:
 
         return Login(self._sasl.users, self._sasl.mechanisms)
 
-    def held(self, change: int) -> None:
+    def adjust_held(self, change: int) -> None:
         """Adds a change of the bytes held by pre-auth connections, and refuses the largest one beyond the limit."""
         self._held_bytes += change
         most = self.settings.queued_max_request_bytes
         if change > 0 and self._held_bytes > most:
-            greediest = max(self.gates, key=lambda gate: gate.held_bytes)
+            greediest = max(self.pre_auth_connections, key=lambda pre_auth: pre_auth.held_bytes)
             greediest.refuse(Refused(Refusal.LIMIT, f"queued.max.request.bytes={most} are held before logins"))
 
     def check(self, work: Callable[[], bool], then: Callable[[bool], None]) -> "asyncio.Future[bool]":
@@ -84,7 +86,7 @@ class Entrance:
         from concurrent.futures import ThreadPoolExecutor
 
         if self._executor is None:
-            self._executor = ThreadPoolExecutor(_PASSWORDS_AT_A_TIME, thread_name_prefix="kcoord-login")
+            self._executor = ThreadPoolExecutor(_LOGIN_THREADS, thread_name_prefix="kcoord-login")
         checking = asyncio.get_running_loop().run_in_executor(self._executor, work)
         checking.add_done_callback(lambda done: None if done.cancelled() else then(done.result()))
         return checking
@@ -94,62 +96,62 @@ class Entrance:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for gate in list(self.gates):
-            gate.hang_up()
-        for line in list(self._lines):
-            self._close_line(line)
+        for pre_auth in list(self.pre_auth_connections):
+            pre_auth.hang_up()
+        for fd in list(self._dup_fds):
+            self._close_dup_fd(fd)
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def _begin_handshake(self, gate: Gate, connection: socket.socket, peername: Any) -> None:
+    async def _begin_handshake(self, pre_auth: PreAuthConnection, connection: socket.socket, peername: Any) -> None:
         """Begins the TLS handshake in a task and returns at once: the client now counts as a pre-auth connection."""
-        if not gate.arrive(peername):
+        if not pre_auth.admit(peername):
             connection.close()
             return
-        task = asyncio.get_running_loop().create_task(self._shake_hands(gate, connection))
+        task = asyncio.get_running_loop().create_task(self._handshake(pre_auth, connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _shake_hands(self, gate: Gate, connection: socket.socket) -> None:
-        line = self._line_to(connection)
+    async def _handshake(self, pre_auth: PreAuthConnection, connection: socket.socket) -> None:
+        dup_fd = self._duplicate_fd(connection)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: gate, connection, ssl=self.tls, ssl_handshake_timeout=self.login_timeout
+                lambda: pre_auth, connection, ssl=self.tls, ssl_handshake_timeout=self.login_timeout
             )
-            self._close_line(line)
+            self._close_dup_fd(dup_fd)
         except (OSError, asyncio.CancelledError) as error:
-            self._shook_no_hands(gate, error, line)
+            self._handshake_failed(pre_auth, error, dup_fd)
 
-    def _line_to(self, connection: socket.socket) -> int | None:
+    def _duplicate_fd(self, connection: socket.socket) -> int | None:
         """Returns a duplicate descriptor for sending a TLS alert, or None if there are too many of them."""
-        if len(self._lines) >= self._most_lines:
+        if len(self._dup_fds) >= self._max_dup_fds:
             return None
         try:
-            line = os.dup(connection.fileno())
+            dup_fd = os.dup(connection.fileno())
         except OSError:  # for example, the process has no descriptors left
             return None
-        self._lines.add(line)
-        return line
+        self._dup_fds.add(dup_fd)
+        return dup_fd
 
-    def _shook_no_hands(self, gate: Gate, error: BaseException, line: int | None) -> None:
+    def _handshake_failed(self, pre_auth: PreAuthConnection, error: BaseException, dup_fd: int | None) -> None:
         from kcoord.security.listener_tls import handshake_refusal, tls_alert
 
         refused = handshake_refusal(error)
         if refused is not None:
-            gate.refuse(refused)
-        gate.hang_up()
-        self._say_last_words(line, tls_alert(error))
+            pre_auth.refuse(refused)
+        pre_auth.hang_up()
+        self._send_tls_alert(dup_fd, tls_alert(error))
 
-    def _say_last_words(self, line: int | None, words: bytes) -> None:
+    def _send_tls_alert(self, dup_fd: int | None, alert: bytes) -> None:
         """Sends a TLS alert and closes the descriptor later: an immediate close could reset the connection and lose
         it."""
-        if line is None:
+        if dup_fd is None:
             return
         with contextlib.suppress(OSError):
-            os.write(line, words)
-        asyncio.get_running_loop().call_later(self.failure_delay, self._close_line, line)
+            os.write(dup_fd, alert)
+        asyncio.get_running_loop().call_later(self.failure_delay, self._close_dup_fd, dup_fd)
 
-    def _close_line(self, line: int | None) -> None:
-        if line in self._lines:
-            self._lines.remove(line)
-            os.close(line)
+    def _close_dup_fd(self, dup_fd: int | None) -> None:
+        if dup_fd in self._dup_fds:
+            self._dup_fds.remove(dup_fd)
+            os.close(dup_fd)

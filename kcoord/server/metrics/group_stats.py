@@ -11,7 +11,7 @@ from kcoord.groups.classic.state import State
 from kcoord.groups.coordinator import Coordinator
 
 
-class Reading(StrEnum):
+class LoadState(StrEnum):
     """Whether the groups of a partition are loaded."""
 
     KNOWN = "known"
@@ -20,31 +20,34 @@ class Reading(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Census:
+class GroupStats:
     states: Mapping[State, int]
     members: int
     pending_ids: int
     held_bytes: int
     quarantined: int
-    partitions: Mapping[Reading, int]
+    partitions: Mapping[LoadState, int]
 
 
-def census(
-    coordinators: Iterable[Coordinator], quarantined: Collection[str], partitions: int, closed: Collection[ErrorCode]
-) -> Census:
+def collect_stats(
+    coordinators: Iterable[Coordinator],
+    quarantined: Collection[str],
+    partitions: int,
+    unavailable: Collection[ErrorCode],
+) -> GroupStats:
     """Computes the statistics of all coordinators; `unavailable` has the errors of unavailable partitions."""
     coordinators = list(coordinators)
     groups = [group for coordinator in coordinators for group in coordinator.groups.values()]
-    reading = sum(error is ErrorCode.coordinator_load_in_progress for error in closed)
-    return Census(
+    reading = sum(error is ErrorCode.coordinator_load_in_progress for error in unavailable)
+    return GroupStats(
         states=Counter(map(attrgetter("state"), groups)),
         members=sum(map(len, map(attrgetter("members"), groups))),
         pending_ids=sum(map(len, map(attrgetter("pending"), groups))),
         held_bytes=sum(coordinator.held_bytes for coordinator in coordinators),
         quarantined=len(quarantined),
         partitions={
-            Reading.KNOWN: partitions - len(closed),
-            Reading.READING: reading,
-            Reading.UNAVAILABLE: len(closed) - reading,
+            LoadState.KNOWN: partitions - len(unavailable),
+            LoadState.READING: reading,
+            LoadState.UNAVAILABLE: len(unavailable) - reading,
         },
     )

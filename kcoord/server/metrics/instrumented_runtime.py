@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kcoord.api.table import SERVED
 from kcoord.broker.cluster import OFFSETS_TOPIC, Partition
 from kcoord.errors import ErrorCode
-from kcoord.groups.effects import Cause, Event, Happening
+from kcoord.groups.effects import Cause, Event, EventType
 from kcoord.groups.instant import Instant
 from kcoord.groups.replies import CommitReply, HeartbeatReply
 from kcoord.metrics.counts import NO_TALLY, Histogram, OutcomeCounts, RequestCounts, Tally
@@ -24,8 +24,8 @@ from kcoord.server.cluster_runtime import ClusterRuntime
 from kcoord.server.connection.connection import Connection
 from kcoord.server.dispatch.dispatch import Answer, Outcome, Park
 from kcoord.server.dispatch.reply_errors import first_error
-from kcoord.server.dispatch.routes import Asker, Route
-from kcoord.server.fast_path.response_cache import AnsweredFrame, PhaseFrame
+from kcoord.server.dispatch.routes import ClientSession, Route
+from kcoord.server.fast_path.response_cache import CachedRebalanceFrame, CachedResponseFrame
 from kcoord.server.runtime import Runtime
 from kcoord.storage.filesystem import System
 from kcoord.tickets import Ticket
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kcoord.server.groups.group_runtime import GroupRuntime
 
 _ERROR_NAMES: Final = {error: error.name.upper() for error in ErrorCode}  # as Kafka writes them
-_REPEATED: Final = frozenset({HeartbeatReply, CommitReply})  # replies whose identical object recurs
+_RECURRING: Final = frozenset({HeartbeatReply, CommitReply})  # replies whose identical object recurs
 
 
 class _Waiting(NamedTuple):
@@ -44,7 +44,7 @@ class _Waiting(NamedTuple):
     size: int
 
 
-class Measured(ClusterRuntime):
+class InstrumentedClusterRuntime(ClusterRuntime):
     """A mixin that counts what a runtime does; it comes before the runtime among the bases, as in
     InstrumentedRuntime."""
 
@@ -53,14 +53,14 @@ class Measured(ClusterRuntime):
         self.opened = 0
         self.closed: Counter[CloseReason] = Counter()
         self.refused: Counter[str] = Counter()
-        self.events: Counter[Happening] = Counter()
+        self.events: Counter[EventType] = Counter()
         self.rebalances: Counter[Cause] = Counter()
         self.fsyncs = Histogram()
         self._since = 0.0
         self._waiting: dict[Ticket, _Waiting] = {}
         self._finished: list[tuple[OutcomeCounts, _Waiting, int]] = []  # counted by the next flush
         super().__init__(*given, **named)
-        self._parked.on_answer = self._finish_parked
+        self._pending_requests.on_answer = self._finish_parked
         self._time_fsyncs()
 
     @property
@@ -69,7 +69,7 @@ class Measured(ClusterRuntime):
 
     def parked(self) -> Mapping[str, int]:
         """Returns the number of parked requests by API."""
-        return Counter(by.api.name for _, by, _, _ in self._parked.requests.values())
+        return Counter(route.api.name for _, route, _, _ in self._pending_requests.requests.values())
 
     # ConnectionHost.
 
@@ -81,8 +81,8 @@ class Measured(ClusterRuntime):
             self.opened += 1
         return refusal
 
-    def gone(self, connection: Connection) -> None:
-        super().gone(connection)
+    def on_closed(self, connection: Connection) -> None:
+        super().on_closed(connection)
         if connection.closing is not CloseReason.REFUSED:
             self.closed[connection.closing or CloseReason.CLIENT] += 1
         if connection.ticket is not None:
@@ -91,58 +91,62 @@ class Measured(ClusterRuntime):
     def decide(self, connection: Connection, frame: bytes, at: Instant) -> Outcome:
         outcome = super().decide(connection, frame, at)
         if type(outcome) is Answer:
-            asker = connection.asker
-            tally = asker.tally
+            client = connection.client
+            tally = client.tally
             if tally.reply is not outcome[1] or tally.frame_bytes != len(frame):
-                tally = self._tally_of(asker, frame, outcome)
+                tally = self._tally_of(client, frame, outcome)
             fresh = tally.fresh
             tally.fresh = fresh + 1
             if not fresh:
                 self.requests.fresh.append(tally)
                 self._since = at.now
         elif type(outcome) is Park:
-            since = self._turns.asked.now if self._turns.asked else at.now
+            since = self._event_round.scheduled_at.now if self._event_round.scheduled_at else at.now
             self._waiting[outcome.ticket] = _Waiting(since, LENGTH_BYTES + len(frame))
         return outcome
 
-    def stood(self, standing: AnsweredFrame, chunk: bytes, answer: bytes) -> None:
+    def on_cache_hit(self, cached: CachedResponseFrame, chunk: bytes, answer: bytes) -> None:
         """Counts a request that was answered from the cache."""
-        tally = standing.tally
+        tally = cached.tally
         if tally is NO_TALLY:
-            tally = standing.tally = self._new_tally(chunk[LENGTH_BYTES:], [answer], standing.reply)
+            tally = cached.tally = self._new_tally(chunk[LENGTH_BYTES:], [answer], cached.reply)
         fresh = tally.fresh
         tally.fresh = fresh + 1
         if not fresh:
             self.requests.fresh.append(tally)
-            self._since = self._turns.arrival().now
+            self._since = self._event_round.arrival().now
 
-    def ask_again(self, connection: Connection, standing: PhaseFrame, chunk: bytes) -> Answer | Ticket | None:
-        outcome = super().ask_again(connection, standing, chunk)
+    def decide_cached(
+        self, connection: Connection, cached: CachedRebalanceFrame, chunk: bytes
+    ) -> Answer | Ticket | None:
+        outcome = super().decide_cached(connection, cached, chunk)
         if isinstance(outcome, Answer):
             tally = self._new_tally(chunk[LENGTH_BYTES:], outcome.pieces, outcome.reply)
             tally.fresh = 1
             self.requests.fresh.append(tally)
-            self._since = self._turns.arrival().now
+            self._since = self._event_round.arrival().now
         elif outcome is not None:
-            self._waiting[outcome] = _Waiting(self._turns.arrival().now, len(chunk))
+            self._waiting[outcome] = _Waiting(self._event_round.arrival().now, len(chunk))
         return outcome
 
-    def keep(self) -> None:
-        super().keep()
+    def flush(self) -> None:
+        super().flush()
         if self.requests.fresh or self._finished:
-            self._count_left(time.monotonic())
+            self._count_answered(time.monotonic())
 
-    def _count_left(self, now: float) -> None:
+    def _count_answered(self, now: float) -> None:
         """Counts the requests whose responses may leave now, with their durations."""
-        self.requests.on_sent(now - (self._turns.asked.now if self._turns.asked else self._since))
+        self.requests.on_sent(
+            now - (self._event_round.scheduled_at.now if self._event_round.scheduled_at else self._since)
+        )
         for requests, waiting, sent in self._finished:
             self.requests.answered(requests, now - waiting.since, received_bytes=waiting.size, sent_bytes=sent)
         self._finished.clear()
 
-    def _tally_of(self, asker: Asker, frame: bytes, answer: Answer) -> Tally:
+    def _tally_of(self, client: ClientSession, frame: bytes, answer: Answer) -> Tally:
         tally = self._new_tally(frame, answer.pieces, answer.reply)
-        if type(answer.reply) in _REPEATED:
-            asker.tally = tally
+        if type(answer.reply) in _RECURRING:
+            client.tally = tally
         return tally
 
     def _new_tally(self, frame: bytes, pieces: Iterable[bytes], reply: object) -> Tally:
@@ -157,22 +161,22 @@ class Measured(ClusterRuntime):
     def _requests_of(self, api: str, reply: object) -> OutcomeCounts:
         return self.requests.of(api, _ERROR_NAMES[first_error(reply)])
 
-    def _finish_parked(self, ticket: Ticket, by: Route, reply: object, size: int) -> None:
-        self._finished.append((self._requests_of(by.api.name, reply), self._waiting.pop(ticket), size))
+    def _finish_parked(self, ticket: Ticket, route: Route, reply: object, size: int) -> None:
+        self._finished.append((self._requests_of(route.api.name, reply), self._waiting.pop(ticket), size))
 
     # Events elsewhere in the runtime.
 
-    def _appended(self, partition: Partition, size: int) -> None:
-        super()._appended(partition, size)
+    def _on_appended(self, partition: Partition, size: int) -> None:
+        super()._on_appended(partition, size)
         if partition.topic == OFFSETS_TOPIC and self.groups:
             self.groups.counts.written_bytes += size
 
-    def _made_groups(self) -> "GroupRuntime":
-        groups = super()._made_groups()
-        groups.on_events = self._heard
+    def _get_or_make_groups(self) -> "GroupRuntime":
+        groups = super()._get_or_make_groups()
+        groups.on_events = self._count_events
         return groups
 
-    def _heard(self, events: Iterable[Event]) -> None:
+    def _count_events(self, events: Iterable[Event]) -> None:
         for event in events:
             self.events[event.what] += 1
             if event.cause is not None:
@@ -182,14 +186,14 @@ class Measured(ClusterRuntime):
         from kcoord.storage.data_dir import DataDir
 
         if isinstance(self.cluster.storage, DataDir):
-            self.cluster.storage.files.system = TimedSystem(self.fsyncs)
+            self.cluster.storage.files.system = TimedFilesystem(self.fsyncs)
 
 
-class MeasuredRuntime(Measured, Runtime):
+class InstrumentedRuntime(InstrumentedClusterRuntime, Runtime):
     """The runtime of `kcoord serve --metrics`."""
 
 
-class TimedSystem(System):
+class TimedFilesystem(System):
     """The operating system's files, with the durations of fsync measured."""
 
     def __init__(self, fsyncs: Histogram) -> None:

@@ -7,19 +7,19 @@ from typing import Final, TypeVar
 
 from kcoord.broker.cluster import OFFSETS_TOPIC
 from kcoord.groups.classic.state import State
-from kcoord.groups.effects import Cause, Happening
+from kcoord.groups.effects import Cause, EventType
 from kcoord.metrics import catalogue
 from kcoord.metrics.catalogue import Family, Sample
 from kcoord.metrics.counts import JournalCounts
 from kcoord.metrics.http import MetricsServer
 from kcoord.metrics.reasons import CloseReason
 from kcoord.security.refusals import Refusal
-from kcoord.server.metrics.group_stats import Census, Reading
-from kcoord.server.metrics.instrumented_runtime import Measured, MeasuredRuntime
+from kcoord.server.metrics.group_stats import GroupStats, LoadState
+from kcoord.server.metrics.instrumented_runtime import InstrumentedClusterRuntime, InstrumentedRuntime
 from kcoord.server.runtime import Runtime
 from kcoord.server.setup import Setup
 
-_NO_GROUPS: Final = Census(states={}, members=0, pending_ids=0, held_bytes=0, quarantined=0, partitions={})
+_NO_STATS: Final = GroupStats(states={}, members=0, pending_ids=0, held_bytes=0, quarantined=0, partitions={})
 _LIVE_STATES: Final = [state for state in State if state is not State.DEAD]
 _CLOSINGS: Final = [closing for closing in CloseReason if closing is not CloseReason.REFUSED]
 
@@ -27,9 +27,9 @@ Word = TypeVar("Word", bound=str)
 
 
 @asynccontextmanager
-async def measured(setup: Setup, listening: socket.socket) -> AsyncIterator[Runtime]:
+async def instrumented(setup: Setup, listening: socket.socket) -> AsyncIterator[Runtime]:
     """Runs a cluster with a metrics server on this socket."""
-    async with MeasuredRuntime(setup) as runtime, MetricsServer(listening, ClusterSource(runtime), role="serve"):
+    async with InstrumentedRuntime(setup) as runtime, MetricsServer(listening, ClusterSource(runtime), role="serve"):
         yield runtime
 
 
@@ -39,14 +39,14 @@ class ClusterSource:
 
     families = (*catalogue.OF_CLIENTS, *catalogue.OF_REQUESTS, *catalogue.OF_GROUPS, *catalogue.OF_JOURNAL)
 
-    def __init__(self, runtime: Measured) -> None:
+    def __init__(self, runtime: InstrumentedClusterRuntime) -> None:
         self._runtime = runtime
 
     def why_not_ready(self) -> str | None:
         groups = self._runtime.groups
         if groups is None:
             return "groups are not read yet" if OFFSETS_TOPIC in self._runtime.cluster.topics else None
-        return "groups are being read" if groups.is_reading else None
+        return "groups are being read" if groups.is_loading else None
 
     def samples(self) -> Iterator[Sample]:
         yield from _client_samples(self._runtime)
@@ -55,15 +55,15 @@ class ClusterSource:
         yield from journal_samples(self._runtime)
 
 
-def _client_samples(runtime: Measured) -> Iterator[Sample]:
+def _client_samples(runtime: InstrumentedClusterRuntime) -> Iterator[Sample]:
     yield Sample(catalogue.OPEN, len(runtime.connections))
     yield Sample(catalogue.OPENED, runtime.opened)
-    yield from by_word(catalogue.CLOSED, _CLOSINGS, runtime.closed)
-    yield from by_word(catalogue.REFUSED, map(str, Refusal), runtime.refused)
+    yield from by_label_value(catalogue.CLOSED, _CLOSINGS, runtime.closed)
+    yield from by_label_value(catalogue.REFUSED, map(str, Refusal), runtime.refused)
     yield Sample(catalogue.HELD, runtime.held_bytes)
 
 
-def request_samples(runtime: Measured) -> Iterator[Sample]:
+def request_samples(runtime: InstrumentedClusterRuntime) -> Iterator[Sample]:
     for requests in runtime.requests:
         yield Sample(catalogue.REQUESTS, requests.total, (requests.api, requests.error))
     for api, counts in runtime.requests.apis.items():
@@ -74,21 +74,21 @@ def request_samples(runtime: Measured) -> Iterator[Sample]:
         yield Sample(catalogue.PARKED, count, (api,))
 
 
-def group_samples(runtime: Measured) -> Iterator[Sample]:
-    census = runtime.groups.census() if runtime.groups else _NO_GROUPS
-    yield from by_word(catalogue.GROUPS, _LIVE_STATES, census.states)
-    yield Sample(catalogue.MEMBERS, census.members)
-    yield Sample(catalogue.PENDING, census.pending_ids)
-    yield Sample(catalogue.GROUP_BYTES, census.held_bytes)
+def group_samples(runtime: InstrumentedClusterRuntime) -> Iterator[Sample]:
+    stats = runtime.groups.stats() if runtime.groups else _NO_STATS
+    yield from by_label_value(catalogue.GROUPS, _LIVE_STATES, stats.states)
+    yield Sample(catalogue.MEMBERS, stats.members)
+    yield Sample(catalogue.PENDING, stats.pending_ids)
+    yield Sample(catalogue.GROUP_BYTES, stats.held_bytes)
     yield from _limit_samples(runtime)
-    yield Sample(catalogue.QUARANTINED, census.quarantined)
-    yield from by_word(catalogue.EVENTS, Happening, runtime.events)
-    yield from by_word(catalogue.REBALANCES, Cause, runtime.rebalances)
+    yield Sample(catalogue.QUARANTINED, stats.quarantined)
+    yield from by_label_value(catalogue.EVENTS, EventType, runtime.events)
+    yield from by_label_value(catalogue.REBALANCES, Cause, runtime.rebalances)
     yield Sample(catalogue.COMMITTED, runtime.requests.offsets_committed)
-    yield from by_word(catalogue.JOURNAL_PARTITIONS, Reading, census.partitions)
+    yield from by_label_value(catalogue.JOURNAL_PARTITIONS, LoadState, stats.partitions)
 
 
-def _limit_samples(runtime: Measured) -> Iterator[Sample]:
+def _limit_samples(runtime: InstrumentedClusterRuntime) -> Iterator[Sample]:
     """Yields the limits for all brokers together, since usage is reported as a sum, too."""
     settings, brokers = runtime.cluster.settings, len(runtime.cluster.nodes)
     yield Sample(catalogue.GROUP_LIMITS, brokers * settings.kcoord_max_groups, ("groups",))
@@ -96,7 +96,7 @@ def _limit_samples(runtime: Measured) -> Iterator[Sample]:
     yield Sample(catalogue.GROUP_LIMITS, brokers * settings.kcoord_groups_max_bytes, ("bytes",))
 
 
-def journal_samples(runtime: Measured) -> Iterator[Sample]:
+def journal_samples(runtime: InstrumentedClusterRuntime) -> Iterator[Sample]:
     counts = runtime.groups.counts if runtime.groups else JournalCounts()
     yield Sample(catalogue.JOURNAL_BYTES, counts.written_bytes)
     yield Sample(catalogue.JOURNAL_FAILURES, counts.failed_writes)
@@ -110,7 +110,7 @@ def journal_samples(runtime: Measured) -> Iterator[Sample]:
     yield Sample(catalogue.LOG_BYTES, runtime.cluster.held_bytes)
 
 
-def by_word(family: Family, words: Iterable[Word], counts: Mapping[Word, int]) -> Iterator[Sample]:
+def by_label_value(family: Family, values: Iterable[Word], counts: Mapping[Word, int]) -> Iterator[Sample]:
     """Yields a sample for each value that the label may have."""
-    for word in words:
-        yield Sample(family, counts.get(word, 0), (str(word),))
+    for value in values:
+        yield Sample(family, counts.get(value, 0), (str(value),))

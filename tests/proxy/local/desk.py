@@ -97,7 +97,7 @@ class Desk:
 
     async def until_read(self) -> None:
         await self.turn()
-        while self.runtime.coordinator.is_reading:
+        while self.runtime.coordinator.is_loading:
             await self.turn()
 
     async def turn(self) -> None:

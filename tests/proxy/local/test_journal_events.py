@@ -200,7 +200,7 @@ def test_one_that_is_fenced_coordinates_no_more() -> None:
         assert commit_errors(await guest.reply_to(asked)) == {ErrorCode.not_coordinator}
         assert (await guest.reply_to(heartbeat(guest, member_id))).error_code is ErrorCode.not_coordinator
         assert desk.journal_events.is_fenced
-        assert not desk.runtime.coordinator.is_reading
+        assert not desk.runtime.coordinator.is_loading
 
     played(scenario)
 
@@ -294,7 +294,7 @@ def test_an_idle_connection_to_the_coordinator_ends_without_the_client_noticing(
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loads a lost journal again without a pause."""
     monkeypatch.setattr(cluster_runtime, "REST", 0.0)
-    monkeypatch.setattr(maintenance, "REST", 0.0)
+    monkeypatch.setattr(maintenance, "IDLE_INTERVAL", 0.0)
 
 
 @pytest.mark.usefixtures("restless")

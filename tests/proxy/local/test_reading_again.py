@@ -53,58 +53,58 @@ def offsets_of(groups: GroupRuntime) -> set[int]:
 
 def test_groups_are_closed_until_the_journal_was_read_to_its_end() -> None:
     groups, log = made()
-    assert (groups.can_be_asked_for("payments"), groups.unread) == (False, [])
+    assert (groups.is_available("payments"), groups.to_load) == (False, [])
 
     log.on_loaded(Loaded(1, contents(7), PROVEN_AT))
-    groups.journal_is_ready()
-    steps = groups.read(instant)
+    groups.on_journal_ready()
+    steps = groups.load(instant)
     next(steps)
-    assert (groups.can_be_asked_for("payments"), groups.is_reading) == (False, True)
+    assert (groups.is_available("payments"), groups.is_loading) == (False, True)
     for _ in steps:
         pass
 
-    assert (groups.can_be_asked_for("payments"), offsets_of(groups)) == (True, {7})
+    assert (groups.is_available("payments"), offsets_of(groups)) == (True, {7})
 
 
 def test_what_was_half_read_when_the_journal_was_lost_is_read_anew() -> None:
     groups, log = made()
     log.on_loaded(Loaded(1, contents(7), PROVEN_AT))
-    groups.journal_is_ready()
-    steps = groups.read(instant)
+    groups.on_journal_ready()
+    steps = groups.load(instant)
     next(steps)
 
     log.on_lost()
-    groups.flush_was_lost("an outage", instant())
+    groups.on_flush_lost("an outage", instant())
     for _ in steps:
         pass
-    assert not groups.can_be_asked_for("payments")
-    assert not groups.knows("payments")
+    assert not groups.is_available("payments")
+    assert not groups.has_group("payments")
 
     log.on_loaded(Loaded(2, contents(8), PROVEN_AT))
-    groups.journal_is_ready()
-    for _ in groups.read(instant):
+    groups.on_journal_ready()
+    for _ in groups.load(instant):
         pass
-    assert (groups.can_be_asked_for("payments"), offsets_of(groups)) == (True, {8})
+    assert (groups.is_available("payments"), offsets_of(groups)) == (True, {8})
 
 
 def test_what_was_half_read_when_the_journal_was_loaded_again_is_read_anew() -> None:
     groups, log = made()
     log.on_loaded(Loaded(1, contents(7), PROVEN_AT))
-    groups.journal_is_ready()
-    steps = groups.read(instant)
+    groups.on_journal_ready()
+    steps = groups.load(instant)
     next(steps)
 
     log.on_lost()
-    groups.flush_was_lost("an outage", instant())
+    groups.on_flush_lost("an outage", instant())
     log.on_loaded(Loaded(2, contents(8), PROVEN_AT))
-    groups.journal_is_ready()
+    groups.on_journal_ready()
     for _ in steps:
         pass
-    assert not groups.can_be_asked_for("payments")
+    assert not groups.is_available("payments")
 
     log.on_loaded(Loaded(2, contents(8), PROVEN_AT))
-    groups.journal_is_ready()
-    for _ in groups.read(instant):
+    groups.on_journal_ready()
+    for _ in groups.load(instant):
         pass
     assert offsets_of(groups) == {8}
 
@@ -112,53 +112,53 @@ def test_what_was_half_read_when_the_journal_was_loaded_again_is_read_anew() -> 
 def test_one_that_stands_down_while_it_reads_does_not_try_again() -> None:
     groups, log = made()
     log.on_loaded(Loaded(1, contents(7), PROVEN_AT))
-    groups.journal_is_ready()
-    steps = groups.read(instant)
+    groups.on_journal_ready()
+    steps = groups.load(instant)
     next(steps)
 
     log.on_lost()
-    groups.stand_down(instant())
+    groups.resign(instant())
     for _ in steps:
         pass
 
-    assert (groups.unread, groups.is_reading, groups.can_be_asked_for("payments")) == ([], False, False)
+    assert (groups.to_load, groups.is_loading, groups.is_available("payments")) == ([], False, False)
 
 
 def test_one_that_has_stood_down_reads_nothing_and_knows_nothing() -> None:
     groups, log = made()
     log.on_loaded(Loaded(1, contents(7), PROVEN_AT))
-    groups.journal_is_ready()
-    for _ in groups.read(instant):
+    groups.on_journal_ready()
+    for _ in groups.load(instant):
         pass
 
     log.on_lost()
-    groups.stand_down(instant())
+    groups.resign(instant())
 
-    assert (groups.unread, groups.is_reading, groups.knows("payments")) == ([], False, False)
-    assert not groups.can_be_asked_for("payments")
+    assert (groups.to_load, groups.is_loading, groups.has_group("payments")) == ([], False, False)
+    assert not groups.is_available("payments")
 
 
 def test_what_is_said_of_a_group_until_it_is_read_is_said_no_longer() -> None:
     groups, log = made()
     log.on_loaded(Loaded(1, contents(7), PROVEN_AT))
-    groups.journal_is_ready()
-    steps = groups.read(instant)
+    groups.on_journal_ready()
+    steps = groups.load(instant)
     next(steps)
-    assert groups.refusal_until_read("payments") is ErrorCode.coordinator_load_in_progress
+    assert groups.refusal_until_loaded("payments") is ErrorCode.coordinator_load_in_progress
     for _ in steps:
         pass
 
-    assert groups.refusal_until_read("payments") is None
+    assert groups.refusal_until_loaded("payments") is None
 
 
 def test_nothing_is_to_be_waited_for_of_groups_that_are_another_s() -> None:
     groups, log = made()
     log.on_lost()
 
-    groups.stand_down(instant())
+    groups.resign(instant())
 
-    assert groups.refusal_until_read("payments") is None
-    assert not groups.can_be_asked_for("payments")
+    assert groups.refusal_until_loaded("payments") is None
+    assert not groups.is_available("payments")
 
 
 def test_one_that_has_stood_down_does_not_say_that_there_are_no_groups() -> None:
@@ -166,7 +166,7 @@ def test_one_that_has_stood_down_does_not_say_that_there_are_no_groups() -> None
     log.on_lost()
     asked, decide = ListGroups(), cast(Decide, list_groups.decide)
     before = groups.decide(NodeId(1), decide, asked, Ticket(1), instant())
-    groups.stand_down(instant())
+    groups.resign(instant())
     after = groups.decide(NodeId(1), decide, asked, Ticket(2), instant())
     assert isinstance(before, ListGroupsReply)
     assert isinstance(after, ListGroupsReply)

@@ -25,7 +25,7 @@ class Upstream:
     def __init__(self, desk: Desk) -> None:
         self.topics = {"orders": KnownTopic(FIRST, 3)}
         upstream = Connection(bootstrap=("nowhere:1",))
-        self._refreshing = TopicRefresher(upstream, desk.topics, desk.runtime.coordinator, desk.runtime.settle)
+        self._refreshing = TopicRefresher(upstream, desk.topics, desk.runtime.coordinator, desk.runtime.drain_parked)
 
     async def is_listed(self, *, times: int = 1) -> None:
         for _ in range(times):
@@ -66,7 +66,7 @@ async def committed(desk: Desk, group: str) -> Offsets:
 def test_what_was_committed_for_a_topic_that_was_made_anew_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(desk: Desk, upstream: Upstream) -> None:
         an_hour_ago = OffsetsStored("before", "orders", [0], [17], [5], [""], now_ms() - 3_600_000, None, FIRST)
-        desk.runtime.coordinator.take_over([an_hour_ago], instant())
+        desk.runtime.coordinator.import_offsets([an_hour_ago], instant())
         upstream.topics = {"orders": KnownTopic(SECOND, 3)}  # not listed yet
         await commit(desk, "after", 500)
 

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from uuid import UUID
 
-from kcoord.groups.topics import Heir
+from kcoord.groups.topics import RecreatedTopic
 from kcoord.proxy.local.upstream_topics import NO_ID, DeletedTopic, KnownTopic, MirroredTopics
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)
@@ -126,7 +126,7 @@ def test_a_topic_that_was_made_anew_keeps_its_name_and_loses_its_old_id() -> Non
     suspects = topics.on_listed(anew, NOW_MS)
 
     assert set(suspects) == {"orders"}
-    assert topics.on_deleted("orders") == [DeletedTopic(FIRST, Heir(SECOND, NOW_MS))]
+    assert topics.on_deleted("orders") == [DeletedTopic(FIRST, RecreatedTopic(SECOND, NOW_MS))]
 
     assert (topics.topic_id("orders"), topics.topic_name(FIRST), topics.partitions_of("orders")) == (SECOND, None, 1)
 
@@ -148,7 +148,7 @@ def test_a_topic_that_was_made_anew_inherits_what_was_committed_since_the_old_on
     for at_ms, listed in [(1000, old), (2000, old), (3000, anew), (4000, anew)]:
         topics.on_listed(listed, at_ms)
 
-    assert topics.on_deleted("orders") == [DeletedTopic(FIRST, Heir(SECOND, 2000))]
+    assert topics.on_deleted("orders") == [DeletedTopic(FIRST, RecreatedTopic(SECOND, 2000))]
 
 
 def test_a_topic_that_nobody_here_has_seen_leaves_nothing_that_was_committed_before_it_was_expected() -> None:
@@ -157,7 +157,7 @@ def test_a_topic_that_nobody_here_has_seen_leaves_nothing_that_was_committed_bef
     for at_ms in (2000, 3000):
         topics.on_listed({"orders": KnownTopic(SECOND, 3)}, at_ms)
 
-    assert topics.on_deleted("orders") == [DeletedTopic(FIRST, Heir(SECOND, 1000))]
+    assert topics.on_deleted("orders") == [DeletedTopic(FIRST, RecreatedTopic(SECOND, 1000))]
 
 
 def test_a_topic_whose_deletion_was_lost_is_known_to_have_been_there_until_then() -> None:
