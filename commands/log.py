@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from kcoord.offsets_log.dump import Dumped, Problem, Wanted, batch_json, dump_segment, segments_in
+from kcoord.offsets_log.dump import Dumped, DumpFilter, Problem, batch_json, dump_segment, segments_in
 
 from .output.json_text import json_line
 from .output.log_table import batch_line, line, record_line
@@ -63,7 +63,7 @@ def dump(
     It shows what kafka-dump-log shows, with --offsets what that shows with --offsets-decoder. A segment that is torn or
     corrupt is read as far as possible; what is wrong is told, and the exit code is 1.
     """
-    wanted = Wanted(first=first, last=last, records=not only_batches, as_offsets=as_offsets)
+    wanted = DumpFilter(first=first, last=last, records=not only_batches, as_offsets=as_offsets)
     segments = [segment for path in paths for segment in _segments(path)]
     show = {"table": _show_table, "json": _show_json, "jsonl": _show_lines}[output]
     if show((segment, dump_segment(segment, wanted)) for segment in segments):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kcoord.broker.topics import CreatePartitions, Growth
+from kcoord.broker.topics import CreatePartitions, GrowingTopic
 from kcoord.broker.topics import create_partitions as decide
 
 __all__ = ["decide", "to_request"]
@@ -12,9 +12,9 @@ def to_request(entity: Any) -> CreatePartitions:
     return CreatePartitions(topics=tuple(map(_growth, entity.topics)), validate_only=entity.validate_only)
 
 
-def _growth(topic: Any) -> Growth:
+def _growth(topic: Any) -> GrowingTopic:
     chosen = topic.assignments
-    return Growth(
+    return GrowingTopic(
         name=topic.name,
         count=topic.count,
         assignments=None if chosen is None else tuple(assignment.broker_ids for assignment in chosen),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kcoord.broker.topics import DeleteTopics, DoomedTopic
+from kcoord.broker.topics import DeleteTopics, TopicToDelete
 from kcoord.broker.topics import delete_topics as decide
 
 __all__ = ["decide", "to_request"]
@@ -10,5 +10,7 @@ __all__ = ["decide", "to_request"]
 
 def to_request(entity: Any) -> DeleteTopics:
     if entity.__version__ < 6:
-        return DeleteTopics(topics=tuple(DoomedTopic(name=name) for name in entity.topic_names))
-    return DeleteTopics(topics=tuple(DoomedTopic(name=topic.name, topic_id=topic.topic_id) for topic in entity.topics))
+        return DeleteTopics(topics=tuple(TopicToDelete(name=name) for name in entity.topic_names))
+    return DeleteTopics(
+        topics=tuple(TopicToDelete(name=topic.name, topic_id=topic.topic_id) for topic in entity.topics)
+    )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kcoord.broker.describe_configs import DescribeConfigs, ResourceAsked
+from kcoord.broker.describe_configs import DescribeConfigs, RequestedResource
 from kcoord.broker.describe_configs import describe_configs as decide
 
 __all__ = ["decide", "to_request"]
@@ -11,7 +11,7 @@ __all__ = ["decide", "to_request"]
 def to_request(entity: Any) -> DescribeConfigs:
     return DescribeConfigs(
         resources=tuple(
-            ResourceAsked(
+            RequestedResource(
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
                 configuration_keys=resource.configuration_keys,

@@ -3,7 +3,7 @@
 from typing import Any, Final
 from uuid import UUID
 
-from kcoord.broker.fetch_sessions import CLOSING_EPOCH, NO_SESSION, FetchSessions, PartitionAsked, PartitionKey
+from kcoord.broker.fetch_sessions import CLOSING_EPOCH, NO_SESSION, FetchSessions, PartitionKey, RequestedPartition
 from kcoord.broker.fetching import Fetch, Waiting, finish
 from kcoord.broker.fetching import fetch as decide
 
@@ -24,7 +24,7 @@ def to_request(entity: Any) -> Fetch:
         session_id=getattr(entity, "session_id", NO_SESSION),
         session_epoch=getattr(entity, "session_epoch", CLOSING_EPOCH),
         partitions={
-            (_topic(topic, is_by_id), partition.partition): PartitionAsked(
+            (_topic(topic, is_by_id), partition.partition): RequestedPartition(
                 fetch_offset=partition.fetch_offset,
                 current_leader_epoch=getattr(partition, "current_leader_epoch", -1),
                 last_fetched_epoch=getattr(partition, "last_fetched_epoch", -1),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from kcoord.broker.describe_cluster import CoordinatorLine, FindCoordinator, FindCoordinatorReply, KeyType
+from kcoord.broker.describe_cluster import Coordinator, FindCoordinator, FindCoordinatorReply, KeyType
 from kcoord.broker.describe_cluster import find_coordinator as decide
 from kcoord.errors import ErrorCode
 
@@ -36,7 +36,7 @@ def transactional_ids(request: FindCoordinator) -> tuple[str, ...]:
     return request.keys if request.key_type == KeyType.TRANSACTION else ()
 
 
-def _single(coordinator: CoordinatorLine, throttle_time: float) -> _Single:
+def _single(coordinator: Coordinator, throttle_time: float) -> _Single:
     return _Single(
         error_code=coordinator.error_code,
         error_message=coordinator.error_message or _error_text(coordinator.error_code),

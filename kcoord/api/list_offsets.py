@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from kcoord.broker.offsets import ListOffsets, OffsetAsked, Special, TopicOffsetsAsked
+from kcoord.broker.offsets import ListOffsets, RequestedOffset, RequestedTopicOffsets, Special
 from kcoord.broker.offsets import list_offsets as decide
 
 __all__ = ["decide", "to_request"]
@@ -25,11 +25,11 @@ def to_request(entity: Any) -> ListOffsets:
     )
 
 
-def _topic(topic: Any) -> TopicOffsetsAsked:
-    return TopicOffsetsAsked(
+def _topic(topic: Any) -> RequestedTopicOffsets:
+    return RequestedTopicOffsets(
         name=topic.name,
         partitions=tuple(
-            OffsetAsked(
+            RequestedOffset(
                 partition_index=partition.partition_index,
                 current_leader_epoch=getattr(partition, "current_leader_epoch", -1),
                 timestamp=partition.timestamp,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kcoord.broker.metadata import Metadata, TopicAsked
+from kcoord.broker.metadata import Metadata, RequestedTopic
 from kcoord.broker.metadata import metadata as decide
 
 __all__ = ["decide", "to_request"]
@@ -19,7 +19,7 @@ def to_request(entity: Any) -> Metadata:
     )
 
 
-def _topics(entity: Any) -> tuple[TopicAsked, ...] | None:
+def _topics(entity: Any) -> tuple[RequestedTopic, ...] | None:
     if entity.topics is None or (entity.__version__ == 0 and not entity.topics):  # version 0 has no null
         return None
-    return tuple(TopicAsked(name=topic.name, topic_id=getattr(topic, "topic_id", None)) for topic in entity.topics)
+    return tuple(RequestedTopic(name=topic.name, topic_id=getattr(topic, "topic_id", None)) for topic in entity.topics)

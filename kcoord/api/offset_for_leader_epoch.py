@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kcoord.broker.offsets import EpochAsked, OffsetForLeaderEpoch, TopicEpochsAsked
+from kcoord.broker.offsets import OffsetForLeaderEpoch, RequestedEpoch, RequestedTopicEpochs
 from kcoord.broker.offsets import offset_for_leader_epoch as decide
 
 __all__ = ["decide", "to_request"]
@@ -12,11 +12,11 @@ def to_request(entity: Any) -> OffsetForLeaderEpoch:
     return OffsetForLeaderEpoch(topics=tuple(map(_topic, entity.topics)))
 
 
-def _topic(topic: Any) -> TopicEpochsAsked:
-    return TopicEpochsAsked(
+def _topic(topic: Any) -> RequestedTopicEpochs:
+    return RequestedTopicEpochs(
         topic=topic.topic,
         partitions=tuple(
-            EpochAsked(
+            RequestedEpoch(
                 partition=partition.partition,
                 current_leader_epoch=partition.current_leader_epoch,
                 leader_epoch=partition.leader_epoch,

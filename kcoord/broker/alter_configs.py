@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kcoord.broker.cluster import Asked, Cluster
+from kcoord.broker.cluster import Cluster, RequestContext
 from kcoord.broker.describe_configs import ResourceType
 from kcoord.broker.names import why_invalid
 from kcoord.broker.offsets_topic import why_offsets_are_lost
@@ -41,7 +41,7 @@ class AlterConfigs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterLine:
+class AlterConfigsResult:
     resource_type: int
     resource_name: str
     error_code: ErrorCode
@@ -50,34 +50,34 @@ class AlterLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterConfigsReply:
-    responses: tuple[AlterLine, ...]
+    responses: tuple[AlterConfigsResult, ...]
     throttle_time: float = 0.0
 
 
-Verdict = tuple[ErrorCode, str | None]
+ErrorAndMessage = tuple[ErrorCode, str | None]
 
 
-def alter_configs(cluster: Cluster, request: AlterConfigs, asked: Asked) -> AlterConfigsReply:
+def alter_configs(cluster: Cluster, request: AlterConfigs, context: RequestContext) -> AlterConfigsReply:
     """Changes each resource completely or not at all. The checks have the order of ConfigAdminManager."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-    lines = []
+    results = []
     for resource in request.resources:
         if times[resource.resource_type, resource.resource_name] > 1:
-            verdict: Verdict = (ErrorCode.invalid_request, "Each resource must appear at most once.")
+            outcome: ErrorAndMessage = (ErrorCode.invalid_request, "Each resource must appear at most once.")
         else:
-            verdict = _alter(cluster, resource, request.validate_only)
-        lines.append(
-            AlterLine(
+            outcome = _alter(cluster, resource, request.validate_only)
+        results.append(
+            AlterConfigsResult(
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
-                error_code=verdict[0],
-                error_message=verdict[1],
+                error_code=outcome[0],
+                error_message=outcome[1],
             )
         )
-    return AlterConfigsReply(responses=tuple(lines))
+    return AlterConfigsReply(responses=tuple(results))
 
 
-def _alter(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> Verdict:
+def _alter(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> ErrorAndMessage:
     if refused := refusal(resource):
         return refused
     if resource.resource_type == ResourceType.BROKER:
@@ -88,7 +88,7 @@ def _alter(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> 
     return _alter_topic(cluster, resource, validate_only)
 
 
-def refusal(resource: AlteredResource) -> Verdict | None:
+def refusal(resource: AlteredResource) -> ErrorAndMessage | None:
     """Refuses a resource whose request contradicts itself, before it is known whether it may be altered or exists."""
     names = Counter(alteration.name for alteration in resource.alterations)
     if any(times > 1 for times in names.values()):
@@ -99,7 +99,7 @@ def refusal(resource: AlteredResource) -> Verdict | None:
     return None
 
 
-def _alter_topic(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> Verdict:
+def _alter_topic(cluster: Cluster, resource: AlteredResource, validate_only: bool) -> ErrorAndMessage:
     name = resource.resource_name
     topic = cluster.topics.get(name)
     overrides = dict(topic.overrides) if topic else {}
@@ -127,7 +127,7 @@ def _alter_topic(cluster: Cluster, resource: AlteredResource, validate_only: boo
     return ErrorCode.none, None
 
 
-def _apply(alteration: Alteration, overrides: dict[str, str], settings: Settings) -> Verdict:
+def _apply(alteration: Alteration, overrides: dict[str, str], settings: Settings) -> ErrorAndMessage:
     """Applies one alteration to the overrides, or returns why it has no meaning. Their values are validated later."""
     name, value = alteration.name, alteration.value or ""
     match alteration.operation:

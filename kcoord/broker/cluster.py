@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NewType
 from uuid import UUID
 
-from kcoord.broker.log.storage import KeptTopic, PassingStorage, Storage
+from kcoord.broker.log.storage import EphemeralStorage, Storage, StoredTopic
 from kcoord.broker.names import unified
 from kcoord.settings import Settings
 
@@ -33,7 +33,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestContext:
     """The node that received the request, and the time."""
 
     node: Node
@@ -88,7 +88,7 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         self._fresh_id = fresh_id
-        self.storage = storage or PassingStorage()
+        self.storage = storage or EphemeralStorage()
         self._next_producer_id = self._producer_ids_end = 0
         self._by_unified_name: dict[str, dict[str, None]] = {}
         self.partition_count = 0
@@ -121,7 +121,7 @@ class Cluster:
     def has_room_for(self, partitions: int) -> bool:
         return self.partition_count + partitions <= self.settings.kcoord_max_partitions
 
-    def has_topic_named_alike(self, name: str) -> bool:
+    def has_colliding_topic(self, name: str) -> bool:
         """Returns whether a topic's name differs from this one in dots and underscores at most."""
         return unified(name) in self._by_unified_name
 
@@ -135,11 +135,11 @@ class Cluster:
         """Creates a topic with one partition per list of replicas. The name is free and valid. Raises OSError."""
         assert name not in self.topics
         topic = Topic(name=name, topic_id=self._fresh_id(), partitions=[], overrides=overrides)
-        self.storage.keep_topic(_kept(topic, more=replicas))
+        self.storage.persist_topic(_stored(topic, more=replicas))
         try:
             self._make_partitions(topic, replicas, now_ms)
         except OSError:
-            self.storage.take_back()
+            self.storage.revert_topic()
             raise
         self.add_topic(topic)
         return topic
@@ -154,11 +154,11 @@ class Cluster:
 
     def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[NodeId]], now_ms: int) -> None:
         """Adds partitions to a topic. Raises OSError."""
-        self.storage.keep_topic(_kept(topic, more=replicas))
+        self.storage.persist_topic(_stored(topic, more=replicas))
         try:
             self._make_partitions(topic, replicas, now_ms)
         except OSError:
-            self.storage.take_back()
+            self.storage.revert_topic()
             raise
         self.partition_count += len(replicas)
 
@@ -168,9 +168,9 @@ class Cluster:
         self.deleted_topics += 1
         del self.topics[topic.name]
         del self._by_id[topic.topic_id]
-        alike = self._by_unified_name[unified(topic.name)]
-        del alike[topic.name]
-        if not alike:
+        colliding = self._by_unified_name[unified(topic.name)]
+        del colliding[topic.name]
+        if not colliding:
             del self._by_unified_name[unified(topic.name)]
         self.partition_count -= len(topic.partitions)
         self.freed(sum(partition.log.size for partition in topic.partitions))
@@ -188,13 +188,13 @@ class Cluster:
         """Replaces the topic's settings. Raises OSError."""
         from kcoord.broker.topic_settings import log_settings
 
-        self.storage.keep_topic(replace(_kept(topic), overrides=overrides))
+        self.storage.persist_topic(replace(_stored(topic), overrides=overrides))
         topic.overrides = overrides
         settings = log_settings(overrides, self.settings)
         for partition in topic.partitions:
             partition.log.settings = settings
 
-    def spread(self, first: int, partitions: int, replication_factor: int) -> list[list[NodeId]]:
+    def assign_replicas(self, first: int, partitions: int, replication_factor: int) -> list[list[NodeId]]:
         """Returns replicas for so many partitions; the nodes take turns as leaders, beginning with
         partition `first`.
         """
@@ -208,7 +208,7 @@ class Cluster:
         """Returns a producer id that was never given before. Raises OSError."""
         if self._next_producer_id == self._producer_ids_end:
             end = self._producer_ids_end + PRODUCER_IDS_AT_ONCE
-            self.storage.keep_producer_ids(end)
+            self.storage.persist_producer_ids(end)
             self._producer_ids_end = end
         self._next_producer_id += 1
         return self._next_producer_id - 1
@@ -240,9 +240,9 @@ class Cluster:
             raise
 
 
-def _kept(topic: Topic, more: Sequence[Sequence[NodeId]] = ()) -> KeptTopic:
+def _stored(topic: Topic, more: Sequence[Sequence[NodeId]] = ()) -> StoredTopic:
     """Returns what is persisted of a topic, with these partitions added."""
     replicas = [*(partition.replicas for partition in topic.partitions), *map(tuple, more)]
-    return KeptTopic(
+    return StoredTopic(
         name=topic.name, topic_id=topic.topic_id, replicas=tuple(replicas), overrides=dict(topic.overrides)
     )

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
-from kcoord.broker.cluster import OFFSETS_TOPIC, Asked, Cluster, Node
-from kcoord.broker.metadata import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED_FOR, BrokerLine, broker_lines
+from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, RequestContext
+from kcoord.broker.metadata import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED_FOR, MetadataBroker, metadata_brokers
 from kcoord.errors import ErrorCode
 
 
@@ -24,7 +24,7 @@ class DescribeCluster:
 class DescribeClusterReply:
     cluster_id: str
     controller_id: int
-    brokers: tuple[BrokerLine, ...]
+    brokers: tuple[MetadataBroker, ...]
     cluster_authorized_operations: int = OPERATIONS_NOT_ASKED_FOR
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
@@ -32,7 +32,7 @@ class DescribeClusterReply:
     throttle_time: float = 0.0
 
 
-def describe_cluster(cluster: Cluster, request: DescribeCluster, asked: Asked) -> DescribeClusterReply:
+def describe_cluster(cluster: Cluster, request: DescribeCluster, context: RequestContext) -> DescribeClusterReply:
     if request.endpoint_type != EndpointType.BROKERS:
         return DescribeClusterReply(
             cluster_id="",
@@ -48,7 +48,7 @@ def describe_cluster(cluster: Cluster, request: DescribeCluster, asked: Asked) -
     return DescribeClusterReply(
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller.node_id,
-        brokers=broker_lines(cluster),
+        brokers=metadata_brokers(cluster),
         cluster_authorized_operations=(CLUSTER_OPERATIONS if request.include_operations else OPERATIONS_NOT_ASKED_FOR),
     )
 
@@ -68,7 +68,7 @@ class FindCoordinator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorLine:
+class Coordinator:
     key: str
     node_id: int = -1
     host: str = ""
@@ -79,24 +79,24 @@ class CoordinatorLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindCoordinatorReply:
-    coordinators: tuple[CoordinatorLine, ...]
+    coordinators: tuple[Coordinator, ...]
     throttle_time: float = 0.0
 
 
-def find_coordinator(cluster: Cluster, request: FindCoordinator, asked: Asked) -> FindCoordinatorReply:
+def find_coordinator(cluster: Cluster, request: FindCoordinator, context: RequestContext) -> FindCoordinatorReply:
     return FindCoordinatorReply(coordinators=tuple(_coordinator(cluster, request, key) for key in request.keys))
 
 
-def _coordinator(cluster: Cluster, request: FindCoordinator, key: str) -> CoordinatorLine:
+def _coordinator(cluster: Cluster, request: FindCoordinator, key: str) -> Coordinator:
     if request.key_type != KeyType.GROUP:
         # Of all errors this one makes every client give up at once, instead of asking again until its timeout.
         is_transaction = request.key_type == KeyType.TRANSACTION
         error = ErrorCode.transactional_id_authorization_failed if is_transaction else ErrorCode.invalid_request
-        return CoordinatorLine(
+        return Coordinator(
             key=key, error_code=error, error_message="kcoord serves neither transactions nor share groups"
         )
     node = coordinator_of(cluster, key)
-    return CoordinatorLine(key=key, node_id=node.node_id, host=node.host, port=node.port)
+    return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port)
 
 
 def coordinator_of(cluster: Cluster, group_id: str) -> Node:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from kcoord.broker.cluster import Asked, Cluster, Node, Topic
+from kcoord.broker.cluster import Cluster, Node, RequestContext, Topic
 from kcoord.broker.names import why_invalid
 from kcoord.broker.topic_settings import (
     TOPIC_SETTINGS,
@@ -35,7 +35,7 @@ class ConfigSource(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceAsked:
+class RequestedResource:
     """A resource of the request. All its settings are wanted if `configuration_keys` is None or empty."""
 
     resource_type: int
@@ -45,7 +45,7 @@ class ResourceAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeConfigs:
-    resources: tuple[ResourceAsked, ...]
+    resources: tuple[RequestedResource, ...]
     include_synonyms: bool = False
     include_documentation: bool = False
 
@@ -58,7 +58,7 @@ class Synonym:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigLine:
+class DescribedConfig:
     name: str
     value: str | None
     config_source: ConfigSource
@@ -75,7 +75,7 @@ class DescribedResource:
     resource_name: str
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = ""
-    configs: tuple[ConfigLine, ...] = ()
+    configs: tuple[DescribedConfig, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,22 +84,22 @@ class DescribeConfigsReply:
     throttle_time: float = 0.0
 
 
-def describe_configs(cluster: Cluster, request: DescribeConfigs, asked: Asked) -> DescribeConfigsReply:
-    if asks_for_no_kind(request):
-        return DescribeConfigsReply(results=tuple(map(_of_no_kind, request.resources)))
+def describe_configs(cluster: Cluster, request: DescribeConfigs, context: RequestContext) -> DescribeConfigsReply:
+    if has_unknown_resource_type(request):
+        return DescribeConfigsReply(results=tuple(map(_refuse_unknown_type, request.resources)))
     if len(request.resources) > _MOST_RESOURCES:
-        return DescribeConfigsReply(results=tuple(map(_too_many, request.resources)))
+        return DescribeConfigsReply(results=tuple(map(_refuse_too_many, request.resources)))
     return DescribeConfigsReply(
-        results=tuple(_described(cluster, resource, request, asked.node) for resource in request.resources)
+        results=tuple(_described(cluster, resource, request, context.node) for resource in request.resources)
     )
 
 
-def asks_for_no_kind(request: DescribeConfigs) -> bool:
+def has_unknown_resource_type(request: DescribeConfigs) -> bool:
     """Returns whether a resource has a type that Kafka does not know: then the whole request is refused."""
     return any(resource.resource_type not in _KAFKA_RESOURCE_TYPES for resource in request.resources)
 
 
-def _too_many(resource: ResourceAsked) -> DescribedResource:
+def _refuse_too_many(resource: RequestedResource) -> DescribedResource:
     """Refuses a request that is short but would have a huge response."""
     return DescribedResource(
         resource_type=resource.resource_type,
@@ -109,7 +109,7 @@ def _too_many(resource: ResourceAsked) -> DescribedResource:
     )
 
 
-def _of_no_kind(resource: ResourceAsked) -> DescribedResource:
+def _refuse_unknown_type(resource: RequestedResource) -> DescribedResource:
     """Refuses every resource, as Kafka does if one has an unknown type (ConfigHelper)."""
     return DescribedResource(
         resource_type=resource.resource_type,
@@ -127,36 +127,40 @@ def effective_source(name: str, overrides: Mapping[str, str], settings: Settings
     return ConfigSource.DEFAULT if is_default else ConfigSource.STATIC_BROKER
 
 
-def _described(cluster: Cluster, resource: ResourceAsked, request: DescribeConfigs, node: Node) -> DescribedResource:
+def _described(
+    cluster: Cluster, resource: RequestedResource, request: DescribeConfigs, node: Node
+) -> DescribedResource:
     match resource.resource_type:
         case ResourceType.TOPIC:
-            error, message, lines = _topic_lines(cluster, resource.resource_name, request)
+            error, message, configs = _topic_configs(cluster, resource.resource_name, request)
         case ResourceType.BROKER:
-            error, message, lines = _broker_lines(cluster, resource.resource_name, request, node)
+            error, message, configs = _broker_configs(cluster, resource.resource_name, request, node)
         case _:
-            error, message, lines = ErrorCode.invalid_request, "only topics and brokers have settings here", []
+            error, message, configs = ErrorCode.invalid_request, "only topics and brokers have settings here", []
     wanted = resource.configuration_keys
     return DescribedResource(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         error_code=error,
         error_message=message,
-        configs=tuple(line for line in lines if not wanted or line.name in wanted),
+        configs=tuple(config for config in configs if not wanted or config.name in wanted),
     )
 
 
-def _topic_lines(cluster: Cluster, name: str, request: DescribeConfigs) -> tuple[ErrorCode, str, list[ConfigLine]]:
+def _topic_configs(
+    cluster: Cluster, name: str, request: DescribeConfigs
+) -> tuple[ErrorCode, str, list[DescribedConfig]]:
     if reason := why_invalid(name):
         return ErrorCode.invalid_topic_exception, reason, []
     topic = cluster.topics.get(name)
     if topic is None:
         return ErrorCode.unknown_topic_or_partition, "", []
-    lines = [_topic_line(topic, setting, cluster.settings, request) for setting in sorted(TOPIC_SETTINGS)]
-    return ErrorCode.none, "", lines
+    configs = [_topic_config(topic, setting, cluster.settings, request) for setting in sorted(TOPIC_SETTINGS)]
+    return ErrorCode.none, "", configs
 
 
-def _topic_line(topic: Topic, name: str, settings: Settings, request: DescribeConfigs) -> ConfigLine:
-    return ConfigLine(
+def _topic_config(topic: Topic, name: str, settings: Settings, request: DescribeConfigs) -> DescribedConfig:
+    return DescribedConfig(
         name=name,
         value=TOPIC_SETTINGS[name].shown(effective(name, topic.overrides, settings)),
         config_source=effective_source(name, topic.overrides, settings),
@@ -180,25 +184,25 @@ def _synonyms(name: str, overrides: Mapping[str, str], settings: Settings) -> li
     return synonyms
 
 
-def _broker_lines(
+def _broker_configs(
     cluster: Cluster, name: str, request: DescribeConfigs, node: Node
-) -> tuple[ErrorCode, str, list[ConfigLine]]:
+) -> tuple[ErrorCode, str, list[DescribedConfig]]:
     if name == "":  # The empty name means the settings that were changed for all brokers at run time: there are none.
         return ErrorCode.none, "", []
     if not name.removeprefix("-").isdecimal():
         return ErrorCode.invalid_request, f"Broker id must be an integer, but it is: {name}", []
     if int(name) != node.node_id:
         return ErrorCode.invalid_request, f"this is broker {node.node_id}, not {name}", []
-    lines = [_broker_line(setting, value, request) for setting, value in cluster.settings.by_name().items()]
-    return ErrorCode.none, "", lines
+    configs = [_broker_config(setting, value, request) for setting, value in cluster.settings.by_name().items()]
+    return ErrorCode.none, "", configs
 
 
-def _broker_line(name: str, value: object, request: DescribeConfigs) -> ConfigLine:
+def _broker_config(name: str, value: object, request: DescribeConfigs) -> DescribedConfig:
     default = Settings().by_name()[name]
     synonyms = [Synonym(name=name, value=_text(default), source=ConfigSource.DEFAULT)]
     if value != default:
         synonyms.insert(0, Synonym(name=name, value=_text(value), source=ConfigSource.STATIC_BROKER))
-    return ConfigLine(
+    return DescribedConfig(
         name=name,
         value=_text(value),
         config_source=synonyms[0].source,

@@ -29,7 +29,7 @@ PartitionKey = tuple[str | UUID, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionAsked:
+class RequestedPartition:
     fetch_offset: int
     current_leader_epoch: int
     last_fetched_epoch: int = -1
@@ -37,7 +37,7 @@ class PartitionAsked:
 
 
 @dataclass(slots=True, kw_only=True)
-class Told:
+class LastSent:
     """What the client was last sent of a partition; -1 before the first response."""
 
     high_watermark: int = -1
@@ -50,19 +50,19 @@ class Session:
     is_by_id: bool
     used_at_ms: int
     epoch: int = 1
-    partitions: dict[PartitionKey, PartitionAsked] = field(default_factory=dict)
-    told: dict[PartitionKey, Told] = field(default_factory=dict)
+    partitions: dict[PartitionKey, RequestedPartition] = field(default_factory=dict)
+    last_sent: dict[PartitionKey, LastSent] = field(default_factory=dict)
     # The names of topics that are requested by id, once they were found.
     names: dict[PartitionKey, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class FetchContext:
     """The partitions that one Fetch reads, and its session."""
 
     session: Session | None
     is_incremental: bool
-    partitions: dict[PartitionKey, PartitionAsked]
+    partitions: dict[PartitionKey, RequestedPartition]
     names: dict[PartitionKey, str] = field(default_factory=dict)  # The session's names, if there is a session.
 
     @property
@@ -88,29 +88,29 @@ class FetchSessions:
         self,
         session_id: int,
         epoch: int,
-        partitions: dict[PartitionKey, PartitionAsked],
+        partitions: dict[PartitionKey, RequestedPartition],
         *,
         is_by_id: bool,
         now_ms: int,
-    ) -> Opened:
+    ) -> FetchContext:
         """Begins a fetch that lists all its partitions."""
         self._sessions.pop(session_id, None)
         session = None
         if epoch == OPENING_EPOCH and self._has_slot(now_ms) and self._has_room(len(partitions)):
             session = self._open(dict(partitions), is_by_id, now_ms)
         names = session.names if session else {}
-        return Opened(session=session, is_incremental=False, partitions=partitions, names=names)
+        return FetchContext(session=session, is_incremental=False, partitions=partitions, names=names)
 
     def incremental(
         self,
         session_id: int,
         epoch: int,
-        changed: dict[PartitionKey, PartitionAsked],
+        changed: dict[PartitionKey, RequestedPartition],
         forgotten: Iterable[PartitionKey],
         *,
         is_by_id: bool,
         now_ms: int,
-    ) -> Opened | ErrorCode:
+    ) -> FetchContext | ErrorCode:
         """Begins a fetch that lists what has changed since the one before."""
         session = self._sessions.get(session_id)
         if session is None:
@@ -125,17 +125,17 @@ class FetchSessions:
         session.partitions.update(changed)
         for key in forgotten:
             session.partitions.pop(key, None)
-            session.told.pop(key, None)
+            session.last_sent.pop(key, None)
             session.names.pop(key, None)
         if not session.partitions:
             del self._sessions[session_id]
-            return Opened(session=None, is_incremental=False, partitions=changed)
+            return FetchContext(session=None, is_incremental=False, partitions=changed)
         session.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
         session.used_at_ms = now_ms
         self._sessions[session_id] = self._sessions.pop(session_id)  # The least recently used session comes first.
-        return Opened(session=session, is_incremental=True, partitions=session.partitions, names=session.names)
+        return FetchContext(session=session, is_incremental=True, partitions=session.partitions, names=session.names)
 
-    def _open(self, partitions: dict[PartitionKey, PartitionAsked], is_by_id: bool, now_ms: int) -> Session:
+    def _open(self, partitions: dict[PartitionKey, RequestedPartition], is_by_id: bool, now_ms: int) -> Session:
         session_id = self._fresh_id()
         while session_id in self._sessions:
             session_id = self._fresh_id()

@@ -10,16 +10,16 @@ from itertools import groupby
 from typing import Final
 from uuid import UUID
 
-from kcoord.broker.cluster import Asked, Cluster, Partition
+from kcoord.broker.cluster import Cluster, Partition, RequestContext
 from kcoord.broker.fetch_sessions import (
     CLOSING_EPOCH,
     NO_SESSION,
     OPENING_EPOCH,
+    FetchContext,
     FetchSessions,
-    Opened,
-    PartitionAsked,
+    LastSent,
     PartitionKey,
-    Told,
+    RequestedPartition,
 )
 from kcoord.broker.leader_info import CurrentLeader, Endpoint, endpoints_of, fence_epoch, leader_of
 from kcoord.broker.log.partition_log import Refused
@@ -27,7 +27,7 @@ from kcoord.errors import ErrorCode
 
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 # Errors that are found before a log is read. Their results do not end a wait, and come behind the others.
-_UNREAD: Final = {
+_NOT_READ: Final = {
     ErrorCode.unknown_topic_id: 1,
     ErrorCode.topic_authorization_failed: 2,
     ErrorCode.unknown_topic_or_partition: 2,
@@ -47,7 +47,7 @@ class Fetch:
     is_by_id: bool
     session_id: int
     session_epoch: int
-    partitions: dict[PartitionKey, PartitionAsked]
+    partitions: dict[PartitionKey, RequestedPartition]
     forgotten: tuple[PartitionKey, ...]
     may_read: Callable[[str], bool] | None = None
 
@@ -65,7 +65,7 @@ class DivergingEpoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLine:
+class PartitionResult:
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
     high_watermark: int = -1
@@ -80,17 +80,17 @@ class PartitionLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicLine:
+class TopicResult:
     topic: str
     topic_id: UUID | None
-    partitions: tuple[PartitionLine, ...]
+    partitions: tuple[PartitionResult, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchReply:
     error_code: ErrorCode = ErrorCode.none
     session_id: int = NO_SESSION
-    responses: tuple[TopicLine, ...] = ()
+    responses: tuple[TopicResult, ...] = ()
     node_endpoints: tuple[Endpoint, ...] = ()
     throttle_time: float = 0.0
 
@@ -100,49 +100,49 @@ class Waiting:
     """A Fetch that found too little: it goes on when `missing_bytes` more have arrived in its partitions."""
 
     request: Fetch
-    opened: Opened
+    fetch_context: FetchContext
     missing_bytes: int
     watched: tuple[tuple[str, int], ...]
 
 
-Lines = dict[PartitionKey, PartitionLine]
+Results = dict[PartitionKey, PartitionResult]
 
 
-def fetch(cluster: Cluster, sessions: FetchSessions, request: Fetch, asked: Asked) -> FetchReply | Waiting:
+def fetch(cluster: Cluster, sessions: FetchSessions, request: Fetch, context: RequestContext) -> FetchReply | Waiting:
     """Replies to a Fetch, or returns what it waits for."""
-    opened = _open(sessions, request, asked.now_ms)
-    if isinstance(opened, ErrorCode):
-        return FetchReply(error_code=opened)
+    fetch_context = _open(sessions, request, context.now_ms)
+    if isinstance(fetch_context, ErrorCode):
+        return FetchReply(error_code=fetch_context)
     if request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
         return _refuse(request, ErrorCode.unknown_server_error)
-    lines = _read(cluster, opened, request, asked)
-    read = [line for line in lines.values() if line.error_code not in _UNREAD]
-    is_decided = any(line.error_code or line.diverging_epoch for line in read)
-    missing = request.min_bytes - sum(len(line.records) for line in read)
+    results = _read(cluster, fetch_context, request, context)
+    read = [result for result in results.values() if result.error_code not in _NOT_READ]
+    is_decided = any(result.error_code or result.diverging_epoch for result in read)
+    missing = request.min_bytes - sum(len(result.records) for result in read)
     if missing <= 0 or request.max_wait <= 0 or is_decided or not read:
-        return _reply(cluster, opened, lines)
-    found = [key for key, line in lines.items() if line.error_code not in _UNREAD]
+        return _reply(cluster, fetch_context, results)
+    found = [key for key, result in results.items() if result.error_code not in _NOT_READ]
     watched = tuple((_named(cluster, topic), index) for topic, index in found)
-    return Waiting(request=request, opened=opened, missing_bytes=missing, watched=watched)
+    return Waiting(request=request, fetch_context=fetch_context, missing_bytes=missing, watched=watched)
 
 
-def finish(cluster: Cluster, waiting: Waiting, asked: Asked) -> FetchReply:
+def finish(cluster: Cluster, waiting: Waiting, context: RequestContext) -> FetchReply:
     """Replies to a Fetch that waited."""
-    return _reply(cluster, waiting.opened, _read(cluster, waiting.opened, waiting.request, asked))
+    return _reply(cluster, waiting.fetch_context, _read(cluster, waiting.fetch_context, waiting.request, context))
 
 
 def _refuse(request: Fetch, error: ErrorCode) -> FetchReply:
     """Refuses the whole request; if it uses ids, the error is not repeated per partition
     (FetchRequest.getErrorResponse).
     """
-    lines = {
-        key: PartitionLine(partition_index=key[1], error_code=error, aborted_transactions=())
+    results = {
+        key: PartitionResult(partition_index=key[1], error_code=error, aborted_transactions=())
         for key in request.partitions
     }
-    return FetchReply(error_code=error, responses=() if request.is_by_id else _by_topic(lines))
+    return FetchReply(error_code=error, responses=() if request.is_by_id else _by_topic(results))
 
 
-def _open(sessions: FetchSessions, request: Fetch, now_ms: int) -> Opened | ErrorCode:
+def _open(sessions: FetchSessions, request: Fetch, now_ms: int) -> FetchContext | ErrorCode:
     if request.session_epoch in (OPENING_EPOCH, CLOSING_EPOCH):
         return sessions.full(
             request.session_id, request.session_epoch, request.partitions, is_by_id=request.is_by_id, now_ms=now_ms
@@ -164,30 +164,30 @@ def _named(cluster: Cluster, topic: str | UUID) -> str:
     return found.name if found else ""
 
 
-def _read(cluster: Cluster, opened: Opened, request: Fetch, asked: Asked) -> Lines:
+def _read(cluster: Cluster, fetch_context: FetchContext, request: Fetch, context: RequestContext) -> Results:
     """Reads every partition in order, until the limit of bytes. The first batch is read whatever its size (KIP-74)."""
     left = min(request.max_bytes, cluster.settings.fetch_max_bytes)
     is_first = True
-    lines: Lines = {}
-    for key, partition_asked in opened.partitions.items():
-        partition = _find(cluster, opened, key, request.may_read)
-        if isinstance(partition, PartitionLine):
-            line = partition
+    results: Results = {}
+    for key, requested in fetch_context.partitions.items():
+        partition = _find(cluster, fetch_context, key, request.may_read)
+        if isinstance(partition, PartitionResult):
+            result = partition
         else:
-            line = _read_partition(partition, partition_asked, request, asked, left, is_first)
-        lines[key] = line
-        left = max(0, left - len(line.records))
-        is_first = is_first and not line.records
-    return dict(sorted(lines.items(), key=lambda item: _rank(item[1])))
+            result = _read_partition(partition, requested, request, context, left, is_first)
+        results[key] = result
+        left = max(0, left - len(result.records))
+        is_first = is_first and not result.records
+    return dict(sorted(results.items(), key=lambda item: _rank(item[1])))
 
 
-def _rank(line: PartitionLine) -> int:
-    return _UNREAD.get(line.error_code, 0)
+def _rank(result: PartitionResult) -> int:
+    return _NOT_READ.get(result.error_code, 0)
 
 
 def _find(
-    cluster: Cluster, opened: Opened, key: PartitionKey, may_read: Callable[[str], bool] | None
-) -> Partition | PartitionLine:
+    cluster: Cluster, fetch_context: FetchContext, key: PartitionKey, may_read: Callable[[str], bool] | None
+) -> Partition | PartitionResult:
     """Returns the partition, or the result that explains why it cannot be read."""
     topic, index = key
     error = ErrorCode.unknown_topic_or_partition
@@ -197,59 +197,59 @@ def _find(
     else:
         found = cluster.topic_by_id(topic)
         if found:
-            opened.names[key] = found.name
-        name = opened.names.get(key)
+            fetch_context.names[key] = found.name
+        name = fetch_context.names.get(key)
     if name is None:
         error = ErrorCode.unknown_topic_id
     elif may_read is not None and not may_read(name):  # Checked before the response shows whether it exists.
         error, found = ErrorCode.topic_authorization_failed, None
     elif found is None and not isinstance(topic, str) and name in cluster.topics:
         # The topic was deleted and recreated since it was first requested.
-        return PartitionLine(partition_index=index, error_code=ErrorCode.inconsistent_topic_id)
+        return PartitionResult(partition_index=index, error_code=ErrorCode.inconsistent_topic_id)
     partition = found.partition(index) if found else None
-    return partition or PartitionLine(partition_index=index, error_code=error, aborted_transactions=())
+    return partition or PartitionResult(partition_index=index, error_code=error, aborted_transactions=())
 
 
 def _read_partition(
     partition: Partition,
-    partition_asked: PartitionAsked,
+    requested: RequestedPartition,
     request: Fetch,
-    asked: Asked,
+    context: RequestContext,
     left: int,
     is_first: bool,
-) -> PartitionLine:
+) -> PartitionResult:
     index = partition.index
-    if partition.leader != asked.node.node_id:
-        return PartitionLine(
+    if partition.leader != context.node.node_id:
+        return PartitionResult(
             partition_index=index, error_code=ErrorCode.not_leader_or_follower, current_leader=leader_of(partition)
         )
-    if error_code := fence_epoch(partition, partition_asked.current_leader_epoch):
-        return PartitionLine(
+    if error_code := fence_epoch(partition, requested.current_leader_epoch):
+        return PartitionResult(
             partition_index=index, error_code=error_code, current_leader=_newer_leader(partition, error_code)
         )
-    return _records_line(partition, partition_asked, request, left, is_first)
+    return _read_records(partition, requested, request, left, is_first)
 
 
 def _newer_leader(partition: Partition, error: ErrorCode) -> CurrentLeader | None:
     return leader_of(partition) if error is ErrorCode.fenced_leader_epoch else None
 
 
-def _records_line(
-    partition: Partition, partition_asked: PartitionAsked, request: Fetch, left: int, is_first: bool
-) -> PartitionLine:
-    log, offset = partition.log, partition_asked.fetch_offset
-    max_bytes = min(left, partition_asked.max_bytes)
-    diverging = _diverging_epoch(partition, partition_asked)
+def _read_records(
+    partition: Partition, requested: RequestedPartition, request: Fetch, left: int, is_first: bool
+) -> PartitionResult:
+    log, offset = partition.log, requested.fetch_offset
+    max_bytes = min(left, requested.max_bytes)
+    diverging = _diverging_epoch(partition, requested)
     if diverging is None and max_bytes < 0 and log.start_offset <= offset < log.end_offset:
         # LogSegment.read throws when it is called so.
-        return PartitionLine(partition_index=partition.index, error_code=ErrorCode.unknown_server_error)
+        return PartitionResult(partition_index=partition.index, error_code=ErrorCode.unknown_server_error)
     records = b"" if diverging else log.read(offset, max_bytes=max_bytes, min_one_batch=is_first)
     if isinstance(diverging, ErrorCode) or isinstance(records, Refused):
         error = records.error if isinstance(records, Refused) else ErrorCode.offset_out_of_range
-        return PartitionLine(partition_index=partition.index, error_code=error)
+        return PartitionResult(partition_index=partition.index, error_code=error)
     # If not even one batch fits, Kafka drops what it has read of it, and the list with it (ReplicaManager).
     is_cut_off = not records and offset < log.end_offset and max_bytes > 0
-    return PartitionLine(
+    return PartitionResult(
         partition_index=partition.index,
         high_watermark=log.end_offset,
         last_stable_offset=log.end_offset,
@@ -260,58 +260,58 @@ def _records_line(
     )
 
 
-def _diverging_epoch(partition: Partition, partition_asked: PartitionAsked) -> DivergingEpoch | ErrorCode | None:
+def _diverging_epoch(partition: Partition, requested: RequestedPartition) -> DivergingEpoch | ErrorCode | None:
     """Returns where the log diverges from what the client has read, by the epoch of its last record; None
     if nowhere.
     """
-    epoch, log = partition_asked.last_fetched_epoch, partition.log
+    epoch, log = requested.last_fetched_epoch, partition.log
     if epoch < 0:
         return None
     end = log.end_offset_for_epoch(epoch)
-    if end.leader_epoch < 0 or partition_asked.fetch_offset < log.start_offset:
+    if end.leader_epoch < 0 or requested.fetch_offset < log.start_offset:
         return ErrorCode.offset_out_of_range
-    if end.leader_epoch < epoch or end.end_offset < partition_asked.fetch_offset:
+    if end.leader_epoch < epoch or end.end_offset < requested.fetch_offset:
         return DivergingEpoch(epoch=end.leader_epoch, end_offset=end.end_offset)
     return None
 
 
-def _reply(cluster: Cluster, opened: Opened, lines: Lines) -> FetchReply:
-    if opened.session is not None:
-        lines = _remember(opened, lines)
-    leaders = [line.current_leader for line in lines.values() if line.current_leader is not None]
+def _reply(cluster: Cluster, fetch_context: FetchContext, results: Results) -> FetchReply:
+    if fetch_context.session is not None:
+        results = _remember(fetch_context, results)
+    leaders = [result.current_leader for result in results.values() if result.current_leader is not None]
     return FetchReply(
-        session_id=opened.session_id,
-        responses=_by_topic(lines),
+        session_id=fetch_context.session_id,
+        responses=_by_topic(results),
         node_endpoints=endpoints_of(cluster, leaders),
     )
 
 
-def _remember(opened: Opened, lines: Lines) -> Lines:
+def _remember(fetch_context: FetchContext, results: Results) -> Results:
     """Stores what the client is sent. An incremental response leaves out partitions without news."""
-    session = opened.session
+    session = fetch_context.session
     assert session is not None
-    if not opened.is_incremental:  # The session continues in the order of its first response.
-        session.partitions = {key: session.partitions[key] for key in lines if key in session.partitions}
-    news: Lines = {}
-    for key, line in lines.items():
-        told = session.told.setdefault(key, Told())
-        is_news = told.high_watermark != line.high_watermark or told.start_offset != line.log_start_offset
-        told.high_watermark, told.start_offset = line.high_watermark, line.log_start_offset
-        is_news = is_news or bool(line.records or line.error_code or line.diverging_epoch)
-        if is_news or not opened.is_incremental:
-            news[key] = line
-        if line.records and opened.is_incremental and key in session.partitions:
+    if not fetch_context.is_incremental:  # The session continues in the order of its first response.
+        session.partitions = {key: session.partitions[key] for key in results if key in session.partitions}
+    news: Results = {}
+    for key, result in results.items():
+        last_sent = session.last_sent.setdefault(key, LastSent())
+        is_news = last_sent.high_watermark != result.high_watermark or last_sent.start_offset != result.log_start_offset
+        last_sent.high_watermark, last_sent.start_offset = result.high_watermark, result.log_start_offset
+        is_news = is_news or bool(result.records or result.error_code or result.diverging_epoch)
+        if is_news or not fetch_context.is_incremental:
+            news[key] = result
+        if result.records and fetch_context.is_incremental and key in session.partitions:
             # A partition whose records were sent goes to the end, so that the limit of bytes starves no other.
             session.partitions[key] = session.partitions.pop(key)
     return news
 
 
-def _by_topic(lines: Lines) -> tuple[TopicLine, ...]:
+def _by_topic(results: Results) -> tuple[TopicResult, ...]:
     return tuple(
-        TopicLine(
+        TopicResult(
             topic=topic if isinstance(topic, str) else "",
             topic_id=None if isinstance(topic, str) else topic,
-            partitions=tuple(line for _, line in group),
+            partitions=tuple(result for _, result in group),
         )
-        for topic, group in groupby(lines.items(), key=lambda item: item[0][0])
+        for topic, group in groupby(results.items(), key=lambda item: item[0][0])
     )

@@ -49,7 +49,7 @@ class LongPolls:
             if was_missing and parked.missing_bytes <= 0:
                 self.ready.append(parked.ticket)
 
-    def wake(self, topic: str, partition: int) -> None:
+    def topic_deleted(self, topic: str, partition: int) -> None:
         """Makes the tickets of a deleted partition ready."""
         for parked in self._watchers.get((topic, partition), {}).values():
             if parked.missing_bytes > 0:

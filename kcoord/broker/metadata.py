@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from kcoord.broker.cluster import OFFSETS_TOPIC, Asked, Cluster, NodeId, Partition, Topic
+from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId, Partition, RequestContext, Topic
 from kcoord.broker.names import METADATA_TOPIC, why_invalid
 from kcoord.errors import ErrorCode
 
@@ -15,7 +15,7 @@ CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicAsked:
+class RequestedTopic:
     """A topic of the request, by name or, where `topic_id` is set, by id."""
 
     name: str | None
@@ -26,7 +26,7 @@ class TopicAsked:
 class Metadata:
     """A Metadata request. `topics` None asks for all."""
 
-    topics: tuple[TopicAsked, ...] | None
+    topics: tuple[RequestedTopic, ...] | None
     allows_ids: bool  # Since version 12 (KAFKA-10774).
     allow_auto_topic_creation: bool
     include_cluster_operations: bool
@@ -34,7 +34,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerLine:
+class MetadataBroker:
     node_id: int
     host: str
     port: int
@@ -48,7 +48,7 @@ class BrokerLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLine:
+class MetadataPartition:
     partition_index: int
     leader_id: int
     replica_nodes: tuple[NodeId, ...]
@@ -59,38 +59,38 @@ class PartitionLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicLine:
+class MetadataTopic:
     name: str | None
     error_code: ErrorCode = ErrorCode.none
     topic_id: UUID | None = None
     is_internal: bool = False
-    partitions: tuple[PartitionLine, ...] = ()
+    partitions: tuple[MetadataPartition, ...] = ()
     topic_authorized_operations: int = OPERATIONS_NOT_ASKED_FOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataReply:
-    brokers: tuple[BrokerLine, ...]
+    brokers: tuple[MetadataBroker, ...]
     cluster_id: str | None
     controller_id: int
-    topics: tuple[TopicLine, ...]
+    topics: tuple[MetadataTopic, ...]
     cluster_authorized_operations: int = OPERATIONS_NOT_ASKED_FOR
     throttle_time: float = 0.0
     error_code: ErrorCode = ErrorCode.none
 
 
-def metadata(cluster: Cluster, request: Metadata, asked: Asked) -> MetadataReply:
+def metadata(cluster: Cluster, request: Metadata, context: RequestContext) -> MetadataReply:
     if error := refusal(request):
-        lines = [
-            TopicLine(name=topic.name or "", topic_id=topic.topic_id, error_code=error)
+        topics = [
+            MetadataTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=error)
             for topic in request.topics or ()
         ]
-        return MetadataReply(brokers=(), cluster_id=None, controller_id=-1, topics=tuple(lines), error_code=error)
+        return MetadataReply(brokers=(), cluster_id=None, controller_id=-1, topics=tuple(topics), error_code=error)
     return MetadataReply(
-        brokers=broker_lines(cluster),
+        brokers=metadata_brokers(cluster),
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller.node_id,
-        topics=tuple(_topic_lines(cluster, request, asked)),
+        topics=tuple(_topics(cluster, request, context)),
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_operations else OPERATIONS_NOT_ASKED_FOR
         ),
@@ -108,33 +108,33 @@ def refusal(request: Metadata) -> ErrorCode | None:
     return None
 
 
-def _topic_lines(cluster: Cluster, request: Metadata, asked: Asked) -> list[TopicLine]:
+def _topics(cluster: Cluster, request: Metadata, context: RequestContext) -> list[MetadataTopic]:
     operations = TOPIC_OPERATIONS if request.include_topic_operations else OPERATIONS_NOT_ASKED_FOR
     if request.topics is None:
-        return [_topic_line(topic, operations) for topic in cluster.topics.values()]
+        return [_metadata_topic(topic, operations) for topic in cluster.topics.values()]
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id is not None)
     if ids:  # If there is one id, all names are ignored (KafkaApis.handleTopicMetadataRequest).
-        return [_line_by_id(cluster, topic_id, operations) for topic_id in ids]
+        return [_topic_by_id(cluster, topic_id, operations) for topic_id in ids]
     names = dict.fromkeys(topic.name or "" for topic in request.topics)
-    return [_line_by_name(cluster, name, request, operations, asked.now_ms) for name in names]
+    return [_topic_by_name(cluster, name, request, operations, context.now_ms) for name in names]
 
 
-def _line_by_id(cluster: Cluster, topic_id: UUID, operations: int) -> TopicLine:
+def _topic_by_id(cluster: Cluster, topic_id: UUID, operations: int) -> MetadataTopic:
     found = cluster.topic_by_id(topic_id)
     if found is None:
-        return TopicLine(name=None, topic_id=topic_id, error_code=ErrorCode.unknown_topic_id)
-    return _topic_line(found, operations)
+        return MetadataTopic(name=None, topic_id=topic_id, error_code=ErrorCode.unknown_topic_id)
+    return _metadata_topic(found, operations)
 
 
-def _line_by_name(cluster: Cluster, name: str, request: Metadata, operations: int, now_ms: int) -> TopicLine:
+def _topic_by_name(cluster: Cluster, name: str, request: Metadata, operations: int, now_ms: int) -> MetadataTopic:
     if name in cluster.topics:
-        return _topic_line(cluster.topics[name], operations)
+        return _metadata_topic(cluster.topics[name], operations)
     error = ErrorCode.unknown_topic_or_partition
     if why_invalid(name):
         error = ErrorCode.invalid_topic_exception
     elif request.allow_auto_topic_creation and cluster.settings.auto_create_topics_enable:
         error = _auto_create(cluster, name, now_ms)
-    return TopicLine(name=name, error_code=error, topic_authorized_operations=operations)
+    return MetadataTopic(name=name, error_code=error, topic_authorized_operations=operations)
 
 
 def _auto_create(cluster: Cluster, name: str, now_ms: int) -> ErrorCode:
@@ -144,14 +144,14 @@ def _auto_create(cluster: Cluster, name: str, now_ms: int) -> ErrorCode:
     replication_factor = settings.default_replication_factor
     if replication_factor > len(cluster.nodes):
         return ErrorCode.invalid_replication_factor
-    if name == METADATA_TOPIC or cluster.has_topic_named_alike(name) or not cluster.has_room_for(num_partitions):
+    if name == METADATA_TOPIC or cluster.has_colliding_topic(name) or not cluster.has_room_for(num_partitions):
         # Kafka's controller refuses it, and the client does not get to know.
         return ErrorCode.unknown_topic_or_partition
     with suppress(OSError):  # The client asks again, and by then there may be space.
         if is_of_groups:
             _make_offsets_topic(cluster, now_ms)
         else:
-            cluster.create_topic(name, cluster.spread(0, num_partitions, replication_factor), {}, now_ms)
+            cluster.create_topic(name, cluster.assign_replicas(0, num_partitions, replication_factor), {}, now_ms)
     return ErrorCode.unknown_topic_or_partition
 
 
@@ -162,18 +162,18 @@ def _make_offsets_topic(cluster: Cluster, now_ms: int) -> None:
     make_offsets_topic(cluster, now_ms)
 
 
-def _topic_line(topic: Topic, operations: int) -> TopicLine:
-    return TopicLine(
+def _metadata_topic(topic: Topic, operations: int) -> MetadataTopic:
+    return MetadataTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=tuple(_partition_line(partition) for partition in topic.partitions),
+        partitions=tuple(_metadata_partition(partition) for partition in topic.partitions),
         topic_authorized_operations=operations,
     )
 
 
-def _partition_line(partition: Partition) -> PartitionLine:
-    return PartitionLine(
+def _metadata_partition(partition: Partition) -> MetadataPartition:
+    return MetadataPartition(
         partition_index=partition.index,
         leader_id=partition.leader,
         replica_nodes=partition.replicas,
@@ -182,5 +182,7 @@ def _partition_line(partition: Partition) -> PartitionLine:
     )
 
 
-def broker_lines(cluster: Cluster) -> tuple[BrokerLine, ...]:
-    return tuple(BrokerLine(node_id=node.node_id, host=node.host, port=node.port) for node in cluster.nodes.values())
+def metadata_brokers(cluster: Cluster) -> tuple[MetadataBroker, ...]:
+    return tuple(
+        MetadataBroker(node_id=node.node_id, host=node.host, port=node.port) for node in cluster.nodes.values()
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from kcoord.broker.cluster import INTERNAL_TOPICS, Asked, Cluster, Partition
+from kcoord.broker.cluster import INTERNAL_TOPICS, Cluster, Partition, RequestContext
 from kcoord.broker.leader_info import fence_epoch
 from kcoord.broker.log.partition_log import Refused
 from kcoord.broker.log.slices import Effort, Slices
@@ -14,7 +14,7 @@ from kcoord.errors import ErrorCode
 
 _ISOLATION_LEVELS: Final = (0, 1)
 _NO_EPOCH: Final = -1
-_LOOK_UP: Final = 20  # Units of work of a search by time, in addition to those of the records it reads.
+_LOOKUP_COST: Final = 20  # Units of work of a search by time, in addition to those of the records it reads.
 
 
 class Special(IntEnum):
@@ -29,29 +29,29 @@ class Special(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetAsked:
+class RequestedOffset:
     partition_index: int
     current_leader_epoch: int
     timestamp: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicOffsetsAsked:
+class RequestedTopicOffsets:
     name: str
-    partitions: tuple[OffsetAsked, ...]
+    partitions: tuple[RequestedOffset, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsets:
     """A ListOffsets request. `oldest_special` is the lowest special timestamp that its version knows."""
 
-    topics: tuple[TopicOffsetsAsked, ...]
+    topics: tuple[RequestedTopicOffsets, ...]
     oldest_special: int
     isolation_level: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetLine:
+class PartitionOffset:
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
     timestamp: int = -1
@@ -62,7 +62,7 @@ class OffsetLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOffsets:
     name: str
-    partitions: tuple[OffsetLine, ...]
+    partitions: tuple[PartitionOffset, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,70 +71,75 @@ class ListOffsetsReply:
     throttle_time: float = 0.0
 
 
-def list_offsets(cluster: Cluster, request: ListOffsets, asked: Asked) -> Slices[ListOffsetsReply]:
-    by_topic: dict[str, list[OffsetAsked]] = {}
+def list_offsets(cluster: Cluster, request: ListOffsets, context: RequestContext) -> Slices[ListOffsetsReply]:
+    by_topic: dict[str, list[RequestedOffset]] = {}
     for topic in request.topics:
         if topic.partitions:
             by_topic.setdefault(topic.name, []).extend(topic.partitions)
     topics, effort = [], Effort()
-    for name, lines in by_topic.items():
-        topics.append((yield from _topic_offsets(cluster, name, lines, request, asked, effort)))
+    for name, items in by_topic.items():
+        topics.append((yield from _topic_offsets(cluster, name, items, request, context, effort)))
     return ListOffsetsReply(topics=tuple(topics))
 
 
 def _topic_offsets(
-    cluster: Cluster, topic: str, lines: Sequence[OffsetAsked], request: ListOffsets, asked: Asked, effort: Effort
+    cluster: Cluster,
+    topic: str,
+    items: Sequence[RequestedOffset],
+    request: ListOffsets,
+    context: RequestContext,
+    effort: Effort,
 ) -> Slices[TopicOffsets]:
-    times = Counter(line.partition_index for line in lines)
+    times = Counter(item.partition_index for item in items)
     answers = []
-    for line in {line.partition_index: line for line in lines}.values():
-        index = line.partition_index
+    for item in {item.partition_index: item for item in items}.values():
+        index = item.partition_index
         if request.isolation_level not in _ISOLATION_LEVELS:
-            answers.append(OffsetLine(partition_index=index, error_code=ErrorCode.unknown_server_error))
+            answers.append(PartitionOffset(partition_index=index, error_code=ErrorCode.unknown_server_error))
         elif times[index] > 1:
-            answers.append(OffsetLine(partition_index=index, error_code=ErrorCode.invalid_request))
+            answers.append(PartitionOffset(partition_index=index, error_code=ErrorCode.invalid_request))
         else:
-            offset = yield from _offset(cluster.partition(topic, index), line, request.oldest_special, asked, effort)
+            offset = yield from _offset(cluster.partition(topic, index), item, request.oldest_special, context, effort)
             answers.append(offset)
-            is_search = line.timestamp >= 0 or line.timestamp == Special.MAX_TIMESTAMP
-            yield from effort.spend(_LOOK_UP if is_search else 1)
+            is_search = item.timestamp >= 0 or item.timestamp == Special.MAX_TIMESTAMP
+            yield from effort.spend(_LOOKUP_COST if is_search else 1)
     return TopicOffsets(name=topic, partitions=tuple(answers))
 
 
 def _offset(
-    partition: Partition | None, line: OffsetAsked, oldest_special: int, asked: Asked, effort: Effort
-) -> Slices[OffsetLine]:
-    index = line.partition_index
-    if line.timestamp < oldest_special:
-        return OffsetLine(partition_index=index, error_code=ErrorCode.unsupported_version)
+    partition: Partition | None, item: RequestedOffset, oldest_special: int, context: RequestContext, effort: Effort
+) -> Slices[PartitionOffset]:
+    index = item.partition_index
+    if item.timestamp < oldest_special:
+        return PartitionOffset(partition_index=index, error_code=ErrorCode.unsupported_version)
     if partition is None:
-        return OffsetLine(partition_index=index, error_code=ErrorCode.unknown_topic_or_partition)
-    if error := _fence(partition, line.current_leader_epoch, asked):
-        return OffsetLine(partition_index=index, error_code=error)
+        return PartitionOffset(partition_index=index, error_code=ErrorCode.unknown_topic_or_partition)
+    if error := _fence(partition, item.current_leader_epoch, context):
+        return PartitionOffset(partition_index=index, error_code=error)
     log = partition.log
-    match line.timestamp:
+    match item.timestamp:
         case Special.LATEST:
-            return OffsetLine(partition_index=index, offset=log.end_offset, leader_epoch=log.leader_epoch)
+            return PartitionOffset(partition_index=index, offset=log.end_offset, leader_epoch=log.leader_epoch)
         case Special.EARLIEST | Special.EARLIEST_LOCAL:
-            return OffsetLine(partition_index=index, offset=log.start_offset, leader_epoch=log.start_epoch)
+            return PartitionOffset(partition_index=index, offset=log.start_offset, leader_epoch=log.start_epoch)
         case Special.LATEST_TIERED | Special.EARLIEST_PENDING_UPLOAD:
-            return OffsetLine(partition_index=index)
+            return PartitionOffset(partition_index=index)
     try:
-        if line.timestamp == Special.MAX_TIMESTAMP:
+        if item.timestamp == Special.MAX_TIMESTAMP:
             found = yield from log.offset_of_max_timestamp(effort)
         else:
-            found = yield from log.offset_for_timestamp(line.timestamp, effort)
+            found = yield from log.offset_for_timestamp(item.timestamp, effort)
     except OSError:
-        return OffsetLine(partition_index=index, error_code=ErrorCode.kafka_storage_error)
+        return PartitionOffset(partition_index=index, error_code=ErrorCode.kafka_storage_error)
     if found is None:
-        return OffsetLine(partition_index=index)
-    return OffsetLine(
+        return PartitionOffset(partition_index=index)
+    return PartitionOffset(
         partition_index=index, timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch
     )
 
 
-def _fence(partition: Partition, claimed_epoch: int, asked: Asked) -> ErrorCode | None:
-    if partition.leader != asked.node.node_id:
+def _fence(partition: Partition, claimed_epoch: int, context: RequestContext) -> ErrorCode | None:
+    if partition.leader != context.node.node_id:
         return ErrorCode.not_leader_or_follower
     if partition.log.is_failed:
         return ErrorCode.kafka_storage_error
@@ -144,25 +149,25 @@ def _fence(partition: Partition, claimed_epoch: int, asked: Asked) -> ErrorCode 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EpochAsked:
+class RequestedEpoch:
     partition: int
     current_leader_epoch: int
     leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicEpochsAsked:
+class RequestedTopicEpochs:
     topic: str
-    partitions: tuple[EpochAsked, ...]
+    partitions: tuple[RequestedEpoch, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetForLeaderEpoch:
-    topics: tuple[TopicEpochsAsked, ...]
+    topics: tuple[RequestedTopicEpochs, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EpochLine:
+class PartitionEpochEnd:
     partition: int
     error_code: ErrorCode = ErrorCode.none
     leader_epoch: int = -1
@@ -172,7 +177,7 @@ class EpochLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicEpochs:
     topic: str
-    partitions: tuple[EpochLine, ...]
+    partitions: tuple[PartitionEpochEnd, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,12 +186,14 @@ class OffsetForLeaderEpochReply:
     throttle_time: float = 0.0
 
 
-def offset_for_leader_epoch(cluster: Cluster, request: OffsetForLeaderEpoch, asked: Asked) -> OffsetForLeaderEpochReply:
+def offset_for_leader_epoch(
+    cluster: Cluster, request: OffsetForLeaderEpoch, context: RequestContext
+) -> OffsetForLeaderEpochReply:
     topics = tuple(
         TopicEpochs(
             topic=topic.topic,
             partitions=tuple(
-                _epoch_end(cluster.partition(topic.topic, line.partition), line, asked) for line in topic.partitions
+                _epoch_end(cluster.partition(topic.topic, item.partition), item, context) for item in topic.partitions
             ),
         )
         for topic in request.topics
@@ -194,13 +201,13 @@ def offset_for_leader_epoch(cluster: Cluster, request: OffsetForLeaderEpoch, ask
     return OffsetForLeaderEpochReply(topics=topics)
 
 
-def _epoch_end(partition: Partition | None, line: EpochAsked, asked: Asked) -> EpochLine:
+def _epoch_end(partition: Partition | None, item: RequestedEpoch, context: RequestContext) -> PartitionEpochEnd:
     if partition is None:
-        return EpochLine(partition=line.partition, error_code=ErrorCode.unknown_topic_or_partition)
-    if error := _fence(partition, line.current_leader_epoch, asked):
-        return EpochLine(partition=line.partition, error_code=error)
-    end = partition.log.end_offset_for_epoch(line.leader_epoch)
-    return EpochLine(partition=line.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset)
+        return PartitionEpochEnd(partition=item.partition, error_code=ErrorCode.unknown_topic_or_partition)
+    if error := _fence(partition, item.current_leader_epoch, context):
+        return PartitionEpochEnd(partition=item.partition, error_code=error)
+    end = partition.log.end_offset_for_epoch(item.leader_epoch)
+    return PartitionEpochEnd(partition=item.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +224,7 @@ class DeleteRecords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionLine:
+class DeletedPartition:
     partition_index: int
     low_watermark: int = -1
     error_code: ErrorCode = ErrorCode.none
@@ -226,7 +233,7 @@ class DeletionLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedRecords:
     name: str
-    partitions: tuple[DeletionLine, ...]
+    partitions: tuple[DeletedPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +242,7 @@ class DeleteRecordsReply:
     throttle_time: float = 0.0
 
 
-def delete_records(cluster: Cluster, request: DeleteRecords, asked: Asked) -> DeleteRecordsReply:
+def delete_records(cluster: Cluster, request: DeleteRecords, context: RequestContext) -> DeleteRecordsReply:
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         if topic.offsets:
@@ -245,7 +252,7 @@ def delete_records(cluster: Cluster, request: DeleteRecords, asked: Asked) -> De
         DeletedRecords(
             name=name,
             partitions=tuple(
-                _delete_before(cluster, cluster.partition(name, index), index, offset, asked)
+                _delete_before(cluster, cluster.partition(name, index), index, offset, context)
                 for index, offset in offsets.items()
             ),
         )
@@ -255,17 +262,17 @@ def delete_records(cluster: Cluster, request: DeleteRecords, asked: Asked) -> De
 
 
 def _delete_before(
-    cluster: Cluster, partition: Partition | None, index: int, offset: int, asked: Asked
-) -> DeletionLine:
+    cluster: Cluster, partition: Partition | None, index: int, offset: int, context: RequestContext
+) -> DeletedPartition:
     if partition is None:
-        return DeletionLine(partition_index=index, error_code=ErrorCode.unknown_topic_or_partition)
+        return DeletedPartition(partition_index=index, error_code=ErrorCode.unknown_topic_or_partition)
     if partition.topic in INTERNAL_TOPICS:
-        return DeletionLine(partition_index=index, error_code=ErrorCode.invalid_topic_exception)
-    if partition.leader != asked.node.node_id:
-        return DeletionLine(partition_index=index, error_code=ErrorCode.not_leader_or_follower)
+        return DeletedPartition(partition_index=index, error_code=ErrorCode.invalid_topic_exception)
+    if partition.leader != context.node.node_id:
+        return DeletedPartition(partition_index=index, error_code=ErrorCode.not_leader_or_follower)
     before = partition.log.size
-    outcome = partition.log.delete_records(offset, asked.now_ms)
+    outcome = partition.log.delete_records(offset, context.now_ms)
     if isinstance(outcome, Refused):
-        return DeletionLine(partition_index=index, error_code=outcome.error)
+        return DeletedPartition(partition_index=index, error_code=outcome.error)
     cluster.freed(before - partition.log.size)
-    return DeletionLine(partition_index=index, low_watermark=outcome)
+    return DeletedPartition(partition_index=index, low_watermark=outcome)

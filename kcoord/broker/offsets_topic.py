@@ -32,7 +32,7 @@ OFFSETS_TOPIC_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 def make_offsets_topic(cluster: Cluster, now_ms: int) -> None:
     """Creates the topic unless it exists, as a broker does when a client first needs it. Raises OSError."""
     if OFFSETS_TOPIC not in cluster.topics:
-        replicas = cluster.spread(0, cluster.settings.offsets_topic_num_partitions, 1)
+        replicas = cluster.assign_replicas(0, cluster.settings.offsets_topic_num_partitions, 1)
         cluster.create_topic(OFFSETS_TOPIC, replicas, dict(OFFSETS_TOPIC_SETTINGS), now_ms)
 
 

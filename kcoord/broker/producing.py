@@ -5,20 +5,28 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from kcoord.broker.cluster import Asked, Cluster, Partition, Topic
+from kcoord.broker.cluster import Cluster, Partition, RequestContext, Topic
 from kcoord.broker.leader_info import CurrentLeader, Endpoint, endpoints_of, leader_of
 from kcoord.broker.log.batch_validation import Admitted, Allowance
 from kcoord.broker.log.partition_log import Appended, PartitionLog, Refused
 from kcoord.broker.log.slices import Slices
 from kcoord.errors import ErrorCode
-from kcoord.protocol.records.batch import HEADER_SIZE, MAGIC, BadBatch, Batch, names_codec, produced_batch, read_header
+from kcoord.protocol.records.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    Batch,
+    CorruptBatch,
+    claims_compression,
+    produced_batch,
+    read_header,
+)
 from kcoord.protocol.records.compression import Codec
 
 _LEGAL_ACKS: Final = frozenset({-1, 0, 1})
 _FRAME_SIZE: Final = 17  # The bytes that Kafka reads of a batch to find its end.
 _LEAST_LENGTH: Final = 14  # The smallest record of format v0.
 # Kafka explains only errors of single records; errors that only kcoord has are explained too.
-_OWN_REFUSALS: Final = frozenset({ErrorCode.invalid_txn_state, ErrorCode.kafka_storage_error})
+_EXPLAINED_ERRORS: Final = frozenset({ErrorCode.invalid_txn_state, ErrorCode.kafka_storage_error})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,47 +60,47 @@ class Produce:
     def is_compressed(self) -> bool:
         """Whether a batch claims to be compressed, so that memory is needed for its plain records."""
         sent = (partition.records or b"" for topic in self.topics for partition in topic.partitions)
-        return any(names_codec(records) for records in sent)
+        return any(claims_compression(records) for records in sent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordErrorLine:
+class RecordErrorResult:
     batch_index: int
     batch_index_error_message: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLine:
+class PartitionResult:
     index: int
     error_code: ErrorCode = ErrorCode.none
     base_offset: int = -1
     log_append_time: int | None = None
     log_start_offset: int = -1
-    record_errors: tuple[RecordErrorLine, ...] = ()
+    record_errors: tuple[RecordErrorResult, ...] = ()
     error_message: str | None = None
     current_leader: CurrentLeader | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicLine:
+class TopicResult:
     name: str
     topic_id: UUID | None
-    partition_responses: tuple[PartitionLine, ...]
+    partition_responses: tuple[PartitionResult, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceReply:
-    responses: tuple[TopicLine, ...]
+    responses: tuple[TopicResult, ...]
     node_endpoints: tuple[Endpoint, ...] = ()
     throttle_time: float = 0.0
 
     @property
     def has_errors(self) -> bool:
-        lines = [line for topic in self.responses for line in topic.partition_responses]
-        return any(line.error_code for line in lines)
+        results = [result for topic in self.responses for result in topic.partition_responses]
+        return any(result.error_code for result in results)
 
 
-def produce(cluster: Cluster, request: Produce, asked: Asked) -> Slices[ProduceReply]:
+def produce(cluster: Cluster, request: Produce, context: RequestContext) -> Slices[ProduceReply]:
     """Appends the batches of the request. `cluster` notifies the long polls of what was appended."""
     if refused := refuse_all(request):
         return ProduceReply(responses=tuple(refused_topic(topic, refused) for topic in merged(request.topics)))
@@ -102,11 +110,11 @@ def produce(cluster: Cluster, request: Produce, asked: Asked) -> Slices[ProduceR
         headers=settings.kcoord_produce_max_headers,
         decompressed_bytes=settings.kcoord_produce_max_decompressed_bytes,
     )
-    lines: tuple[TopicLine, ...] = ()
+    results: tuple[TopicResult, ...] = ()
     for topic in merged(request.topics):
-        line = yield from _produce_topic(cluster, topic, request, asked, allowance)
-        lines += (line,)
-    return ProduceReply(responses=lines, node_endpoints=endpoints_of(cluster, _misled(lines)))
+        result = yield from _produce_topic(cluster, topic, request, context, allowance)
+        results += (result,)
+    return ProduceReply(responses=results, node_endpoints=endpoints_of(cluster, _current_leaders(results)))
 
 
 def merged(topics: tuple[ProducedTopic, ...]) -> list[ProducedTopic]:
@@ -144,30 +152,30 @@ def _is_transactional(records: bytes) -> bool:
     return header.is_transactional and header.magic == MAGIC and header.size <= len(records)
 
 
-def refused_topic(sent: ProducedTopic, refused: Refused) -> TopicLine:
+def refused_topic(sent: ProducedTopic, refused: Refused) -> TopicResult:
     """Refuses all partitions of a topic."""
-    lines = {
-        partition.index: PartitionLine(
+    results = {
+        partition.index: PartitionResult(
             index=partition.index, error_code=refused.error, error_message=refused.message or None
         )
         for partition in sent.partitions
     }
-    return TopicLine(name=sent.name or "", topic_id=sent.topic_id, partition_responses=tuple(lines.values()))
+    return TopicResult(name=sent.name or "", topic_id=sent.topic_id, partition_responses=tuple(results.values()))
 
 
-def _misled(topics: tuple[TopicLine, ...]) -> list[CurrentLeader]:
-    lines = [line for topic in topics for line in topic.partition_responses]
-    return [line.current_leader for line in lines if line.current_leader is not None]
+def _current_leaders(topics: tuple[TopicResult, ...]) -> list[CurrentLeader]:
+    results = [result for topic in topics for result in topic.partition_responses]
+    return [result.current_leader for result in results if result.current_leader is not None]
 
 
 def _produce_topic(
-    cluster: Cluster, sent: ProducedTopic, request: Produce, asked: Asked, allowance: Allowance
-) -> Slices[TopicLine]:
+    cluster: Cluster, sent: ProducedTopic, request: Produce, context: RequestContext, allowance: Allowance
+) -> Slices[TopicResult]:
     """Appends to one topic. If a partition is listed twice, the last valid batch is appended and the error of an
     invalid one returned, as by Kafka.
     """
     topic = cluster.topics.get(sent.name) if sent.name is not None else cluster.topic_by_id(sent.topic_id)
-    refused: dict[int, PartitionLine] = {}
+    refused: dict[int, PartitionResult] = {}
     batches: dict[int, tuple[Partition, Batch]] = {}
     for content in sent.partitions:
         index = content.index
@@ -175,25 +183,25 @@ def _produce_topic(
         if partition is None:
             is_by_id = topic is None and sent.name is None
             error = ErrorCode.unknown_topic_id if is_by_id else ErrorCode.unknown_topic_or_partition
-            refused[index] = PartitionLine(index=index, error_code=error)
+            refused[index] = PartitionResult(index=index, error_code=error)
             continue
         try:
             batches[index] = (partition, _read_batch(content.records, request))
-        except BadBatch as bad:
-            refused[index] = _line(index, Refused(error=bad.error, message=bad.message))
-    appended: dict[int, PartitionLine] = {}
+        except CorruptBatch as bad:
+            refused[index] = _result(index, Refused(error=bad.error, message=bad.message))
+    appended: dict[int, PartitionResult] = {}
     for index, (partition, batch) in batches.items():
         assert topic is not None
-        appended[index] = yield from _append(cluster, topic, partition, batch, request, asked, allowance)
-    lines = tuple((appended | refused).values())
-    return TopicLine(name=sent.name or "", topic_id=sent.topic_id, partition_responses=lines)
+        appended[index] = yield from _append(cluster, topic, partition, batch, request, context, allowance)
+    results = tuple((appended | refused).values())
+    return TopicResult(name=sent.name or "", topic_id=sent.topic_id, partition_responses=results)
 
 
 def _read_batch(records: bytes | None, request: Produce) -> Batch:
     """Checks what needs no log (ProduceRequest.validateRecords). Raises CorruptBatch."""
     batch = produced_batch(records)
     if batch.header.codec == Codec.ZSTD and not request.allows_zstd:
-        raise BadBatch(ErrorCode.unsupported_compression_type, "zstd needs Produce version 7 or later")
+        raise CorruptBatch(ErrorCode.unsupported_compression_type, "zstd needs Produce version 7 or later")
     return batch
 
 
@@ -203,28 +211,28 @@ def _append(
     partition: Partition,
     batch: Batch,
     request: Produce,
-    asked: Asked,
+    context: RequestContext,
     allowance: Allowance,
-) -> Slices[PartitionLine]:
+) -> Slices[PartitionResult]:
     index = partition.index
     if request.acks not in _LEGAL_ACKS:
-        return PartitionLine(index=index, error_code=ErrorCode.invalid_required_acks)
+        return PartitionResult(index=index, error_code=ErrorCode.invalid_required_acks)
     if topic.is_internal:
-        return PartitionLine(index=index, error_code=ErrorCode.invalid_topic_exception)
-    if partition.leader != asked.node.node_id:
+        return PartitionResult(index=index, error_code=ErrorCode.invalid_topic_exception)
+    if partition.leader != context.node.node_id:
         leader = leader_of(partition)
-        return PartitionLine(index=index, error_code=ErrorCode.not_leader_or_follower, current_leader=leader)
+        return PartitionResult(index=index, error_code=ErrorCode.not_leader_or_follower, current_leader=leader)
     if batch.header.is_transactional:
-        return _line(index, Refused(error=ErrorCode.invalid_txn_state, message="kcoord has no transactions"))
+        return _result(index, Refused(error=ErrorCode.invalid_txn_state, message="kcoord has no transactions"))
     if refused := _refuse_as_full(cluster, batch):
-        return _line(index, refused)
-    end_offset, now_ms = partition.log.end_offset, asked.now_ms
+        return _result(index, refused)
+    end_offset, now_ms = partition.log.end_offset, context.now_ms
     admitted = yield from _admit(partition.log, batch, now_ms, allowance)
     if isinstance(admitted, Refused):
-        return _line(index, admitted)
+        return _result(index, admitted)
     if partition.log.end_offset != end_offset:
         now_ms = max(now_ms, partition.log.appended_ms)  # or times of append would run backwards
-    return _line(index, _append_to_log(cluster, topic, partition, batch, admitted, now_ms))
+    return _result(index, _append_to_log(cluster, topic, partition, batch, admitted, now_ms))
 
 
 def _admit(log: PartitionLog, batch: Batch, now_ms: int, allowance: Allowance) -> Slices[Admitted | Refused]:
@@ -263,20 +271,20 @@ def _refuse_as_full(cluster: Cluster, batch: Batch) -> Refused | None:
     return Refused(error=ErrorCode.kafka_storage_error, message="kcoord.log.bytes is used up")
 
 
-def _line(index: int, outcome: Appended | Refused) -> PartitionLine:
+def _result(index: int, outcome: Appended | Refused) -> PartitionResult:
     if isinstance(outcome, Refused):
         errors = tuple(
-            RecordErrorLine(batch_index=error.index, batch_index_error_message=error.message)
+            RecordErrorResult(batch_index=error.index, batch_index_error_message=error.message)
             for error in outcome.record_errors
         )
-        return PartitionLine(
+        return PartitionResult(
             index=index,
             error_code=outcome.error,
             log_start_offset=outcome.start_offset,
             record_errors=errors,
-            error_message=outcome.message if errors or outcome.error in _OWN_REFUSALS else None,
+            error_message=outcome.message if errors or outcome.error in _EXPLAINED_ERRORS else None,
         )
-    return PartitionLine(
+    return PartitionResult(
         index=index,
         base_offset=outcome.base_offset,
         log_append_time=None if outcome.append_time_ms < 0 else outcome.append_time_ms,
@@ -301,7 +309,7 @@ class InitProducerIdReply:
     throttle_time: float = 0.0
 
 
-def init_producer_id(cluster: Cluster, request: InitProducerId, asked: Asked) -> InitProducerIdReply:
+def init_producer_id(cluster: Cluster, request: InitProducerId, context: RequestContext) -> InitProducerIdReply:
     """Returns a fresh id for an idempotent producer, also if it has an old one, as Kafka does."""
     if (request.producer_id < 0) != (request.producer_epoch < 0) or request.transactional_id == "":
         return InitProducerIdReply(error_code=ErrorCode.invalid_request)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 from uuid import UUID
 
-from kcoord.broker.cluster import OFFSETS_TOPIC, Asked, Cluster, NodeId, Topic
+from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId, RequestContext, Topic
 from kcoord.broker.describe_configs import ConfigSource, effective_source
 from kcoord.broker.names import METADATA_TOPIC, unified, why_invalid
 from kcoord.broker.offsets_topic import OFFSETS_TOPIC_SETTINGS, why_offsets_are_lost
@@ -52,7 +52,7 @@ class CreateTopics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfigLine:
+class CreatedTopicConfig:
     name: str
     value: str
     config_source: ConfigSource
@@ -69,7 +69,7 @@ class CreatedTopic:
     topic_config_error_code: int = 0
     num_partitions: int = -1
     replication_factor: int = -1
-    configs: tuple[TopicConfigLine, ...] = ()
+    configs: tuple[CreatedTopicConfig, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +78,12 @@ class CreateTopicsReply:
     throttle_time: float = 0.0
 
 
-def create_topics(cluster: Cluster, request: CreateTopics, asked: Asked) -> CreateTopicsReply:
+def create_topics(cluster: Cluster, request: CreateTopics, context: RequestContext) -> CreateTopicsReply:
     repeated = _repeated([topic.name for topic in request.topics])
     lines = [_repeated_topic(name) for name in repeated]
     once = [topic for topic in request.topics if topic.name not in repeated]
     present = {unified(name): name for name in cluster.topics}
-    lines += [_create(cluster, topic, present, request.validate_only, asked.now_ms) for topic in once]
+    lines += [_create(cluster, topic, present, request.validate_only, context.now_ms) for topic in once]
     return CreateTopicsReply(topics=tuple(lines))
 
 
@@ -103,13 +103,15 @@ def _create(
     except Refusal as refusal:
         return CreatedTopic(name=new.name, error_code=refusal.error, error_message=refusal.message)
     except OSError as error:
-        return CreatedTopic(name=new.name, error_code=ErrorCode.kafka_storage_error, error_message=_not_kept(error))
+        return CreatedTopic(
+            name=new.name, error_code=ErrorCode.kafka_storage_error, error_message=_storage_failure(error)
+        )
     return CreatedTopic(
         name=new.name,
         topic_id=topic.topic_id if topic else None,
         num_partitions=len(replicas),
         replication_factor=len(replicas[0]),
-        configs=_config_lines(cluster, overrides),
+        configs=_created_configs(cluster, overrides),
     )
 
 
@@ -155,7 +157,7 @@ def _replicas_of_new(cluster: Cluster, new: NewTopic) -> list[list[NodeId]]:
             ErrorCode.invalid_replication_factor,
             f"{factor} replicas cannot be placed on {len(cluster.nodes)} broker(s).",
         )
-    return cluster.spread(0, partitions, factor)
+    return cluster.assign_replicas(0, partitions, factor)
 
 
 def _refuse_too_many(cluster: Cluster, partitions: int, more: int) -> None:
@@ -192,9 +194,9 @@ def _known_replicas(cluster: Cluster, assignments: Sequence[Sequence[int]]) -> l
     return [[NodeId(node) for node in nodes] for nodes in assignments]
 
 
-def _config_lines(cluster: Cluster, overrides: Mapping[str, str]) -> tuple[TopicConfigLine, ...]:
+def _created_configs(cluster: Cluster, overrides: Mapping[str, str]) -> tuple[CreatedTopicConfig, ...]:
     return tuple(
-        TopicConfigLine(
+        CreatedTopicConfig(
             name=name,
             value=effective(name, overrides, cluster.settings),
             config_source=effective_source(name, overrides, cluster.settings),
@@ -204,7 +206,7 @@ def _config_lines(cluster: Cluster, overrides: Mapping[str, str]) -> tuple[Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
+class GrowingTopic:
     """A topic that is to have `count` partitions; `assignments` are the new partitions' replicas, where chosen."""
 
     name: str
@@ -214,7 +216,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePartitions:
-    topics: tuple[Growth, ...]
+    topics: tuple[GrowingTopic, ...]
     validate_only: bool = False
 
 
@@ -231,18 +233,18 @@ class CreatePartitionsReply:
     throttle_time: float = 0.0
 
 
-def create_partitions(cluster: Cluster, request: CreatePartitions, asked: Asked) -> CreatePartitionsReply:
+def create_partitions(cluster: Cluster, request: CreatePartitions, context: RequestContext) -> CreatePartitionsReply:
     repeated = _repeated([growth.name for growth in request.topics])
     lines = [
         GrownTopic(name=name, error_code=ErrorCode.invalid_request, error_message="Duplicate topic name.")
         for name in repeated
     ]
     once = [growth for growth in request.topics if growth.name not in repeated]
-    lines += [_grow(cluster, growth, request.validate_only, asked.now_ms) for growth in once]
+    lines += [_grow(cluster, growth, request.validate_only, context.now_ms) for growth in once]
     return CreatePartitionsReply(results=tuple(lines))
 
 
-def _grow(cluster: Cluster, growth: Growth, validate_only: bool, now_ms: int) -> GrownTopic:
+def _grow(cluster: Cluster, growth: GrowingTopic, validate_only: bool, now_ms: int) -> GrownTopic:
     topic = cluster.topics.get(growth.name)
     try:
         if topic is None:
@@ -255,11 +257,13 @@ def _grow(cluster: Cluster, growth: Growth, validate_only: bool, now_ms: int) ->
     except Refusal as refusal:
         return GrownTopic(name=growth.name, error_code=refusal.error, error_message=refusal.message)
     except OSError as error:
-        return GrownTopic(name=growth.name, error_code=ErrorCode.kafka_storage_error, error_message=_not_kept(error))
+        return GrownTopic(
+            name=growth.name, error_code=ErrorCode.kafka_storage_error, error_message=_storage_failure(error)
+        )
     return GrownTopic(name=growth.name)
 
 
-def _replicas_of_growth(cluster: Cluster, topic: Topic, growth: Growth) -> list[list[NodeId]]:
+def _replicas_of_growth(cluster: Cluster, topic: Topic, growth: GrowingTopic) -> list[list[NodeId]]:
     present = len(topic.partitions)
     more = growth.count - present
     if more == 0:
@@ -270,7 +274,7 @@ def _replicas_of_growth(cluster: Cluster, topic: Topic, growth: Growth) -> list[
         )
     _refuse_too_many(cluster, growth.count, more)
     if growth.assignments is None:
-        return cluster.spread(present, more, len(topic.partitions[0].replicas))
+        return cluster.assign_replicas(present, more, len(topic.partitions[0].replicas))
     if len(growth.assignments) != more:
         raise Refusal(
             ErrorCode.invalid_replica_assignment,
@@ -280,7 +284,7 @@ def _replicas_of_growth(cluster: Cluster, topic: Topic, growth: Growth) -> list[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoomedTopic:
+class TopicToDelete:
     """A topic to delete, by name or by id."""
 
     name: str | None
@@ -294,7 +298,7 @@ class DoomedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopics:
-    topics: tuple[DoomedTopic, ...]
+    topics: tuple[TopicToDelete, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,16 +315,16 @@ class DeleteTopicsReply:
     throttle_time: float = 0.0
 
 
-def delete_topics(cluster: Cluster, request: DeleteTopics, asked: Asked) -> DeleteTopicsReply:
+def delete_topics(cluster: Cluster, request: DeleteTopics, context: RequestContext) -> DeleteTopicsReply:
     nonsense = [doomed for doomed in request.topics if not doomed.is_clear]
     wanted = [doomed for doomed in request.topics if doomed.is_clear]
     repeated = _repeated(wanted)
     ambiguous = _both_named_and_numbered(cluster, wanted, repeated)
-    spared = {doomed for topic in ambiguous for doomed in _ways_to_name(topic)}.union(repeated)
+    spared = {doomed for topic in ambiguous for doomed in _identifiers_of(topic)}.union(repeated)
     lines = [_undeleted(doomed, "Either a name or an id must be given.") for doomed in nonsense]
     lines += [_undeleted(doomed, "Duplicate topic name or id.") for doomed in repeated]
     lines += [
-        _undeleted(DoomedTopic(name=topic.name, topic_id=topic.topic_id), "The topic is given by name and by id.")
+        _undeleted(TopicToDelete(name=topic.name, topic_id=topic.topic_id), "The topic is given by name and by id.")
         for topic in ambiguous
     ]
     lines += [_delete(cluster, doomed) for doomed in wanted if doomed not in spared]
@@ -328,7 +332,7 @@ def delete_topics(cluster: Cluster, request: DeleteTopics, asked: Asked) -> Dele
 
 
 def _both_named_and_numbered(
-    cluster: Cluster, wanted: Sequence[DoomedTopic], repeated: Collection[DoomedTopic]
+    cluster: Cluster, wanted: Sequence[TopicToDelete], repeated: Collection[TopicToDelete]
 ) -> list[Topic]:
     """Returns the topics that are listed by name and by id."""
     ids = {doomed.topic_id for doomed in wanted}
@@ -337,11 +341,11 @@ def _both_named_and_numbered(
     return [topic for topic in named if topic.topic_id in ids]
 
 
-def _ways_to_name(topic: Topic) -> tuple[DoomedTopic, DoomedTopic]:
-    return DoomedTopic(name=topic.name), DoomedTopic(name=None, topic_id=topic.topic_id)
+def _identifiers_of(topic: Topic) -> tuple[TopicToDelete, TopicToDelete]:
+    return TopicToDelete(name=topic.name), TopicToDelete(name=None, topic_id=topic.topic_id)
 
 
-def _delete(cluster: Cluster, doomed: DoomedTopic) -> DeletedTopic:
+def _delete(cluster: Cluster, doomed: TopicToDelete) -> DeletedTopic:
     topic = cluster.topics.get(doomed.name) if doomed.name is not None else cluster.topic_by_id(doomed.topic_id)
     if topic is None:
         error = ErrorCode.unknown_topic_id if doomed.name is None else ErrorCode.unknown_topic_or_partition
@@ -351,15 +355,15 @@ def _delete(cluster: Cluster, doomed: DoomedTopic) -> DeletedTopic:
     try:
         cluster.delete_topic(topic)
     except OSError as error:
-        return _undeleted(doomed, _not_kept(error), ErrorCode.kafka_storage_error)
+        return _undeleted(doomed, _storage_failure(error), ErrorCode.kafka_storage_error)
     return DeletedTopic(name=topic.name, topic_id=topic.topic_id)
 
 
-def _undeleted(doomed: DoomedTopic, message: str, error: ErrorCode = ErrorCode.invalid_request) -> DeletedTopic:
+def _undeleted(doomed: TopicToDelete, message: str, error: ErrorCode = ErrorCode.invalid_request) -> DeletedTopic:
     return DeletedTopic(name=doomed.name, topic_id=doomed.topic_id, error_code=error, error_message=message)
 
 
-def _not_kept(error: OSError) -> str:
+def _storage_failure(error: OSError) -> str:
     return f"The change cannot be kept: {error.strerror or error}"
 
 

@@ -8,18 +8,18 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
-from kcoord.client.client_codec import AskingOf, by_kio
+from kcoord.client.client_codec import CodecFactory, kio_codec
 from kcoord.client.connect_errors import (
     CannotConnect,
     Disconnected,
     NoAnswer,
     NotTls,
     Unreachable,
-    address,
+    format_address,
     in_one_line,
 )
 from kcoord.client.security import Security
-from kcoord.protocol.frames import BadBody, BadFrame, FrameSplitter
+from kcoord.protocol.frames import BadFrame, CorruptMessage, FrameSplitter
 from kcoord.protocol.headers import RequestHeader
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ Read = TypeVar("Read")
 _PRODUCE, _API_VERSIONS = 0, 18
 _TLS_ALERT: Final = b"\x15\x03"
 """The first bytes of a TLS alert. As the length of a frame they would mean 350 MB: no first response is so long."""
-_MOST_BYTES: Final = 256 * 1024 * 1024
+_MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
 """The largest response: none of those asked for here is so long, and no server may fill the memory."""
-_MOST_TO_PLACE: Final = 16 * 1024 * 1024
+_MAX_PREALLOCATED_BYTES: Final = 16 * 1024 * 1024
 """The largest frame that gets its memory at once, on the claim of its length."""
-_AT_ONCE: Final = 1 << 15
+_RECV_BYTES: Final = 1 << 15
 """Bytes. For larger reads the system would allocate fresh memory each time, which takes longer than more calls do."""
 
 
@@ -56,16 +56,16 @@ class Client:
         security: Security | None = None,
         client_id: str | None = "kcoord",
         timeout: float = 30.0,
-        asking: AskingOf = by_kio,
+        codec: CodecFactory = kio_codec,
     ) -> None:
-        self.where = address(host, port)
-        self._place = (host, port)
+        self.where = format_address(host, port)
+        self._endpoint = (host, port)
         self._security = security
         self._client_id = client_id
         self._timeout = timeout
-        self._asking = asking
+        self._codec = codec
         self._is_accepted = False
-        self._splitter = FrameSplitter(_MOST_BYTES)
+        self._splitter = FrameSplitter(_MAX_RESPONSE_BYTES)
         self._frames: list[bytes] = []
         self._correlation_id = 0
         # Correlation ids; None marks a request that `send_bytes` sent, which has its own.
@@ -94,7 +94,7 @@ class Client:
             correlation_id=self._correlation_id,
             client_id=self._client_id,
         )
-        content = self._asking(api_key, api_version).request(header, values)
+        content = self._codec(api_key, api_version).encode_request(header, values)
         # Produce with acks=0 is the one request that is never answered.
         if api_key != _PRODUCE or values.get("acks") != 0:
             self._awaited.append(self._correlation_id)
@@ -103,10 +103,10 @@ class Client:
     def receive(self, api_key: int, api_version: int) -> Any:
         """Reads the next response. Raises CorruptMessage if it is malformed or belongs to another request."""
         awaited = self._awaited[0] if self._awaited else None
-        read = self._asking(api_key, api_version).response  # Made before the wait, while the server works.
+        read = self._codec(api_key, api_version).decode_response  # Made before the wait, while the server works.
         correlation_id, response = read(self.receive_frame())
         if awaited is not None and correlation_id != awaited:
-            raise BadBody(f"an answer to request {correlation_id}, where that to {awaited} was due")
+            raise CorruptMessage(f"an answer to request {correlation_id}, where that to {awaited} was due")
         # ApiVersions is answered to every client, also by a listener that then requires a login.
         self._is_accepted = self._is_accepted or api_key != _API_VERSIONS
         return response
@@ -120,37 +120,37 @@ class Client:
         """Reads the next frame, without its length. Raises Disconnected if the server hung up."""
         deadline = time.monotonic() + self._timeout
         while not self._frames:
-            chunk = self._wait(partial(self._socket.recv, _AT_ONCE), deadline)
+            chunk = self._wait(partial(self._socket.recv, _RECV_BYTES), deadline)
             if not chunk or (not self._is_accepted and chunk.startswith(_TLS_ALERT)):
-                self._closed()
+                self._raise_disconnected()
             self._frames = self._splitter.feed(chunk)
-            if self._splitter.broken:
-                raise self._splitter.broken
-            if not self._frames and _AT_ONCE < self._splitter.missing_bytes <= _MOST_TO_PLACE:
-                self._frames = [self._receive_rest(deadline)]
+            if self._splitter.error:
+                raise self._splitter.error
+            if not self._frames and _RECV_BYTES < self._splitter.missing_bytes <= _MAX_PREALLOCATED_BYTES:
+                self._frames = [self._receive_large_frame(deadline)]
         if self._awaited:
             self._awaited.popleft()
         return self._frames.pop(0)
 
-    def _receive_rest(self, deadline: float) -> bytes:
+    def _receive_large_frame(self, deadline: float) -> bytes:
         """Reads a large frame straight into its memory: growing a buffer on the way takes time."""
         missing = self._splitter.missing_bytes
-        begun = self._splitter.hand_over()
-        frame = bytearray(len(begun) + missing)
-        frame[: len(begun)] = begun
+        partial_frame = self._splitter.take_partial()
+        frame = bytearray(len(partial_frame) + missing)
+        frame[: len(partial_frame)] = partial_frame
         whole = memoryview(frame)
         try:
             while missing:
                 read = self._wait(partial(self._socket.recv_into, whole[-missing:]), deadline)
                 if not read:
-                    self._closed()
+                    self._raise_disconnected()
                 missing -= read
         except BaseException:
             self.close()  # A part of the frame is lost, so the stream cannot be read on.
             raise
         return bytes(frame)
 
-    def wait_for_answers(self, timeout: float) -> None:
+    def set_response_timeout(self, timeout: float) -> None:
         """Sets how many seconds each response may take from now on; until then the timeout of the connect applies."""
         self._timeout = timeout
         self._socket.settimeout(timeout)
@@ -164,36 +164,36 @@ class Client:
                 raise TimeoutError
             return read()
         except OSError as error:
-            self._fail(error)
+            self._raise_connection_error(error)
 
     def _send(self, content: bytes) -> None:
         try:
             self._socket.sendall(content)
         except OSError as error:
             if not isinstance(error, TimeoutError):
-                self._hear_last_words()
-            self._fail(error)
+                self._read_tls_alert()
+            self._raise_connection_error(error)
 
     def _secure(self, security: Security) -> None:
         if security.tls:
             from kcoord.client.tls import start_tls  # Imported here because many clients never need ssl.
 
             try:
-                self._socket = start_tls(self._socket, self._place[0], security.tls, where=self.where)
+                self._socket = start_tls(self._socket, self._endpoint[0], security.tls, where=self.where)
             except NotTls:
-                self._explain()
+                self._raise_probe_advice()
                 raise
             except OSError as error:
-                self._fail(error)
+                self._raise_connection_error(error)
         if security.sasl:
             from kcoord.client.sasl import log_in
 
             try:
                 log_in(self.ask, security, where=self.where)
-            except (BadBody, BadFrame) as error:
+            except (CorruptMessage, BadFrame) as error:
                 raise CannotConnect(f"{self.where} does not answer as a Kafka broker does: {error}") from None
 
-    def _hear_last_words(self) -> None:
+    def _read_tls_alert(self) -> None:
         """Reads a TLS alert after a failed write: a server of TLS 1.3 asks for a client certificate only then."""
         if self._is_accepted or not self._security or not self._security.tls:
             return
@@ -204,19 +204,19 @@ class Client:
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             return
         except ssl.SSLError as error:
-            self._fail(error)
+            self._raise_connection_error(error)
         except OSError:
             return
 
-    def _fail(self, error: OSError) -> NoReturn:
+    def _raise_connection_error(self, error: OSError) -> NoReturn:
         """Raises the error that explains why the connection broke. One that explains itself is raised unchanged."""
         if isinstance(error, CannotConnect):
             raise error
         if isinstance(error, TimeoutError):
-            self._explain_silence()
+            self._raise_if_http()
             raise NoAnswer(f"{self.where} did not answer within {self._timeout:g} s") from None
         if isinstance(error, ConnectionError):
-            self._closed()
+            self._raise_disconnected()
         tls = self._security.tls if self._security else None
         if tls:
             import ssl
@@ -224,34 +224,34 @@ class Client:
             from kcoord.client.tls import tls_failure
 
             if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-                self._closed()
+                self._raise_disconnected()
             if isinstance(error, ssl.SSLError):
                 raise tls_failure(error, tls, where=self.where) from None
         raise error
 
-    def _closed(self) -> NoReturn:
+    def _raise_disconnected(self) -> NoReturn:
         if self._is_accepted or self._security is None:
             raise Disconnected(f"{self.where} closed the connection")
-        self._explain()
+        self._raise_probe_advice()
         raise Disconnected(f"{self.where} closed the connection without an answer; is it a Kafka broker?")
 
-    def _explain(self) -> None:
+    def _raise_probe_advice(self) -> None:
         """Raises CannotConnect with the reason, if probing the listener finds one."""
         assert self._security, "what was not meant to be secure is not explained"
         from kcoord.client.listener_probe import listener_advice
 
         self.close()
-        if advice := listener_advice(*self._place, self._security):
+        if advice := listener_advice(*self._endpoint, self._security):
             raise CannotConnect(f"{self.where} closed the connection: {advice}") from None
 
-    def _explain_silence(self) -> None:
+    def _raise_if_http(self) -> None:
         """Raises CannotConnect if it is an HTTP server: some wait for the end of a line that never comes."""
         if self._is_accepted or self._security is None:
             return
         from kcoord.client.listener_probe import speaks_http
 
         self.close()  # Closed first: the server may serve one connection after the other.
-        if speaks_http(*self._place, self._security):
+        if speaks_http(*self._endpoint, self._security):
             raise CannotConnect(f"{self.where} speaks HTTP, not Kafka's protocol: is it another port?") from None
 
     def __enter__(self) -> Self:
@@ -262,7 +262,7 @@ class Client:
 
 
 def _connected(host: str, port: int, timeout: float) -> socket.socket:
-    where = in_one_line(address(host, port))
+    where = in_one_line(format_address(host, port))
     try:
         connection = socket.create_connection((_encoded(host), port), timeout=timeout)
     except TimeoutError:

@@ -33,13 +33,13 @@ class Disconnected(ConnectionResetError):
     """The server closed the connection."""
 
 
-def address(host: str, port: int) -> str:
+def format_address(host: str, port: int) -> str:
     """Formats host:port, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def in_one_line(text: Any) -> str:
     """Makes text from a server safe to show: control characters are escaped, and it is cut to 300 characters."""
-    said = str(text)[: _LONGEST_SHOWN + 1]  # The rest is not shown, so it must not cost anything.
-    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in said)
+    start = str(text)[: _LONGEST_SHOWN + 1]  # The rest is not shown, so it must not cost anything.
+    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in start)
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"

@@ -11,21 +11,21 @@ from kcoord.protocol.headers import RequestHeader
 _shape_of = cache(shape_of)
 
 
-class KioAsking:
+class KioCodec:
     """A ClientCodec for every API that kio knows."""
 
     def __init__(self, api_key: int, api_version: int) -> None:
         self._api = (api_key, api_version)
         self._request_type = request_type(api_key, api_version)
 
-    def request(self, header: RequestHeader, values: Mapping[str, Any]) -> bytes:
-        return encode_request(header, build(self._request_type, values))
+    def encode_request(self, header: RequestHeader, values: Mapping[str, Any]) -> bytes:
+        return encode_request(header, build_entity(self._request_type, values))
 
-    def response(self, frame: bytes) -> tuple[int, Any]:
+    def decode_response(self, frame: bytes) -> tuple[int, Any]:
         return decode_response(frame, *self._api)
 
 
-def build(entity_type: Any, values: Mapping[str, Any]) -> Any:
+def build_entity(entity_type: Any, values: Mapping[str, Any]) -> Any:
     """Builds an entity from plain values: nested entities are dicts, and missing fields take their defaults.
 
     Values that the version does not have are ignored, so one call serves every version.
@@ -42,4 +42,4 @@ def _built(field: Field, value: Any) -> Any:
 
 
 def _built_element(field: Field, value: Any) -> Any:
-    return build(field.entity, value) if field.entity is not None and isinstance(value, dict) else value
+    return build_entity(field.entity, value) if field.entity is not None and isinstance(value, dict) else value

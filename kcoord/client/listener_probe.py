@@ -6,7 +6,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from kcoord.client.client_codec import by_layouts
+from kcoord.client.client_codec import schema_codec
 from kcoord.client.sasl import SASL_HANDSHAKE, offered_mechanisms
 from kcoord.client.security import Security, Tls
 from kcoord.errors import ErrorCode
@@ -22,7 +22,7 @@ _HTTP_REQUEST: Final = b"HEAD / HTTP/1.0\r\n\r\n"
 _HTTP_ANSWER: Final = b"HTTP/"
 _MOST_BYTES: Final = 1 << 16
 _NO_MECHANISM: Final = "kcoord-asks-which"
-_WHOEVER_IT_IS: Final = Tls(checks_certificate=False)
+_UNAUTHENTICATED: Final = Tls(checks_certificate=False)
 """Settings for a server that is not authenticated: the probe sends it no secret and trusts nothing in its responses."""
 
 
@@ -51,7 +51,7 @@ def speaks_http(host: str, port: int, tried: Security) -> bool:
     deadline = time.monotonic() + _HTTP_TIMEOUT
     try:
         with _opened(host, port, deadline, speaks_tls=tried.tls is not None) as connection:
-            connection.settimeout(_left(deadline))
+            connection.settimeout(_remaining(deadline))
             connection.sendall(_HTTP_REQUEST)
             return connection.recv(_MOST_BYTES).startswith(_HTTP_ANSWER)
     except OSError:
@@ -72,7 +72,7 @@ def _mechanisms(host: str, port: int, deadline: float, *, speaks_tls: bool) -> s
     """
     try:
         with _opened(host, port, deadline, speaks_tls=speaks_tls) as connection:
-            response = _ask(connection, deadline, *SASL_HANDSHAKE, mechanism=_NO_MECHANISM)
+            response = _request(connection, deadline, *SASL_HANDSHAKE, mechanism=_NO_MECHANISM)
     except (OSError, ValueError):
         return None
     match response.error_code:
@@ -85,39 +85,39 @@ def _mechanisms(host: str, port: int, deadline: float, *, speaks_tls: bool) -> s
 
 
 def _opened(host: str, port: int, deadline: float, *, speaks_tls: bool) -> "socket.socket | SSLSocket":
-    connection = socket.create_connection((host, port), timeout=_left(deadline))
+    connection = socket.create_connection((host, port), timeout=_remaining(deadline))
     if not speaks_tls:
         return connection
     from kcoord.client.tls import start_tls
 
     try:
-        connection.settimeout(_left(deadline))
-        return start_tls(connection, host, _WHOEVER_IT_IS, where=host)
+        connection.settimeout(_remaining(deadline))
+        return start_tls(connection, host, _UNAUTHENTICATED, where=host)
     except BaseException:
         connection.close()
         raise
 
 
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
+def _remaining(deadline: float) -> float:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
         raise TimeoutError
-    return left
+    return remaining
 
 
-def _ask(
+def _request(
     connection: "socket.socket | SSLSocket", deadline: float, api_key: int, api_version: int, **values: Any
 ) -> Any:
-    asking = by_layouts(api_key, api_version)
+    codec = schema_codec(api_key, api_version)
     header = RequestHeader(api_key=api_key, api_version=api_version, correlation_id=1, client_id="kcoord")
-    connection.settimeout(_left(deadline))
-    connection.sendall(asking.request(header, values))
+    connection.settimeout(_remaining(deadline))
+    connection.sendall(codec.encode_request(header, values))
     splitter = FrameSplitter(_MOST_BYTES)
     while True:
-        connection.settimeout(_left(deadline))
+        connection.settimeout(_remaining(deadline))
         chunk = connection.recv(_MOST_BYTES)
         frames = splitter.feed(chunk)
         if frames:
-            return asking.response(frames[0])[1]
-        if not chunk or splitter.broken:
+            return codec.decode_response(frames[0])[1]
+        if not chunk or splitter.error:
             raise ValueError("no answer that can be read")

@@ -22,7 +22,7 @@ NEWEST_AUTHENTICATE: Final = 2
 API_VERSIONS: Final = (18, 0)  # Every broker answers it, before a login too.
 
 
-class Ask(NamedTuple):
+class LoginRequest(NamedTuple):
     """One request of a login, with the parameters of `Client.ask`. Its response is sent to the generator."""
 
     api_key: int
@@ -30,10 +30,10 @@ class Ask(NamedTuple):
     values: Mapping[str, Any]
 
 
-Steps = Generator[Ask, Any, None]
+LoginSteps = Generator[LoginRequest, Any, None]
 
 
-def login_steps(security: Security, *, where: str) -> Steps:
+def login_steps(security: Security, *, where: str) -> LoginSteps:
     """Yields the requests of the whole login on a fresh connection; it returns when the login is done.
 
     `request = steps.send(None)` begins it; then `request = steps.send(response)` until StopIteration. A response is
@@ -41,20 +41,20 @@ def login_steps(security: Security, *, where: str) -> Steps:
     """
     sasl = security.sasl
     assert sasl, "there is no login without one"
-    version = yield from _common_version()
+    version = yield from _negotiate_version()
     yield from _agree_on_mechanism(sasl.mechanism, where, without_login=replace(security, sasl=None).protocol)
     if version is None:
         raise LoginFailed(
             f"{where} does not speak SaslAuthenticate, as Kafka does since 1.0: there is no way to log in"
         )
-    talk = _Talk(sasl, version, where)
+    exchange = _SaslExchange(sasl, version, where)
     match sasl:
         case Plain():
-            yield from talk.say(_plain_message(sasl))
+            yield from exchange.exchange(_plain_message(sasl))
         case Scram():
-            yield from _scram(talk, sasl)
+            yield from _scram(exchange, sasl)
         case OAuthBearer():
-            yield from _bearer(talk, sasl)
+            yield from _bearer(exchange, sasl)
         case _:
             assert_never(sasl)
 
@@ -63,11 +63,11 @@ def log_in(ask: Callable[..., Any], security: Security, *, where: str) -> None:
     """Does the whole login with `Client.ask` or a compatible function. Raises LoginFailed."""
     steps = login_steps(security, where=where)
     response = None
-    while (question := _next(steps, response)) is not None:
-        response = ask(question.api_key, question.api_version, **question.values)
+    while (request := _next_request(steps, response)) is not None:
+        response = ask(request.api_key, request.api_version, **request.values)
 
 
-def _next(steps: Steps, response: Any) -> Ask | None:
+def _next_request(steps: LoginSteps, response: Any) -> LoginRequest | None:
     try:
         return steps.send(response)
     except StopIteration:
@@ -79,17 +79,17 @@ def offered_mechanisms(response: Any) -> str:
     return ", ".join(sorted(map(in_one_line, response.mechanisms))) or "none"
 
 
-def _common_version() -> Generator[Ask, Any, int | None]:
+def _negotiate_version() -> Generator[LoginRequest, Any, int | None]:
     """Negotiates the version of SaslAuthenticate, before the login begins: Kafka knows version 2 since 2.5."""
-    response = yield Ask(*API_VERSIONS, {})
+    response = yield LoginRequest(*API_VERSIONS, {})
     for each in response.api_keys:
         if each.api_key == SASL_AUTHENTICATE and each.min_version <= NEWEST_AUTHENTICATE:
             return int(min(each.max_version, NEWEST_AUTHENTICATE))
     return None
 
 
-def _agree_on_mechanism(mechanism: str, where: str, *, without_login: str) -> Steps:
-    response = yield Ask(*SASL_HANDSHAKE, {"mechanism": mechanism})
+def _agree_on_mechanism(mechanism: str, where: str, *, without_login: str) -> LoginSteps:
+    response = yield LoginRequest(*SASL_HANDSHAKE, {"mechanism": mechanism})
     match response.error_code:
         case ErrorCode.none:
             return
@@ -103,7 +103,7 @@ def _agree_on_mechanism(mechanism: str, where: str, *, without_login: str) -> St
             raise LoginFailed(f"{where} refused the login by {mechanism}: {code.name}")
 
 
-class _Talk:
+class _SaslExchange:
     """Sends a mechanism's messages with SaslAuthenticate, in the version that both sides speak."""
 
     def __init__(self, sasl: Sasl, version: int, where: str) -> None:
@@ -112,37 +112,37 @@ class _Talk:
         self._sasl = sasl
         self._version = version
 
-    def say(self, message: bytes) -> Generator[Ask, Any, bytes]:
+    def exchange(self, message: bytes) -> Generator[LoginRequest, Any, bytes]:
         """Sends one message and returns the server's answer. Raises LoginFailed."""
-        response = yield self._carried(message)
+        response = yield self._authenticate_request(message)
         if response.error_code is ErrorCode.none:
             return bytes(response.auth_bytes)
-        more = _more(self._sasl, response.error_message)
+        more = _server_detail(self._sasl, response.error_message)
         if response.error_code is ErrorCode.sasl_authentication_failed:
             raise LoginFailed(f"{self.failed}{more}")
         raise LoginFailed(f"{self.failed}: {response.error_code.name}{more}")
 
-    def acknowledge(self, message: bytes) -> Steps:
+    def acknowledge(self, message: bytes) -> LoginSteps:
         """Sends one message and ignores the server's answer."""
-        yield self._carried(message)
+        yield self._authenticate_request(message)
 
-    def _carried(self, message: bytes) -> Ask:
-        return Ask(SASL_AUTHENTICATE, self._version, {"auth_bytes": message})
+    def _authenticate_request(self, message: bytes) -> LoginRequest:
+        return LoginRequest(SASL_AUTHENTICATE, self._version, {"auth_bytes": message})
 
 
 def _plain_message(sasl: Plain) -> bytes:
     return f"\0{sasl.username}\0{sasl.password.reveal()}".encode()  # RFC 4616
 
 
-def _scram(talk: _Talk, sasl: Scram) -> Steps:
+def _scram(exchange: _SaslExchange, sasl: Scram) -> LoginSteps:
     extensions = "tokenauth=true" if sasl.is_delegation_token else ""
     first = scram.ClientFirst(username=sasl.username, nonce=secrets.token_urlsafe(24), extensions=extensions)
-    challenge = yield from talk.say(first.text().encode())
+    challenge = yield from exchange.exchange(first.text().encode())
     try:
-        final, expected = scram.answer(
+        final, expected = scram.answer_challenge(
             sasl.mechanism, first, sasl.password.reveal(), challenge.decode(errors="replace")
         )
-        closing = yield from talk.say(final.text().encode())
+        closing = yield from exchange.exchange(final.text().encode())
         server = scram.ServerFinal.parse(closing.decode(errors="replace"))
     except scram.BadScram as error:
         raise LoginFailed(f"the login by {sasl.mechanism} at {talk.where} broke off: {error}") from None
@@ -154,14 +154,14 @@ def _scram(talk: _Talk, sasl: Scram) -> Steps:
         )
 
 
-def _bearer(talk: _Talk, sasl: OAuthBearer) -> Steps:
+def _bearer(exchange: _SaslExchange, sasl: OAuthBearer) -> LoginSteps:
     pairs = {"auth": f"Bearer {sasl.token().reveal()}", **sasl.extensions}
     message = "n,,\1" + "".join(f"{name}={value}\1" for name, value in pairs.items()) + "\1"  # RFC 7628
-    refusal = yield from talk.say(message.encode())
+    refusal = yield from exchange.exchange(message.encode())
     if not refusal:
         return
     # The server has sent its reason, and fails the login only when that is acknowledged.
-    yield from talk.acknowledge(b"\1")
+    yield from exchange.acknowledge(b"\1")
     raise LoginFailed(f"{talk.failed}: {_bearer_status(refusal)}")
 
 
@@ -176,7 +176,7 @@ def _user(sasl: Sasl) -> str:
     return "the token's user" if isinstance(sasl, OAuthBearer) else f"user {in_one_line(sasl.username)}"
 
 
-def _more(sasl: Sasl, message: str | None) -> str:
+def _server_detail(sasl: Sasl, message: str | None) -> str:
     """Returns the server's message, if it explains more than a wrong password."""
-    is_said_already = message is None or ("nvalid" in message and not isinstance(sasl, OAuthBearer))
-    return "" if is_said_already else f": {in_one_line(message)}"
+    is_redundant = message is None or ("nvalid" in message and not isinstance(sasl, OAuthBearer))
+    return "" if is_redundant else f": {in_one_line(message)}"

@@ -146,32 +146,32 @@ def keys(mechanism: str, password: str, salt: bytes, iterations: int) -> Keys:
     return Keys(client=client, stored=stored, server=hmac.digest(salted, b"Server Key", name))
 
 
-def covered(first: ClientFirst, server_first: str, final_without_proof: str) -> bytes:
+def auth_message(first: ClientFirst, server_first: str, final_without_proof: str) -> bytes:
     """Returns the AuthMessage of RFC 5802, which both proofs cover: the conversation so far."""
     return f"{first.bare},{server_first},{final_without_proof}".encode()
 
 
-def client_proof(mechanism: str, own: Keys, conversation: bytes) -> bytes:
-    signature = hmac.digest(own.stored, conversation, HASHES[mechanism])
-    return bytes(a ^ b for a, b in zip(own.client, signature, strict=True))
+def client_proof(mechanism: str, client_keys: Keys, conversation: bytes) -> bytes:
+    signature = hmac.digest(client_keys.stored, conversation, HASHES[mechanism])
+    return bytes(a ^ b for a, b in zip(client_keys.client, signature, strict=True))
 
 
 def server_signature(mechanism: str, server_key: bytes, conversation: bytes) -> bytes:
     return hmac.digest(server_key, conversation, HASHES[mechanism])
 
 
-def answer(mechanism: str, first: ClientFirst, password: str, server_first: str) -> tuple[ClientFinal, bytes]:
+def answer_challenge(mechanism: str, first: ClientFirst, password: str, server_first: str) -> tuple[ClientFinal, bytes]:
     """Returns the client's last message, and the signature that only a server that knows the password can return."""
     challenge = ServerFirst.parse(server_first)
     if not challenge.nonce.startswith(first.nonce) or challenge.nonce == first.nonce:
         raise BadScram("the server's nonce does not continue ours")
     if not FEWEST_ITERATIONS <= challenge.iterations <= MOST_ITERATIONS:
         raise BadScram(f"{challenge.iterations} iterations, where {FEWEST_ITERATIONS} to {MOST_ITERATIONS} are allowed")
-    own = keys(mechanism, password, challenge.salt, challenge.iterations)
+    client_keys = keys(mechanism, password, challenge.salt, challenge.iterations)
     unproved = ClientFinal.of(first, challenge.nonce)
-    conversation = covered(first, server_first, unproved.without_proof)
-    final = replace(unproved, proof=client_proof(mechanism, own, conversation))
-    return final, server_signature(mechanism, own.server, conversation)
+    conversation = auth_message(first, server_first, unproved.without_proof)
+    final = replace(unproved, proof=client_proof(mechanism, client_keys, conversation))
+    return final, server_signature(mechanism, client_keys.server, conversation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,11 +191,11 @@ class Credential:
         return cls(salt=salt, iterations=iterations, stored=made.stored, server=made.server)
 
 
-def verified(
+def verify_proof(
     mechanism: str, credential: Credential, first: ClientFirst, challenge: ServerFirst, final: ClientFinal
 ) -> ServerFinal | None:
     """Returns the server's last message if the client has proved that it knows the password, or None."""
-    conversation = covered(first, challenge.text(), final.without_proof)
+    conversation = auth_message(first, challenge.text(), final.without_proof)
     signature = hmac.digest(credential.stored, conversation, HASHES[mechanism])
     if len(final.proof) != len(signature):
         return None

@@ -53,32 +53,32 @@ def context_of(tls: Tls) -> ssl.SSLContext:
     if tls.authorities is None:
         context.load_default_certs()
     else:
-        _trust(context, tls.authorities)
+        _load_authorities(context, tls.authorities)
     if tls.certificate_chain is not None:
-        _show(context, tls)
+        _load_client_certificate(context, tls)
     return context
 
 
 def tls_failure(error: ssl.SSLError, tls: Tls, *, where: str) -> TlsFailed:
     """Translates an error of OpenSSL to one that names what to check."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return TlsFailed(f"the certificate of {where} is not accepted: {_why_not_trusted(error)}")
+        return TlsFailed(f"the certificate of {where} is not accepted: {_explain_verification_error(error)}")
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return NotTls(f"{where} closed the connection during the TLS handshake")
     reason = (error.reason or "").upper()
     if any(part in reason for part in _NO_TLS):
         return NotTls(f"{where} does not speak TLS")
-    if any(part in reason for part in _ABOUT_OUR_CERTIFICATE):
-        return TlsFailed(f"{where} {_about_our_certificate(reason, tls)}")
-    if any(part in reason for part in _ABOUT_VERSIONS):
+    if any(part in reason for part in _CERTIFICATE_ALERTS):
+        return TlsFailed(f"{where} {_explain_certificate_alert(reason, tls)}")
+    if any(part in reason for part in _VERSION_ALERTS):
         return TlsFailed(f"{where} speaks no TLS version that is allowed here ({', '.join(tls.versions)})")
     return TlsFailed(f"TLS with {where} failed: {in_one_line(error.reason or error)}")
 
 
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
-_ABOUT_VERSIONS: Final = ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
+_VERSION_ALERTS: Final = ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
 # The alerts that servers send; Java sends "bad certificate" also if there was none.
-_ABOUT_OUR_CERTIFICATE: Final = (
+_CERTIFICATE_ALERTS: Final = (
     "CERTIFICATE_REQUIRED",
     "ALERT_BAD_CERTIFICATE",
     "ALERT_UNKNOWN_CA",
@@ -89,11 +89,11 @@ _ABOUT_OUR_CERTIFICATE: Final = (
 )
 
 
-def _about_our_certificate(reason: str, tls: Tls) -> str:
+def _explain_certificate_alert(reason: str, tls: Tls) -> str:
     if tls.certificate_chain is None:
         return "wants a client certificate, and none was given: set ssl.keystore.location"
-    told = reason.partition("ALERT_")[2].replace("_", " ").lower() or reason
-    return f"does not accept our client certificate ({told}): see ssl.keystore.location"
+    alert = reason.partition("ALERT_")[2].replace("_", " ").lower() or reason
+    return f"does not accept our client certificate ({alert}): see ssl.keystore.location"
 
 
 _HAS_EXPIRED: Final = 10
@@ -103,7 +103,7 @@ _UNKNOWN_ISSUER: Final = (2, 20, 21)
 _OTHER_NAME: Final = (62, 64)
 
 
-def _why_not_trusted(error: ssl.SSLCertVerificationError) -> str:
+def _explain_verification_error(error: ssl.SSLCertVerificationError) -> str:
     """Explains a refused certificate by OpenSSL's X509_V_ERR code: the texts differ between versions."""
     match error.verify_code:
         case code if code == _HAS_EXPIRED:
@@ -121,7 +121,7 @@ def _why_not_trusted(error: ssl.SSLCertVerificationError) -> str:
             return in_one_line(error.verify_message)
 
 
-def _trust(context: ssl.SSLContext, authorities: str) -> None:
+def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
     try:
         context.load_verify_locations(cadata=authorities)
         # Java trusts everything in a truststore, not only self-signed authorities.
@@ -130,7 +130,7 @@ def _trust(context: ssl.SSLContext, authorities: str) -> None:
         raise BadTlsMaterial(f"the trusted certificates cannot be read: {error.reason or error}") from None
 
 
-def _show(context: ssl.SSLContext, tls: Tls) -> None:
+def _load_client_certificate(context: ssl.SSLContext, tls: Tls) -> None:
     key = tls.key.reveal() if tls.key else ""
     password = tls.key_password.reveal() if tls.key_password else ""
     with as_file(f"{key}\n{tls.certificate_chain}") as path:

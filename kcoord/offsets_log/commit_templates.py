@@ -16,23 +16,23 @@ from typing import Any, Final
 from kcoord.groups.records import CommitPartitions, OffsetsStored, RepeatedCommit
 from kcoord.offsets_log.pending_batches import (
     MOST_RECORDS,
-    OneOffset,
     Pending,
     PendingBatch,
     SealedBatch,
+    SingleOffsetSeries,
     add_fact,
     last,
     offset_parts,
 )
-from kcoord.storage.superseded import Trail
+from kcoord.storage.superseded import CommitSeries
 
 _LEAST_OFFSETS: Final = 8  # Commits of fewer offsets share a batch with others.
-_MOST_WAYS: Final = 500
+_MAX_ENCODERS: Final = 500
 _FIELDS: Final = 4  # Fields of each record: what is before its offset, the offset, what is between, the time.
 _OFFSET, _TIME = 1, 3
 
 
-class Way(Trail, ABC):
+class CommitEncoder(CommitSeries, ABC):
     """Encodes the commits to one set of partitions, which are a CommitSeries."""
 
     __slots__ = ()
@@ -42,30 +42,34 @@ class Way(Trail, ABC):
         """Appends such a commit to the pending batches, as `add_fact` would."""
 
 
-class UsualCommits:
+class CommitEncoders:
     """Caches the encoder of each set of partitions that members commit to repeatedly."""
 
     def __init__(self) -> None:
-        self._ways: dict[CommitPartitions, Way] = {}
+        self._encoders: dict[CommitPartitions, CommitEncoder] = {}
 
-    def way(self, places: CommitPartitions) -> Way:
-        way = self._ways.get(places)
-        if way is None:
-            if len(self._ways) >= _MOST_WAYS:
-                self._ways.clear()
-            way = self._ways[places] = _way(places)
-        return way
-
-
-def _way(places: CommitPartitions) -> Way:
-    if places.has_metadata or places.count > MOST_RECORDS:
-        return _Plain(places.count)
-    if places.count == 1:
-        return _Line(places.first_records[0])
-    return _Template(places.first_records) if places.count >= _LEAST_OFFSETS else _Plain(places.count)
+    def encoder_of(self, partitions: CommitPartitions) -> CommitEncoder:
+        encoder = self._encoders.get(partitions)
+        if encoder is None:
+            if len(self._encoders) >= _MAX_ENCODERS:
+                self._encoders.clear()
+            encoder = self._encoders[partitions] = _make_encoder(partitions)
+        return encoder
 
 
-class _Plain(Way):
+def _make_encoder(partitions: CommitPartitions) -> CommitEncoder:
+    if partitions.has_metadata or partitions.count > MOST_RECORDS:
+        return _GenericEncoder(partitions.count)
+    if partitions.count == 1:
+        return _SingleOffsetEncoder(partitions.first_records[0])
+    return (
+        _BatchTemplateEncoder(partitions.first_records)
+        if partitions.count >= _LEAST_OFFSETS
+        else _GenericEncoder(partitions.count)
+    )
+
+
+class _GenericEncoder(CommitEncoder):
     """Encodes a commit like any fact: commits of a few offsets, of more than fit in a batch, or with metadata."""
 
     __slots__ = ()
@@ -77,20 +81,20 @@ class _Plain(Way):
         newest = batches[-1]
         added = newest.count - (count_before if newest is before else 0)
         if isinstance(newest, PendingBatch) and added == self.count:
-            newest.follow(self)
+            newest.note_series(self)
 
 
-class _Line(OneOffset, Way):
+class _SingleOffsetEncoder(SingleOffsetSeries, CommitEncoder):
     """Encodes commits of one offset, which share a batch with others."""
 
     __slots__ = ()
 
     def add(self, batches: Pending, fact: RepeatedCommit, now_ms: int) -> None:
-        if not batches or not batches[-1].add_again(self, fact, now_ms):
-            last(batches, now_ms).add_again(self, fact, now_ms)
+        if not batches or not batches[-1].add_repeated(self, fact, now_ms):
+            last(batches, now_ms).add_repeated(self, fact, now_ms)
 
 
-class _Template(Way):
+class _BatchTemplateEncoder(CommitEncoder):
     """Encodes commits of many offsets, as a batch each."""
 
     __slots__ = ("_pack", "_parts")
@@ -102,7 +106,7 @@ class _Template(Way):
             while start < len(each.partitions):
                 start = pending.add_offsets(each, start, 0)
         super().__init__(pending.count)
-        self._parts, self._pack = _taken_apart(pending.plain(), stored)
+        self._parts, self._pack = _split_records(pending.encoded_records(), stored)
 
     def add(self, batches: Pending, fact: RepeatedCommit, now_ms: int) -> None:
         parts = self._parts.copy()
@@ -111,7 +115,7 @@ class _Template(Way):
         batches.append(SealedBatch(self._pack(*parts), self, now_ms))
 
 
-def _taken_apart(plain: Sequence[bytes], facts: Sequence[OffsetsStored]) -> tuple[list[Any], Callable[..., bytes]]:
+def _split_records(plain: Sequence[bytes], facts: Sequence[OffsetsStored]) -> tuple[list[Any], Callable[..., bytes]]:
     """Splits records into their constant parts, with gaps for offsets and times, and returns them with a function to
     join them.
     """

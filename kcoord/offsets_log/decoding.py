@@ -33,18 +33,18 @@ from kcoord.groups.records import (
 )
 from kcoord.offsets_log import record_schemas
 from kcoord.offsets_log.offset_runs import OffsetRuns
-from kcoord.offsets_log.record_codec import BadRecord, Values, read_key, read_value
+from kcoord.offsets_log.record_codec import UnreadableRecord, Values, read_key, read_value
 from kcoord.protocol.records.batch import Batch
 from kcoord.protocol.records.record import ensure_filled, plain_records, read_key_value
 
 _ABORT: Final = 0
 _COMMIT: Final = 1
 _NO_ID: Final = UUID(int=0)
-_SETTLED: Final = 0  # MemberState.STABLE
+_STABLE: Final = 0  # MemberState.STABLE
 
 _MARKER: Final = Struct(">hh")  # Version and type.
 
-_OTHERS: Final = {
+_FOREIGN_RECORDS: Final = {
     **dict.fromkeys((4, 7, 16), (GroupKind.CONSUMER, Part.OTHER)),
     **dict.fromkeys((13, 15), (GroupKind.SHARE, Part.OTHER)),
     **dict.fromkeys((21, 23), (GroupKind.STREAMS, Part.OTHER)),
@@ -104,7 +104,7 @@ class FactReader:
         transaction is committed after it.
         """
         if isinstance(fact, OffsetsStored | OffsetDeleted):
-            newer = _places(fact)
+            newer = _offset_keys(fact)
             self._pending = {
                 producer: [part for each in facts for part in _without(each, newer)]
                 for producer, facts in self._pending.items()
@@ -138,23 +138,23 @@ class FactReader:
         ensure_filled(plain, position)
 
 
-Place = tuple[str, str, int]
+OffsetKey = tuple[str, str, int]
 
 
-def _places(fact: Fact) -> set[Place]:
+def _offset_keys(fact: Fact) -> set[OffsetKey]:
     """Returns the partitions whose offsets a fact stores or deletes."""
     if isinstance(fact, OffsetsStored):
         return {(fact.group_id, fact.topic, partition) for partition in fact.partitions}
     return {(fact.group_id, fact.topic, fact.partition)} if isinstance(fact, OffsetDeleted) else set()
 
 
-def _without(fact: Fact, places: set[Place]) -> list[Fact]:
+def _without(fact: Fact, removed: set[OffsetKey]) -> list[Fact]:
     """Returns a transaction's fact without these partitions; the list is empty if nothing remains."""
-    if not _places(fact) & places:
+    if not _offset_keys(fact) & removed:
         return [fact]
     if not isinstance(fact, OffsetsStored):
         return []
-    wanted = [(fact.group_id, fact.topic, partition) not in places for partition in fact.partitions]
+    wanted = [(fact.group_id, fact.topic, partition) not in removed for partition in fact.partitions]
     if not any(wanted):
         return []
     return [
@@ -170,12 +170,12 @@ def _without(fact: Fact, places: set[Place]) -> list[Fact]:
 def _fact(key: bytes, value: bytes | None) -> Fact | None:
     try:
         number, names = read_key(key)
-    except BadRecord:
+    except UnreadableRecord:
         return None
-    read = _READERS.get(number, _other)
+    read = _READERS.get(number, _foreign)
     try:
         return read(number, key, names, None if value is None else read_value(number, value)[1])
-    except BadRecord as error:
+    except UnreadableRecord as error:
         return Unreadable(names.get("group") or names["groupId"], str(error))
 
 
@@ -227,14 +227,14 @@ def _member(value: Values) -> StoredMember:
     )
 
 
-def _other(number: int, key: bytes, names: Values, value: Values | None) -> Fact:
-    kind, part = _OTHERS[number]
+def _foreign(number: int, key: bytes, names: Values, value: Values | None) -> Fact:
+    kind, part = _FOREIGN_RECORDS[number]
     group_id, member_id = names["groupId"], names.get("memberId", "")
     if value is None:
         return ForeignGroupTombstone(group_id, kind, key, part, member_id)
     epoch = value[_EPOCHS[part]] if part in _EPOCHS else 0
-    is_settled = value.get("state", _SETTLED) == _SETTLED
-    return ForeignGroupRecord(group_id, kind, key, part, member_id, epoch, is_settled)
+    is_reconciled = value.get("state", _STABLE) == _STABLE
+    return ForeignGroupRecord(group_id, kind, key, part, member_id, epoch, is_reconciled)
 
 
 _READERS: Final[dict[int, Callable[[int, bytes, Values, Values | None], Fact]]] = {

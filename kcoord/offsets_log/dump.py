@@ -15,17 +15,17 @@ from os import SEEK_END
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from kcoord.offsets_log.record_codec import Malformed, UnknownType, UnknownVersion, read_key, read_value
+from kcoord.offsets_log.record_codec import CorruptRecord, UnknownType, UnknownVersion, read_key, read_value
 from kcoord.offsets_log.record_json import Json, base64_of, key_json, value_json
 from kcoord.offsets_log.record_schemas import RECORD_TYPES
 from kcoord.protocol.records.batch import (
     HEADER_SIZE,
     NO_SEQUENCE,
-    BadBatch,
     Batch,
     BatchHeader,
-    frame_at,
+    CorruptBatch,
     has_valid_crc,
+    probe_frame,
     read_header,
     step_sequence,
 )
@@ -41,7 +41,7 @@ _OFFSETS_FOLDER: Final = re.compile(r"__consumer_offsets-\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DumpFilter:
     """What of a segment is dumped: offsets from first to last, both included; records or only batches;
     decoded or raw.
     """
@@ -93,8 +93,8 @@ def segments_in(path: Path) -> list[Path]:
     """Returns the file itself, the segments of a partition's folder, or those of all partitions in a data folder."""
     if not path.is_dir():
         return [path]
-    own = sorted(path.glob("*.log"))
-    return own or sorted(file for file in path.glob("*/*.log") if not file.parent.name.endswith("-delete"))
+    segments = sorted(path.glob("*.log"))
+    return segments or sorted(file for file in path.glob("*/*.log") if not file.parent.name.endswith("-delete"))
 
 
 def holds_offsets(segment: Path) -> bool:
@@ -102,7 +102,7 @@ def holds_offsets(segment: Path) -> bool:
     return _OFFSETS_FOLDER.match(segment.resolve().parent.name) is not None
 
 
-def dump_segment(segment: Path, wanted: Wanted) -> Iterator[Dumped]:
+def dump_segment(segment: Path, wanted: DumpFilter) -> Iterator[Dumped]:
     """Yields the batches of the file and its problems, in their order."""
     if wanted.as_offsets is None:
         wanted = replace(wanted, as_offsets=holds_offsets(segment))
@@ -169,12 +169,12 @@ def plain_json(content: bytes | None) -> Json:
         return {"base64": base64_of(content)}
 
 
-def _dump(file: BinaryIO, wanted: Wanted) -> Iterator[Dumped]:
+def _dump(file: BinaryIO, wanted: DumpFilter) -> Iterator[Dumped]:
     end = file.seek(0, SEEK_END)
     position = next_offset = 0
     while position < end:
         head = _read(file, position, HEADER_SIZE)
-        size, problem = frame_at(head, end - position)
+        size, problem = probe_frame(head, end - position)
         if problem:
             yield Problem(position=position, message=problem)
         else:
@@ -197,7 +197,7 @@ def _read(file: BinaryIO, position: int, size: int) -> bytes:
     return file.read(size)
 
 
-def _dump_batch(content: bytes, position: int, wanted: Wanted) -> Iterator[Dumped]:
+def _dump_batch(content: bytes, position: int, wanted: DumpFilter) -> Iterator[Dumped]:
     batch = Batch(header=read_header(content), data=memoryview(content))
     is_valid = has_valid_crc(batch)
     dumped = DumpedBatch(position=position, header=batch.header, is_valid=is_valid)
@@ -208,19 +208,19 @@ def _dump_batch(content: bytes, position: int, wanted: Wanted) -> Iterator[Dumpe
     yield from (Problem(position=position, message=problem) for problem in problems)
 
 
-def _add_records(dumped: DumpedBatch, batch: Batch, wanted: Wanted) -> list[str]:
+def _add_records(dumped: DumpedBatch, batch: Batch, wanted: DumpFilter) -> list[str]:
     """Adds the records that can be read to the batch, and returns the problems with others."""
     problems: list[str] = []
     try:
         for record in read_records(batch):
             if wanted.has(record.offset, record.offset):
                 dumped.records.append(_dumped_record(batch.header, record, wanted, problems))
-    except BadBatch as error:
+    except CorruptBatch as error:
         problems.append(error.message)
     return problems
 
 
-def _dumped_record(header: BatchHeader, record: Record, wanted: Wanted, problems: list[str]) -> DumpedRecord:
+def _dumped_record(header: BatchHeader, record: Record, wanted: DumpFilter, problems: list[str]) -> DumpedRecord:
     sequence = header.base_sequence
     if sequence != NO_SEQUENCE:
         sequence = step_sequence(sequence, record.offset - header.base_offset)
@@ -230,19 +230,19 @@ def _dumped_record(header: BatchHeader, record: Record, wanted: Wanted, problems
         key, value = plain_json(record.key), plain_json(record.value)
         return DumpedRecord(record=record, sequence=sequence, key=key, value=value)
     try:
-        key, value = _meaning(record)
-    except Malformed as error:
+        key, value = _decode(record)
+    except CorruptRecord as error:
         problems.append(f"offset {record.offset}: {error}")
         key, value = _raw(record.key), _raw(record.value)
     return DumpedRecord(record=record, sequence=sequence, key=key, value=value)
 
 
-def _meaning(record: Record) -> tuple[Json, Json]:
+def _decode(record: Record) -> tuple[Json, Json]:
     """Decodes key and value as records of __consumer_offsets; what a newer Kafka wrote stays bytes. Raises
     CorruptRecord.
     """
     if record.key is None:
-        raise Malformed("a record without a key")
+        raise CorruptRecord("a record without a key")
     try:
         number, key = read_key(record.key)
     except UnknownType as error:

@@ -28,7 +28,7 @@ OFFSET_VALUE_VERSION: Final = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1  # The last version that has an expiry time.
 GROUP_VALUE_VERSION: Final = 3
 
-_MOST_WHO: Final = 10_000
+_MAX_IDENTITIES: Final = 10_000
 _NO_TIME: Final = -1
 
 _short = Struct(">h").pack
@@ -45,13 +45,13 @@ def key_values(fact: Record) -> Iterable[tuple[bytes, bytes | None]]:
         case GroupDeleted():
             return [(group_key(fact.group_id), None)]
         case OffsetsStored():
-            lines = zip(fact.partitions, fact.offsets, fact.leader_epochs, fact.metadata, strict=True)
+            rows = zip(fact.partitions, fact.offsets, fact.leader_epochs, fact.metadata, strict=True)
             return [
                 (
                     offset_key(fact.group_id, fact.topic, partition),
                     _offset_value(fact, offset, epoch, text.encode()),
                 )
-                for partition, offset, epoch, text in lines
+                for partition, offset, epoch, text in rows
             ]
         case RepeatedCommit():
             return [each for stored in fact.expand() for each in key_values(stored)]
@@ -102,12 +102,12 @@ def _group_value(fact: GroupStored) -> bytes:
     ]
     for member in fact.members:
         *who, subscription, assignment = member
-        parts += (_who(*who), _int(len(subscription)), subscription, _int(len(assignment)), assignment)
+        parts += (_member_identity(*who), _int(len(subscription)), subscription, _int(len(assignment)), assignment)
     return b"".join(parts)
 
 
-@lru_cache(_MOST_WHO)
-def _who(
+@lru_cache(_MAX_IDENTITIES)
+def _member_identity(
     member_id: str,
     instance_id: str | None,
     client_id: str,

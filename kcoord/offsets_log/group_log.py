@@ -14,13 +14,13 @@ from typing import Final
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId, Partition
 from kcoord.broker.describe_cluster import offsets_partition
 from kcoord.broker.log.partition_log import Refused
-from kcoord.broker.log.segment import Damaged
+from kcoord.broker.log.segment import CorruptSegment
 from kcoord.groups.records import CommitPartitions, Record, RepeatedCommit
-from kcoord.offsets_log.commit_templates import UsualCommits, Way
+from kcoord.offsets_log.commit_templates import CommitEncoder, CommitEncoders
 from kcoord.offsets_log.decoding import Fact, FactReader
 from kcoord.offsets_log.pending_batches import Pending, add_fact
-from kcoord.protocol.records.batch import BadBatch, Batch, has_valid_crc, split
-from kcoord.storage.superseded import Overtaken
+from kcoord.protocol.records.batch import Batch, CorruptBatch, has_valid_crc, split_batches
+from kcoord.storage.superseded import SupersededBatches
 
 _BATCHES_AT_ONCE: Final = 64
 _READ_BYTES: Final = 1 << 18
@@ -30,7 +30,7 @@ _READ_BYTES: Final = 1 << 18
 log = logging.getLogger("kcoord.storage")
 
 
-class Unsound(OSError):
+class CorruptPartition(OSError):
     """A partition that is corrupt: it cannot be read to its end, however often that is tried."""
 
 
@@ -42,8 +42,8 @@ class GroupLog:
         self._partitions: Sequence[Partition] = cluster.topics[OFFSETS_TOPIC].partitions
         self._count = len(self._partitions)
         self._pending: dict[int, Pending] = {}
-        self._usual = UsualCommits()
-        self._overtaken = [Overtaken() for _ in self._partitions]
+        self._encoders = CommitEncoders()
+        self._superseded = [SupersededBatches() for _ in self._partitions]
         self.flushed: Collection[int] = ()  # The partitions that the last flush wrote to.
 
     @property
@@ -60,7 +60,7 @@ class GroupLog:
         """Whether it can be read now, which is always so."""
         return True
 
-    def unread(self) -> Collection[int]:
+    def partitions_to_load(self) -> Collection[int]:
         """Returns the partitions that hold records, or whose log has failed."""
         return [each.index for each in self._partitions if each.log.size or each.log.is_failed]
 
@@ -72,13 +72,15 @@ class GroupLog:
         for record in records:
             pending = self._pending_of(record.group_id)
             if isinstance(record, RepeatedCommit):
-                self._usual.way(record.partitions).add(pending, record, now_ms)
+                self._encoders.encoder_of(record.partitions).add(pending, record, now_ms)
             else:
                 add_fact(pending, record, now_ms)
 
-    def appending(self, places: CommitPartitions) -> "Appending":
+    def appender(self, partitions: CommitPartitions) -> "CommitAppender":
         """Returns an appender of commits to these partitions: it does what `append` does, in fewer steps."""
-        return Appending(self._pending, offsets_partition(places.group_id, self._count), self._usual.way(places))
+        return CommitAppender(
+            self._pending, offsets_partition(partitions.group_id, self._count), self._encoders.encoder_of(partitions)
+        )
 
     def _pending_of(self, group_id: str) -> Pending:
         return self._pending.setdefault(offsets_partition(group_id, self._count), [])
@@ -101,9 +103,9 @@ class GroupLog:
                 failed[index] = repr(bug)
         return failed
 
-    def overtaken_in(self, index: int) -> Overtaken:
+    def superseded_in(self, index: int) -> SupersededBatches:
         """Returns the index of superseded batches, which compaction need not read."""
-        return self._overtaken[index]
+        return self._superseded[index]
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
         """Yields the facts of the partition, some at a time. Raises CorruptPartition, or OSError where the
@@ -112,18 +114,18 @@ class GroupLog:
         log = self._partitions[index].log
         offset, end = log.start_offset, log.end_offset
         if log.is_failed:
-            raise Unsound("its log has failed")
+            raise CorruptPartition("its log has failed")
         while offset < end:
             facts: list[Fact] = []
             try:
-                content = log.read_own(offset, max_bytes=_READ_BYTES)
+                content = log.read_internal(offset, max_bytes=_READ_BYTES)
                 if not content:
                     break
-                for batch in _sound_batches(content):
+                for batch in _valid_batches(content):
                     facts += reader.read(batch)
                     offset = batch.header.last_offset + 1
-            except (Damaged, BadBatch) as error:
-                raise Unsound(str(error)) from error
+            except (CorruptSegment, CorruptBatch) as error:
+                raise CorruptPartition(str(error)) from error
             yield facts
 
     def _write(self, partition: Partition, pending: Pending, now_ms: int) -> Refused | None:
@@ -132,33 +134,33 @@ class GroupLog:
         """
         for start in range(0, len(pending), _BATCHES_AT_ONCE):
             batches, base_offset = pending[start : start + _BATCHES_AT_ONCE], partition.log.end_offset
-            outcome = partition.log.append_own([batch.sealed() for batch in batches], now_ms)
+            outcome = partition.log.append_internal([batch.sealed() for batch in batches], now_ms)
             if isinstance(outcome, Refused):
                 return outcome
-            self._overtaken[partition.index].wrote(batches, base_offset)
+            self._superseded[partition.index].on_written(batches, base_offset)
             self._cluster.appended(partition, outcome)
         return None
 
 
-class Appending:
+class CommitAppender:
     """Appends commits to one set of partitions."""
 
-    __slots__ = ("_partition", "_pending", "_way")
+    __slots__ = ("_encoder", "_partition", "_pending")
 
-    def __init__(self, pending: dict[int, Pending], partition: int, way: Way) -> None:
+    def __init__(self, pending: dict[int, Pending], partition: int, encoder: CommitEncoder) -> None:
         self._pending = pending
         self._partition = partition
-        self._way = way
+        self._encoder = encoder
 
     def append(self, record: RepeatedCommit, now_ms: int) -> None:
         batches = self._pending.get(self._partition)
         if batches is None:
             batches = self._pending[self._partition] = []
-        self._way.add(batches, record, now_ms)
+        self._encoder.add(batches, record, now_ms)
 
 
-def _sound_batches(content: bytes) -> Iterator[Batch]:
-    for batch in split(content):
+def _valid_batches(content: bytes) -> Iterator[Batch]:
+    for batch in split_batches(content):
         if not has_valid_crc(batch):
-            raise Unsound(f"the batch of offset {batch.header.base_offset} is damaged: its checksum is wrong")
+            raise CorruptPartition(f"the batch of offset {batch.header.base_offset} is damaged: its checksum is wrong")
         yield batch

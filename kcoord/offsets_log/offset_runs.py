@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from kcoord.groups.records import OffsetsStored
-from kcoord.offsets_log.record_codec import BadRecord, read_key
+from kcoord.offsets_log.record_codec import UnreadableRecord, read_key
 from kcoord.protocol.varint import BadVarint, read_uvarint
 
 _MOST_AT_ONCE: Final = 64
@@ -53,17 +53,17 @@ class OffsetRuns:
         known = self._names.get(key) or self._learn(key)
         if known is None:
             return None
-        line = _struct(front, delta, names, middle, end)
-        first = line.unpack_from(plain, start)
+        record_struct = _struct(front, delta, names, middle, end)
+        first = record_struct.unpack_from(plain, start)
         *_, text, time_ms, tags = first
         if text != _EMPTY_TEXT:
             return None
         rows = [first]
-        if left > 1 and _looks_alike(plain, start, start + size, front, delta, names):
+        if left > 1 and _starts_identically(plain, start, start + size, front, delta, names):
             most = min(left, _MOST_AT_ONCE, (len(plain) - start) // size)
-            rows = list(line.iter_unpack(plain[start : start + most * size]))
+            rows = list(record_struct.iter_unpack(plain[start : start + most * size]))
         columns = list(zip(*rows, strict=True))
-        count = _count_alike(first, columns, len(rows))
+        count = _count_matching(first, columns, len(rows))
         topic_id = UUID(bytes=tags[3:19]) if len(tags) > 2 else None
         fact = OffsetsStored(
             *known,
@@ -80,7 +80,7 @@ class OffsetRuns:
     def _learn(self, key: bytes) -> tuple[str, str] | None:
         try:
             _, names = read_key(key + bytes(_PARTITION_BYTES))
-        except BadRecord:
+        except UnreadableRecord:
             return None
         known = self._names[key] = (names["group"], names["topic"])
         return known
@@ -111,22 +111,22 @@ def _shape_at(plain: bytes, start: int) -> _Shape | None:
     value_size, value_at = read_uvarint(plain, key_end)
     value_end = value_at + (value_size >> 1)
     end_at = value_at + 2 + _NUMBERS_BYTES
-    is_usual = (
+    is_common = (
         plain[key_at : key_at + 2] == _KEY_START
         and plain[value_at : value_at + 2] == _VALUE_START
         and not (key_size | value_size | size) & 1
         and value_end + 1 == body + (size >> 1) <= len(plain)
         and plain[value_end] == 0
-        and _has_usual_tags(plain[end_at:value_end])
+        and _has_common_tags(plain[end_at:value_end])
     )
-    if not is_usual:
+    if not is_common:
         return None
     key = plain[key_at : key_end - _PARTITION_BYTES]
     names = key_end - _PARTITION_BYTES - names_at
     return _Shape(delta_at - start, names_at - delta_at, names, value_at + 2 - key_end, value_end + 1 - end_at, key)
 
 
-def _has_usual_tags(tags: bytes) -> bool:
+def _has_common_tags(tags: bytes) -> bool:
     """Returns whether there is no tagged field, or the topic id alone."""
     return tags == b"\0" or (len(tags) == 19 and tags[:3] == b"\x01\x00\x10")
 
@@ -136,7 +136,7 @@ def _struct(front: int, delta: int, names: int, middle: int, end: int) -> Struct
     return Struct(f">{front}s{delta}s{names}si{middle}sqiBq{end}s")
 
 
-def _looks_alike(plain: bytes, start: int, following: int, front: int, delta: int, names: int) -> bool:
+def _starts_identically(plain: bytes, start: int, following: int, front: int, delta: int, names: int) -> bool:
     """Returns whether the next record begins as this one does, but for its offset delta."""
     names_at = front + delta
     return (
@@ -146,11 +146,11 @@ def _looks_alike(plain: bytes, start: int, following: int, front: int, delta: in
     )
 
 
-def _count_alike(first: tuple[object, ...], columns: list[tuple[object, ...]], count: int) -> int:
+def _count_matching(first: tuple[object, ...], columns: list[tuple[object, ...]], count: int) -> int:
     """Returns how many rows, from the first on, differ from it in numbers only."""
-    for place, column in enumerate(columns):
-        if place in (_DELTA, _PARTITION, _OFFSET, _EPOCH) or column.count(first[place]) == len(column):
+    for index, column in enumerate(columns):
+        if index in (_DELTA, _PARTITION, _OFFSET, _EPOCH) or column.count(first[index]) == len(column):
             continue
-        alike = next(row for row, part in enumerate(column) if part != first[place])
-        count = min(count, alike)
+        matching = next(row for row, part in enumerate(column) if part != first[index])
+        count = min(count, matching)
     return count

@@ -17,7 +17,7 @@ from kcoord.groups.records import OffsetsStored, Record, RepeatedCommit
 from kcoord.offsets_log.encoding import OFFSET_VALUE_VERSION, key_values, offset_names, topic_tag
 from kcoord.protocol.records.batch import MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, Batch, BatchHeader, assemble, read_header
 from kcoord.protocol.varint import uvarint
-from kcoord.storage.superseded import Trail
+from kcoord.storage.superseded import CommitSeries
 
 MOST_RECORDS: Final = 1000
 """The most records of one batch, so that reading it back takes little memory."""
@@ -29,24 +29,27 @@ _MOST_MS: Final = 63
 _DELTAS: Final = [uvarint(2 * delta) for delta in range(MOST_RECORDS)]
 _NEVER_MS: Final = -1
 _IN_ONE_BYTE: Final = 64  # The number of offset deltas that take one byte.
-_MOST_FORMS: Final = 10_000
+_MAX_TEMPLATES: Final = 10_000
 _EMPTY_TEXT: Final = 1  # The length of a compact string, plus one.
 
 _short = Struct(">h").pack
 _epoch_without_text = Struct(">iB").pack
 
 
-class OneOffset(Trail):
+class SingleOffsetSeries(CommitSeries):
     """The commits of one offset, without metadata, to one partition."""
 
-    __slots__ = ("lines",)
+    __slots__ = ("templates",)
 
     def __init__(self, first: OffsetsStored) -> None:
         super().__init__(1)
-        self.lines = (_offset_line(first, 1), _offset_line(first, 2))  # One for each size of the offset delta.
+        self.templates = (
+            _offset_template(first, 1),
+            _offset_template(first, 2),
+        )  # One for each size of the offset delta.
 
 
-class _OffsetLine(NamedTuple):
+class _OffsetTemplate(NamedTuple):
     """The constant parts of a record in a SingleOffsetSeries."""
 
     pack: Callable[..., bytes]
@@ -68,21 +71,21 @@ class PendingBatch:
         self._size = 0
         self._first_ms = self._last_ms = now_ms
         self._room_until_ms = now_ms + _MOST_MS
-        self._records: list[bytes | tuple[OneOffset, RepeatedCommit, int]] = []
-        self._trails: list[Trail] = []
+        self._records: list[bytes | tuple[SingleOffsetSeries, RepeatedCommit, int]] = []
+        self._series: list[CommitSeries] = []
 
     @property
     def count(self) -> int:
         return len(self._records)
 
     @property
-    def trails(self) -> list[Trail]:
+    def series(self) -> list[CommitSeries]:
         """The series of its repeated commits."""
-        return [*self._trails, *[record[0] for record in self._records if isinstance(record, tuple)]]
+        return [*self._series, *[record[0] for record in self._records if isinstance(record, tuple)]]
 
-    def follow(self, trail: Trail) -> None:
+    def note_series(self, series: CommitSeries) -> None:
         """Notes that the records added last are a commit of this series."""
-        self._trails.append(trail)
+        self._series.append(series)
 
     def has_room_at(self, now_ms: int) -> bool:
         return len(self._records) < MOST_RECORDS and self._first_ms <= now_ms <= self._room_until_ms
@@ -105,12 +108,12 @@ class PendingBatch:
         if self._size >= _ENOUGH_BYTES:
             self._room_until_ms = _NEVER_MS
 
-    def add_again(self, one: OneOffset, fact: RepeatedCommit, now_ms: int) -> bool:
+    def add_repeated(self, series: SingleOffsetSeries, fact: RepeatedCommit, now_ms: int) -> bool:
         """Adds a repeated commit of one offset. Returns False if there is no room."""
         records = self._records
         if len(records) >= MOST_RECORDS or not self._first_ms <= now_ms <= self._room_until_ms:
             return False
-        records.append((one, fact, now_ms))
+        records.append((series, fact, now_ms))
         return True
 
     def add_offsets(self, fact: OffsetsStored, start: int, now_ms: int) -> int:
@@ -123,7 +126,7 @@ class PendingBatch:
         if count < _IN_ONE_BYTE < count + more:
             more = _IN_ONE_BYTE - count
         deltas, end = _DELTAS[count : count + more], start + more
-        _, pack, front, names, middle, tags = _form(fact.group_id, fact.topic, fact.topic_id, len(deltas[0]))
+        _, pack, front, names, middle, tags = _record_template(fact.group_id, fact.topic, fact.topic_id, len(deltas[0]))
         at = _DELTAS[now_ms - self._first_ms]
         columns = (fact.partitions[start:end], fact.offsets[start:end], fact.leader_epochs[start:end])
         self._records += [
@@ -132,7 +135,7 @@ class PendingBatch:
         ]
         return end
 
-    def plain(self) -> list[bytes]:
+    def encoded_records(self) -> list[bytes]:
         """Returns the bytes of each record."""
         first_ms = self._first_ms
         plain: list[bytes] = []
@@ -140,8 +143,8 @@ class PendingBatch:
             if isinstance(record, bytes):
                 plain.append(record)
                 continue
-            one, (_, _, (offset,), at_ms), now_ms = record
-            pack, front, before, between, end = one.lines[index >= _IN_ONE_BYTE]
+            series, (_, _, (offset,), at_ms), now_ms = record
+            pack, front, before, between, end = series.templates[index >= _IN_ONE_BYTE]
             at, delta = _DELTAS[now_ms - first_ms], _DELTAS[index]
             plain.append(pack(front, at, delta, before, offset, between, at_ms, end))
             if now_ms > self._last_ms:
@@ -149,22 +152,22 @@ class PendingBatch:
         return plain
 
     def sealed(self) -> Batch:
-        plain = b"".join(self.plain())
+        plain = b"".join(self.encoded_records())
         return _sealed(plain, len(self._records), self._first_ms, self._last_ms)
 
 
 class SealedBatch:
     """A repeated commit that fills a batch of its own."""
 
-    __slots__ = ("_at_ms", "_plain", "count", "trails")
+    __slots__ = ("_at_ms", "_plain", "count", "series")
 
-    def __init__(self, plain: bytes, trail: Trail, at_ms: int) -> None:
-        self.count = trail.count
-        self.trails = (trail,)
+    def __init__(self, plain: bytes, series: CommitSeries, at_ms: int) -> None:
+        self.count = series.count
+        self.series = (series,)
         self._plain = plain
         self._at_ms = at_ms
 
-    def add_again(self, one: OneOffset, fact: RepeatedCommit, now_ms: int) -> bool:
+    def add_repeated(self, series: SingleOffsetSeries, fact: RepeatedCommit, now_ms: int) -> bool:
         return False
 
     def sealed(self) -> Batch:
@@ -200,17 +203,17 @@ def last(batches: Pending, now_ms: int) -> PendingBatch:
     return new
 
 
-def _offset_line(fact: OffsetsStored, delta_size: int) -> _OffsetLine:
+def _offset_template(fact: OffsetsStored, delta_size: int) -> _OffsetTemplate:
     group_id, topic, (partition,), _, (epoch,), _, _, _, topic_id = fact
-    _, _, front, names, middle, end = _form(group_id, topic, topic_id, delta_size)
+    _, _, front, names, middle, end = _record_template(group_id, topic, topic_id, delta_size)
     before = names + partition.to_bytes(4, "big", signed=True) + middle
     between = _epoch_without_text(epoch, _EMPTY_TEXT)
-    pack = _packing(f">{len(front)}s1s{delta_size}s{len(before)}sq{len(between)}sq{len(end)}s")
-    return _OffsetLine(pack, front, before, between, end)
+    pack = _pack_function(f">{len(front)}s1s{delta_size}s{len(before)}sq{len(between)}sq{len(end)}s")
+    return _OffsetTemplate(pack, front, before, between, end)
 
 
-@lru_cache(_MOST_FORMS)
-def _packing(form: str) -> Callable[..., bytes]:
+@lru_cache(_MAX_TEMPLATES)
+def _pack_function(form: str) -> Callable[..., bytes]:
     """Returns the packing function for a format. Most members share it, as their names have the same length, so it
     stays in the processor's cache.
     """
@@ -224,7 +227,7 @@ def offset_parts(record: bytes, topic_id: UUID | None) -> tuple[bytes, bytes, by
     return record[: between_at - 8], record[between_at:time_at], record[time_at + 8 :]
 
 
-class _Form(NamedTuple):
+class _RecordTemplate(NamedTuple):
     """The constant parts of the offset records of a group in a topic, named as in the module's docstring."""
 
     topic_id: UUID | None
@@ -235,24 +238,24 @@ class _Form(NamedTuple):
     end: bytes
 
 
-_forms: dict[tuple[str, str, int], _Form] = {}
+_record_templates: dict[tuple[str, str, int], _RecordTemplate] = {}
 
 
-def _form(group_id: str, topic: str, topic_id: UUID | None, delta_size: int) -> _Form:
+def _record_template(group_id: str, topic: str, topic_id: UUID | None, delta_size: int) -> _RecordTemplate:
     """Returns the cached template, made anew if the topic was recreated. The id is compared and not hashed, which would
     take longer than all the rest.
     """
-    place = (group_id, topic, delta_size)
-    known = _forms.get(place)
+    key = (group_id, topic, delta_size)
+    known = _record_templates.get(key)
     if known is not None and (known.topic_id is topic_id or known.topic_id == topic_id):
         return known
-    if len(_forms) >= _MOST_FORMS:
-        _forms.clear()
-    form = _forms[place] = _made_form(group_id, topic, topic_id, delta_size)
+    if len(_record_templates) >= _MAX_TEMPLATES:
+        _record_templates.clear()
+    form = _record_templates[key] = _make_record_template(group_id, topic, topic_id, delta_size)
     return form
 
 
-def _made_form(group_id: str, topic: str, topic_id: UUID | None, delta_size: int) -> _Form:
+def _make_record_template(group_id: str, topic: str, topic_id: UUID | None, delta_size: int) -> _RecordTemplate:
     key = offset_names(group_id, topic)
     names = uvarint(2 * (len(key) + 4)) + key
     tags = topic_tag(topic_id)
@@ -260,8 +263,8 @@ def _made_form(group_id: str, topic: str, topic_id: UUID | None, delta_size: int
     end = tags + b"\0"
     size = 2 + delta_size + len(names) + 4 + len(middle) + 8 + 4 + 1 + 8 + len(end)
     front = uvarint(2 * size) + b"\0"
-    line = Struct(f">{len(front)}s1s{delta_size}s{len(names)}si{len(middle)}sqiBq{len(end)}s")
-    return _Form(topic_id, line.pack, front, names, middle, end)
+    record_struct = Struct(f">{len(front)}s1s{delta_size}s{len(names)}si{len(middle)}sqiBq{len(end)}s")
+    return _RecordTemplate(topic_id, record_struct.pack, front, names, middle, end)
 
 
 def _sealed(plain: bytes, count: int, first_ms: int, last_ms: int) -> Batch:

@@ -11,16 +11,16 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kcoord.offsets_log.record_readers import BadLength, Read, Values, layout_reader
-from kcoord.offsets_log.record_schemas import RECORD_TYPES, Layout
-from kcoord.offsets_log.record_writers import Unwritable, Write, layout_writer
+from kcoord.offsets_log.record_readers import BadLength, Read, Values, schema_reader
+from kcoord.offsets_log.record_schemas import RECORD_TYPES, RecordSchema
+from kcoord.offsets_log.record_writers import Unwritable, Write, schema_writer
 from kcoord.protocol.varint import BadVarint
 
 __all__ = [
-    "BadRecord",
-    "Malformed",
+    "CorruptRecord",
     "UnknownType",
     "UnknownVersion",
+    "UnreadableRecord",
     "Unwritable",
     "Values",
     "read_key",
@@ -35,11 +35,11 @@ _FIRST: Final = struct.Struct(">h")
 _SHOWN: Final = 64  # The most bytes of a malformed record in an error message.
 
 
-class BadRecord(ValueError):
+class UnreadableRecord(ValueError):
     """A record that cannot be read."""
 
 
-class UnknownType(BadRecord):
+class UnknownType(UnreadableRecord):
     """A record of a type that Kafka 4.3 does not have: such records are skipped (UnknownRecordTypeException)."""
 
     def __init__(self, number: int) -> None:
@@ -47,7 +47,7 @@ class UnknownType(BadRecord):
         self.number = number
 
 
-class UnknownVersion(BadRecord):
+class UnknownVersion(UnreadableRecord):
     """A value of an unknown version: a newer Kafka wrote it (UnknownRecordVersionException)."""
 
     def __init__(self, what: str, version: int) -> None:
@@ -55,7 +55,7 @@ class UnknownVersion(BadRecord):
         self.version = version
 
 
-class Malformed(BadRecord):
+class CorruptRecord(UnreadableRecord):
     """Bytes that do not match their type and version."""
 
 
@@ -65,7 +65,7 @@ def read_key(key: bytes) -> tuple[int, Values]:
     record_type = RECORD_TYPES.get(number)
     if record_type is None:
         raise UnknownType(number)
-    return number, _read_rest(layout_reader(record_type.key, 0), key, record_type.name)
+    return number, _read_rest(schema_reader(record_type.key, 0), key, record_type.name)
 
 
 def read_value(number: int, value: bytes) -> tuple[int, Values]:
@@ -76,17 +76,17 @@ def read_value(number: int, value: bytes) -> tuple[int, Values]:
     return read_versioned(record_type.value, value, what=record_type.name)
 
 
-def read_versioned(layout: Layout, content: bytes, *, what: str) -> tuple[int, Values]:
+def read_versioned(schema: RecordSchema, content: bytes, *, what: str) -> tuple[int, Values]:
     """Returns the version and the fields of bytes with any schema. Raises UnknownVersion or CorruptRecord."""
     version = _read_first(content, what)
-    if version not in layout.versions:
+    if version not in schema.versions:
         raise UnknownVersion(what, version)
-    return version, _read_rest(layout_reader(layout, version), content, what)
+    return version, _read_rest(schema_reader(schema, version), content, what)
 
 
 def write_key(number: int, values: Mapping[str, Any]) -> bytes:
     """Encodes a key. Fields that are not given take their defaults. Raises Unwritable."""
-    return _written(layout_writer(RECORD_TYPES[number].key, 0), number, values)
+    return _written(schema_writer(RECORD_TYPES[number].key, 0), number, values)
 
 
 def write_value(number: int, values: Mapping[str, Any], *, version: int | None = None) -> bytes:
@@ -95,16 +95,16 @@ def write_value(number: int, values: Mapping[str, Any], *, version: int | None =
     return write_versioned(record_type.value, record_type.written if version is None else version, values)
 
 
-def write_versioned(layout: Layout, version: int, values: Mapping[str, Any]) -> bytes:
+def write_versioned(schema: RecordSchema, version: int, values: Mapping[str, Any]) -> bytes:
     """Encodes values in a version of any schema. Raises Unwritable."""
-    assert version in layout.versions
-    return _written(layout_writer(layout, version), version, values)
+    assert version in schema.versions
+    return _written(schema_writer(schema, version), version, values)
 
 
 def _read_first(content: bytes, what: str) -> int:
     """Reads the two bytes of the type or version."""
     if len(content) < _FIRST.size:
-        raise Malformed(f"{what} of {len(content)} bytes")
+        raise CorruptRecord(f"{what} of {len(content)} bytes")
     number: int = _FIRST.unpack_from(content)[0]
     return number
 
@@ -113,9 +113,9 @@ def _read_rest(read: Read, content: bytes, what: str) -> Values:
     try:
         values: Values = read(content, _FIRST.size)[0]
     except (struct.error, IndexError):
-        raise Malformed(f"{what} breaks off: {content[:_SHOWN].hex()}") from None
+        raise CorruptRecord(f"{what} breaks off: {content[:_SHOWN].hex()}") from None
     except (BadLength, BadVarint) as error:
-        raise Malformed(f"{what}: {error}: {content[:_SHOWN].hex()}") from None
+        raise CorruptRecord(f"{what}: {error}: {content[:_SHOWN].hex()}") from None
     return values
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from kcoord.offsets_log.record_codec import BadRecord, Values, read_versioned
+from kcoord.offsets_log.record_codec import UnreadableRecord, Values, read_versioned
 from kcoord.offsets_log.record_schemas import (
     CONSUMER_ASSIGNMENT,
     CONSUMER_SUBSCRIPTION,
@@ -19,22 +19,22 @@ from kcoord.offsets_log.record_schemas import (
     RECORD_TYPES,
     Field,
     Fields,
-    Layout,
+    RecordSchema,
     default_of,
 )
 
 Json = Any
-_Show = Callable[[Any], Json]
+_Format = Callable[[Any], Json]
 
 
 def key_json(number: int, key: Values) -> Json:
     """Formats a key."""
-    return _layout_shower(RECORD_TYPES[number].key, 0)(key)
+    return _schema_formatter(RECORD_TYPES[number].key, 0)(key)
 
 
 def value_json(number: int, version: int, value: Values) -> Json:
     """Formats a value."""
-    shown = _layout_shower(RECORD_TYPES[number].value, version)(value)
+    shown = _schema_formatter(RECORD_TYPES[number].value, version)(value)
     if number == GROUP_METADATA.number and value["protocolType"] == "consumer":
         for member, described in zip(value["members"], shown["members"], strict=True):
             described["subscription"] = _embedded_json(CONSUMER_SUBSCRIPTION, member["subscription"])
@@ -46,25 +46,25 @@ def base64_of(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def _embedded_json(layout: Layout, content: bytes) -> Json:
+def _embedded_json(schema: RecordSchema, content: bytes) -> Json:
     """Formats a subscription or an assignment. Consumers may use their own format, which stays base64
     (OffsetsMessageParser).
     """
     try:
-        version, values = read_versioned(layout, content, what="a consumer's bytes")
-    except BadRecord:
+        version, values = read_versioned(schema, content, what="a consumer's bytes")
+    except UnreadableRecord:
         return base64_of(content)
-    return _layout_shower(layout, version)(values)
+    return _schema_formatter(schema, version)(values)
 
 
 @cache
-def _layout_shower(layout: Layout, version: int) -> _Show:
-    return _struct_shower(layout.fields, version)
+def _schema_formatter(schema: RecordSchema, version: int) -> _Format:
+    return _struct_formatter(schema.fields, version)
 
 
-def _struct_shower(fields: Fields, version: int) -> _Show:
+def _struct_formatter(fields: Fields, version: int) -> _Format:
     """Returns a formatter of structs of this version."""
-    present = [(field, _shower(field, version)) for field in fields if field.is_in(version)]
+    present = [(field, _field_formatter(field, version)) for field in fields if field.is_in(version)]
     plain = [(field.name, show) for field, show in present if field.tag is None]
     tagged = [(field.name, default_of(field), show) for field, show in present if field.tag is not None]
 
@@ -78,12 +78,12 @@ def _struct_shower(fields: Fields, version: int) -> _Show:
     return show
 
 
-def _shower(field: Field, version: int) -> _Show:
+def _field_formatter(field: Field, version: int) -> _Format:
     match field.type:
         case "struct":
-            return _unless_null(_struct_shower(field.fields, version))
+            return _unless_null(_struct_formatter(field.fields, version))
         case "[]struct":
-            show_element = _struct_shower(field.fields, version)
+            show_element = _struct_formatter(field.fields, version)
             return _unless_null(lambda elements: [show_element(element) for element in elements])
         case "bytes":
             return _unless_null(base64_of)
@@ -93,7 +93,7 @@ def _shower(field: Field, version: int) -> _Show:
             return _as_it_is
 
 
-def _unless_null(show: _Show) -> _Show:
+def _unless_null(show: _Format) -> _Format:
     return lambda value: None if value is None else show(value)
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
-from kcoord.offsets_log.record_schemas import INTEGERS, LONGEST_STRING, Field, Fields, Layout, default_of
+from kcoord.offsets_log.record_schemas import INTEGERS, LONGEST_STRING, Field, Fields, RecordSchema, default_of
 from kcoord.protocol.varint import read_uvarint
 
 Values = dict[str, Any]
@@ -28,8 +28,8 @@ class BadLength(ValueError):
 
 
 @cache
-def layout_reader(layout: Layout, version: int) -> Read:
-    return _struct_reader(layout.fields, version, is_flexible=layout.is_flexible(version))
+def schema_reader(schema: RecordSchema, version: int) -> Read:
+    return _struct_reader(schema.fields, version, is_flexible=schema.is_flexible(version))
 
 
 def _struct_reader(fields: Fields, version: int, *, is_flexible: bool) -> Read:

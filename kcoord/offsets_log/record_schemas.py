@@ -70,7 +70,7 @@ def default_of(field: Field) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Layout:
+class RecordSchema:
     """The versions and fields of a key, a value or embedded bytes. Each is equal to itself alone, which makes it a fast
     cache key.
     """
@@ -87,8 +87,8 @@ class Layout:
 class RecordType:
     number: int
     name: str
-    key: Layout
-    value: Layout
+    key: RecordSchema
+    value: RecordSchema
     written: int
     """The version of the value that Kafka 4.3 writes."""
 
@@ -114,8 +114,8 @@ def _record_type(
     return RecordType(
         number=number,
         name=name,
-        key=Layout(fields=key, versions=range(1), flexible_since=None),
-        value=Layout(fields=value, versions=versions, flexible_since=flexible_since),
+        key=RecordSchema(fields=key, versions=range(1), flexible_since=None),
+        value=RecordSchema(fields=value, versions=versions, flexible_since=flexible_since),
         written=written,
     )
 
@@ -424,7 +424,7 @@ RECORD_TYPES: Final[Mapping[int, RecordType]] = MappingProxyType(
 
 _PARTITIONS_OF_TOPIC: Final = (_string("topic"), Field("partitions", "[]int32"))
 
-CONSUMER_SUBSCRIPTION: Final = Layout(
+CONSUMER_SUBSCRIPTION: Final = RecordSchema(
     fields=(
         Field("topics", "[]string"),
         Field("userData", "bytes", nullable=True, default=None),
@@ -437,7 +437,7 @@ CONSUMER_SUBSCRIPTION: Final = Layout(
 )
 """The `subscription` of members of protocol type "consumer", which begins with a version."""
 
-CONSUMER_ASSIGNMENT: Final = Layout(
+CONSUMER_ASSIGNMENT: Final = RecordSchema(
     fields=(
         Field("assignedPartitions", "[]struct", _PARTITIONS_OF_TOPIC),
         Field("userData", "bytes", nullable=True, default=None),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from kcoord.offsets_log.record_schemas import INTEGERS, LONGEST_STRING, Field, Fields, Layout, default_of
+from kcoord.offsets_log.record_schemas import INTEGERS, LONGEST_STRING, Field, Fields, RecordSchema, default_of
 from kcoord.protocol.varint import uvarint
 
 Write = Callable[[bytearray, Any], None]
@@ -22,8 +22,8 @@ class Unwritable(ValueError):
 
 
 @cache
-def layout_writer(layout: Layout, version: int) -> Write:
-    return _struct_writer(layout.fields, version, is_flexible=layout.is_flexible(version))
+def schema_writer(schema: RecordSchema, version: int) -> Write:
+    return _struct_writer(schema.fields, version, is_flexible=schema.is_flexible(version))
 
 
 def _struct_writer(fields: Fields, version: int, *, is_flexible: bool) -> Write:

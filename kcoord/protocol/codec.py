@@ -8,7 +8,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
-from kcoord.protocol.encode import Around, Write, compiled_writer, writers_around
+from kcoord.protocol.encode import SplitWriter, Write, compiled_writer, split_writer
 from kcoord.protocol.frames import frame_pieces, framed
 from kcoord.protocol.headers import (
     RequestHeader,
@@ -18,7 +18,15 @@ from kcoord.protocol.headers import (
     write_response_header,
 )
 from kcoord.protocol.native_reader import SerialError, entity_reader
-from kcoord.protocol.validate import BadBody, Search, Skip, compiled_check, compiled_search, compiled_skip, without
+from kcoord.protocol.validate import (
+    CorruptMessage,
+    Search,
+    Skip,
+    apply_patches,
+    compiled_search,
+    compiled_skip,
+    compiled_validator,
+)
 
 API_VERSIONS: Final = 18
 
@@ -26,7 +34,7 @@ MAX_REQUEST_ELEMENTS: Final = 100_000
 """The array elements that one request may hold in all: a frame of empty strings must not become gigabytes
 of objects.
 """
-_ANY_NUMBER: Final = 2**31  # For responses: kcoord chose the server that sends them.
+_NO_ELEMENT_LIMIT: Final = 2**31  # For responses: kcoord chose the server that sends them.
 
 Read = Callable[[bytes, int], Any]
 
@@ -45,7 +53,7 @@ class Codec:
 
     @cached_property
     def read_request(self) -> Read:
-        return checked_reader(self._request_type, MAX_REQUEST_ELEMENTS)
+        return validating_reader(self._request_type, MAX_REQUEST_ELEMENTS)
 
     def find_in_request(self, field_name: str) -> Search:
         """Returns a search for the values of this field in request bodies."""
@@ -57,10 +65,10 @@ class Codec:
 
     @cached_property
     def read_response(self) -> Read:
-        return checked_reader(self._response_type, _ANY_NUMBER)
+        return validating_reader(self._response_type, _NO_ELEMENT_LIMIT)
 
     @cached_property
-    def tags_of_response(self) -> Skip:
+    def find_response_tags(self) -> Skip:
         """A function that finds where the tagged fields at the end of a response begin."""
         return compiled_skip(self._response_type)
 
@@ -78,9 +86,9 @@ class Codec:
         self.write_response(response, parts)
         return frame_pieces(parts)
 
-    def write_response_around(self, field_name: str) -> Around:
+    def split_response_writer(self, field_name: str) -> SplitWriter:
         """Returns writers of the response in three parts: up to this field, the field, and the rest."""
-        return writers_around(self._response_type, field_name)
+        return split_writer(self._response_type, field_name)
 
 
 @cache
@@ -109,23 +117,23 @@ def response_type(api_key: int, api_version: int) -> type:
 
 def decode_request(frame: bytes, api_key: int, api_version: int) -> tuple[RequestHeader, Any]:
     """Decodes a request frame whose key and version are known to be served. Raises CorruptMessage."""
-    served = codec(api_key, api_version)
-    header, position = read_request_header(frame, served.request_header_version)
-    return header, served.read_request(frame, position)
+    request_codec = codec(api_key, api_version)
+    header, position = read_request_header(frame, request_codec.request_header_version)
+    return header, request_codec.read_request(frame, position)
 
 
 def decode_response(frame: bytes, api_key: int, api_version: int) -> tuple[int, Any]:
     """Decodes the correlation id and the entity of a response frame. Raises CorruptMessage."""
-    asked = codec(api_key, api_version)
-    correlation_id, position = read_response_header(frame, asked.response_header_version)
-    return correlation_id, asked.read_response(frame, position)
+    response_codec = codec(api_key, api_version)
+    correlation_id, position = read_response_header(frame, response_codec.response_header_version)
+    return correlation_id, response_codec.read_response(frame, position)
 
 
 def encode_request(header: RequestHeader, request: Any) -> bytes:
     """Encodes the request as a frame with its length."""
-    asked = codec(header.api_key, header.api_version)
-    parts = [write_request_header(header, asked.request_header_version)]
-    asked.write_request(request, parts)
+    request_codec = codec(header.api_key, header.api_version)
+    parts = [write_request_header(header, request_codec.request_header_version)]
+    request_codec.write_request(request, parts)
     return framed(parts)
 
 
@@ -134,21 +142,21 @@ def encode_response(header: RequestHeader, response: Any) -> bytes:
     return b"".join(codec(header.api_key, header.api_version).response_pieces(header.correlation_id, response))
 
 
-def checked_reader(entity_type: Any, max_elements: int) -> Read:
+def validating_reader(entity_type: Any, max_elements: int) -> Read:
     """Returns a reader of untrusted bytes: it validates a body, patches it, and lets kio read it. It raises
     CorruptMessage.
     """
-    check = compiled_check(entity_type, max_elements)
+    validate = compiled_validator(entity_type, max_elements)
     native_read = entity_reader(entity_type)
 
     def read(frame: bytes, position: int) -> Any:
-        cuts = check(frame, position)
-        if cuts:
-            frame = without(frame, cuts)
+        patches = validate(frame, position)
+        if patches:
+            frame = apply_patches(frame, patches)
         try:
             entity, _ = native_read(frame, position)
         except (SerialError, ValueError, OverflowError, TypeError) as error:
-            raise BadBody(f"{type(error).__name__}: {error}") from None
+            raise CorruptMessage(f"{type(error).__name__}: {error}") from None
         return entity
 
     return read

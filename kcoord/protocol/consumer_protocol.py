@@ -6,14 +6,14 @@ Every version begins as version 0 does, so a version newer than the known ones i
 from collections.abc import Mapping
 from typing import Final
 
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.schema.message_readers import body_reader
-from kcoord.protocol.schema.messages import parsed
+from kcoord.protocol.schema.messages import parse_fields
 
 _VERSION_BYTES: Final = 2
 
 _read_assignment: Final = body_reader(
-    parsed("""
+    parse_fields("""
     assigned_partitions []
         topic string
         partitions []int32
@@ -23,7 +23,7 @@ _read_assignment: Final = body_reader(
     is_flexible=False,
 )
 _read_subscription: Final = body_reader(
-    parsed("""
+    parse_fields("""
     topics []string
     user_data bytes?
     """),
@@ -53,5 +53,5 @@ def read_subscription(subscription: bytes) -> tuple[str, ...]:
 
 def _after_version(content: bytes) -> int:
     if len(content) < _VERSION_BYTES:
-        raise BadBody("too short for its version")
+        raise CorruptMessage("too short for its version")
     return _VERSION_BYTES

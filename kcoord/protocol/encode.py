@@ -55,7 +55,7 @@ def compiled_writer(entity_type: type) -> Write:
     return _compiled(shape_of(entity_type))
 
 
-class Around(NamedTuple):
+class SplitWriter(NamedTuple):
     """The writers of an entity class in three parts: up to a field, the field itself, and the rest."""
 
     before: Write
@@ -64,14 +64,14 @@ class Around(NamedTuple):
 
 
 @cache
-def writers_around(entity_type: type, field_name: str) -> Around:
+def split_writer(entity_type: type, field_name: str) -> SplitWriter:
     """Splits the writer of an entity class around one of its plain fields."""
     shape = shape_of(entity_type)
-    place = [field.name for field in shape.plain].index(field_name)
-    return Around(
-        before=_compiled_fields(shape.plain[:place], shape.is_flexible),
-        field=_compiled_fields(shape.plain[place : place + 1], shape.is_flexible),
-        after=_compiled(replace(shape, plain=shape.plain[place + 1 :])),
+    index = [field.name for field in shape.plain].index(field_name)
+    return SplitWriter(
+        before=_compiled_fields(shape.plain[:index], shape.is_flexible),
+        field=_compiled_fields(shape.plain[index : index + 1], shape.is_flexible),
+        after=_compiled(replace(shape, plain=shape.plain[index + 1 :])),
     )
 
 
@@ -251,15 +251,15 @@ def _length(source: _Source, depth: int, field: Field, is_flexible: bool, length
 
 
 def _tagged_fields(source: _Source, depth: int, shape: Shape, owner: str) -> None:
-    tags, kept = source.name("tags"), source.name("kept")
+    tags, outer = source.name("tags"), source.name("kept")
     source.line(depth, f"{tags} = []")
     for field in shape.tagged:
         default = source.constant(field.default)
         value = f"{owner}.{field.name}"
         source.line(depth, f"if {value} != {default} and {value} is not None:")
-        source.line(depth + 1, f"{kept} = out; out = []; a = out.append")
+        source.line(depth + 1, f"{outer} = out; out = []; a = out.append")
         _field(source, depth + 1, field, is_flexible=True, value=value)
         source.flush(depth + 1)
-        source.line(depth + 1, f"{tags}.append(({field.tag}, b''.join(out))); out = {kept}; a = out.append")
+        source.line(depth + 1, f"{tags}.append(({field.tag}, b''.join(out))); out = {outer}; a = out.append")
     source.uvarint(depth, f"len({tags})")
     source.line(depth, f"for tag, content in {tags}: a(uvarint(tag)); a(uvarint(len(content))); a(content)")

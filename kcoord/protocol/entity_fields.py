@@ -116,9 +116,9 @@ def _describe(field: Any) -> Field:
 def _without_none(annotation: Any) -> tuple[Any, bool]:
     if get_origin(annotation) is not UnionType:
         return annotation, False
-    kept = [arg for arg in get_args(annotation) if arg is not NoneType]
-    assert len(kept) == 1, annotation
-    return kept[0], True
+    types = [arg for arg in get_args(annotation) if arg is not NoneType]
+    assert len(types) == 1, annotation
+    return types[0], True
 
 
 def _default(field: Any, kafka_type: str, is_array: bool) -> object:

@@ -21,7 +21,7 @@ class BadFrame(ValueError):
     """A frame length that is not allowed. The rest of the stream cannot be read."""
 
 
-class BadBody(ValueError):
+class CorruptMessage(ValueError):
     """A frame whose body is not what its API version prescribes."""
 
 
@@ -32,51 +32,51 @@ class FrameSplitter:
     byte that was fed has come out in a frame.
     """
 
-    __slots__ = ("_held", "_max_frame_bytes", "_needed", "broken", "is_amidst")
+    __slots__ = ("_buffer", "_max_frame_bytes", "_needed", "broken", "has_partial")
 
     def __init__(self, max_frame_bytes: int) -> None:
-        self.broken: BadFrame | None = None
-        self.is_amidst = False
+        self.error: BadFrame | None = None
+        self.has_partial = False
         self._max_frame_bytes = max_frame_bytes
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._needed = 4
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """The bytes of an unfinished frame that are buffered."""
-        return len(self._held)
+        return len(self._buffer)
 
     @property
     def missing_bytes(self) -> int:
         """The bytes still to arrive of the unfinished frame, by its length; 0 while its length is not known."""
-        return self._needed - len(self._held) if len(self._held) >= LENGTH_BYTES else 0
+        return self._needed - len(self._buffer) if len(self._buffer) >= LENGTH_BYTES else 0
 
-    def hand_over(self) -> bytes:
+    def take_partial(self) -> bytes:
         """Takes the buffered bytes of an unfinished frame, without its length. The caller reads the rest itself."""
-        held = bytes(self._held[LENGTH_BYTES:])
-        self._held.clear()
-        self.is_amidst = False
-        return held
+        partial = bytes(self._buffer[LENGTH_BYTES:])
+        self._buffer.clear()
+        self.has_partial = False
+        return partial
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Returns the frames that this chunk completes."""
-        if self.broken:
+        if self.error:
             return []
-        if not self._held:
+        if not self._buffer:
             if len(chunk) >= 4 and LENGTH_PREFIX.unpack_from(chunk)[0] == len(chunk) - 4 <= self._max_frame_bytes:
                 return [chunk[4:]]  # The most common case is one whole frame.
             frames, position = self._split(chunk)
             if position < len(chunk):
-                self._held += chunk[position:]
-                self.is_amidst = True
+                self._buffer += chunk[position:]
+                self.has_partial = True
             return frames
-        self._held += chunk
-        if len(self._held) < self._needed:
+        self._buffer += chunk
+        if len(self._buffer) < self._needed:
             return []
-        with memoryview(self._held) as view:
+        with memoryview(self._buffer) as view:
             frames, position = self._split(view)
-        del self._held[:position]
-        self.is_amidst = bool(self._held) or self.broken is not None
+        del self._buffer[:position]
+        self.has_partial = bool(self._buffer) or self.error is not None
         return frames
 
     def _split(self, buffer: bytes | memoryview) -> tuple[list[bytes], int]:
@@ -85,8 +85,8 @@ class FrameSplitter:
         while end - position >= 4:
             (length,) = LENGTH_PREFIX.unpack_from(buffer, position)
             if length < 0 or length > self._max_frame_bytes:
-                self.broken = BadFrame(about_length(length, 0, self._max_frame_bytes))
-                self.is_amidst = True
+                self.error = BadFrame(explain_bad_length(length, 0, self._max_frame_bytes))
+                self.has_partial = True
                 position = end
                 break
             close = position + 4 + length
@@ -100,7 +100,7 @@ class FrameSplitter:
         return frames, position
 
 
-def about_length(length: int, least: int, most: int) -> str:
+def explain_bad_length(length: int, least: int, most: int) -> str:
     """Explains a frame length that is not allowed: TLS, HTTP, or a number out of range."""
     if length >> 16 == _TLS_HANDSHAKE:  # A client sends a handshake first.
         return "it speaks TLS, and this port does not"

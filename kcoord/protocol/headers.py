@@ -3,7 +3,7 @@
 from struct import Struct, error
 from typing import Final, NamedTuple
 
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.varint import BadVarint, read_uvarint
 
 _FIXED: Final = Struct(">hhi")
@@ -23,7 +23,7 @@ def read_request_start(frame: bytes) -> RequestHeader:
     try:
         api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
     except error:
-        raise BadBody("a frame too short for a request header") from None
+        raise CorruptMessage("a frame too short for a request header") from None
     return RequestHeader(api_key, api_version, correlation_id)
 
 
@@ -35,7 +35,7 @@ def read_request_header(frame: bytes, header_version: int) -> tuple[RequestHeade
         if header_version >= 2:
             position = _skip_tagged_fields(frame, position)
     except (BadVarint, IndexError, error):
-        raise BadBody("the request header ends too early") from None
+        raise CorruptMessage("the request header ends too early") from None
     return RequestHeader(api_key, api_version, correlation_id, client_id), position
 
 
@@ -53,7 +53,7 @@ def read_response_header(frame: bytes, header_version: int) -> tuple[int, int]:
         (correlation_id,) = CORRELATION_ID.unpack_from(frame)
         return correlation_id, _skip_tagged_fields(frame, 4) if header_version >= 1 else 4
     except (BadVarint, IndexError, error):
-        raise BadBody("the response header ends too early") from None
+        raise CorruptMessage("the response header ends too early") from None
 
 
 def write_response_header(correlation_id: int, header_version: int) -> bytes:
@@ -66,7 +66,7 @@ def _read_client_id(frame: bytes) -> tuple[str | None, int]:
     if length < 0:
         return None, start
     if start + length > len(frame):
-        raise BadBody("a client id longer than its frame")
+        raise CorruptMessage("a client id longer than its frame")
     # As Kafka does, malformed text is read with replacement characters: a client id is a label, not a name.
     return frame[start : start + length].decode(errors="replace"), start + length
 
@@ -80,5 +80,5 @@ def _skip_tagged_fields(frame: bytes, position: int) -> int:
         size, position = read_uvarint(frame, position)
         position += size
     if position > len(frame):
-        raise BadBody("a tagged field longer than its header")
+        raise CorruptMessage("a tagged field longer than its header")
     return position

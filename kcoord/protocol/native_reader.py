@@ -6,17 +6,17 @@ A command that sends one request would spend a tenth of its time on that import.
 import sys
 from types import ModuleType
 
-_keep_asyncio_out = "asyncio" not in sys.modules
-if _keep_asyncio_out:
-    _stand_in = ModuleType("asyncio")
-    _stand_in.StreamWriter = object  # type: ignore[attr-defined]
-    sys.modules["asyncio"] = _stand_in
+_must_stub_asyncio = "asyncio" not in sys.modules
+if _must_stub_asyncio:
+    _asyncio_stub = ModuleType("asyncio")
+    _asyncio_stub.StreamWriter = object  # type: ignore[attr-defined]
+    sys.modules["asyncio"] = _asyncio_stub
 
 try:
     from kio.serial import entity_reader
     from kio.serial.errors import SerialError
 finally:
-    if _keep_asyncio_out:
+    if _must_stub_asyncio:
         del sys.modules["asyncio"]  # Deleted also if the import failed: nobody else must take the stub for asyncio.
 
 __all__ = ["SerialError", "entity_reader"]

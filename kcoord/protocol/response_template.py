@@ -14,12 +14,12 @@ from kcoord.protocol.codec import Codec
 from kcoord.protocol.headers import write_response_header
 
 _START: Final = Struct(">ii")  # The length of the frame, and the correlation id.
-_WORTH_KEEPING: Final = 4096
-_SHORT: Final = 256
-_MOST_OWNS: Final = 10_000
+_MAX_CACHED_BYTES: Final = 4096
+_MAX_CACHED_PART_BYTES: Final = 256
+_MAX_CACHED_PARTS: Final = 10_000
 
 
-class Splice:
+class ResponseTemplate:
     """Writes the replies of one version of an API. A reply is a tuple whose first field differs from member
     to member.
     """
@@ -33,44 +33,44 @@ class Splice:
         "_size",
         "_write_after",
         "_write_before",
-        "_write_own",
+        "_write_member_part",
     )
 
-    def __init__(self, served: Codec, own_field: str) -> None:
-        self._write_before, self._write_own, self._write_after = served.write_response_around(own_field)
+    def __init__(self, codec: Codec, per_member_field: str) -> None:
+        self._write_before, self._write_member_part, self._write_after = codec.split_response_writer(per_member_field)
         # All of the header but the correlation id.
-        self._header = write_response_header(0, served.response_header_version)[4:]
+        self._header = write_response_header(0, codec.response_header_version)[4:]
         self._shared: tuple[Any, ...] | None = None
         self._before = self._after = b""
         self._size = 0
-        self._owns: dict[str | bytes, bytes] = {}
+        self._member_parts: dict[str | bytes, bytes] = {}
 
     def frames(self, correlation_ids: Iterable[int], replies: Iterable[Any]) -> list[bytes]:
         """Returns the response frames, with their lengths."""
-        frames, owns, start = [], self._owns, _START.pack
+        frames, member_parts, start = [], self._member_parts, _START.pack
         for correlation_id, reply in zip(correlation_ids, replies, strict=True):
             if reply[1:] != self._shared:
-                self._cut(reply)
-            own = owns.get(reply[0]) or self._own(reply)
-            frames.append(b"".join((start(self._size + len(own), correlation_id), self._before, own, self._after)))
-            if self._size > _WORTH_KEEPING:
-                self._forget()
+                self._encode_shared(reply)
+            part = member_parts.get(reply[0]) or self._encode_member_part(reply)
+            frames.append(b"".join((start(self._size + len(part), correlation_id), self._before, part, self._after)))
+            if self._size > _MAX_CACHED_BYTES:
+                self._drop_shared()
         return frames
 
-    def _own(self, reply: Any) -> bytes:
+    def _encode_member_part(self, reply: Any) -> bytes:
         """Encodes the per-member field. Short ones are cached: members rejoin with the same ids, and often get the same
         assignments.
         """
-        written: list[bytes] = []
-        self._write_own(reply, written)
-        own = b"".join(written)
-        if len(own) <= _SHORT:
-            if len(self._owns) >= _MOST_OWNS:
-                self._owns.clear()
-            self._owns[reply[0]] = own
-        return own
+        pieces: list[bytes] = []
+        self._write_member_part(reply, pieces)
+        part = b"".join(pieces)
+        if len(part) <= _MAX_CACHED_PART_BYTES:
+            if len(self._member_parts) >= _MAX_CACHED_PARTS:
+                self._member_parts.clear()
+            self._member_parts[reply[0]] = part
+        return part
 
-    def _cut(self, reply: Any) -> None:
+    def _encode_shared(self, reply: Any) -> None:
         """Encodes the fields that this reply shares with those that follow it."""
         before, after = [self._header], list[bytes]()
         self._write_before(reply, before)
@@ -79,7 +79,7 @@ class Splice:
         self._before, self._after = b"".join(before), b"".join(after)
         self._size = 4 + len(self._before) + len(self._after)
 
-    def _forget(self) -> None:
+    def _drop_shared(self) -> None:
         """Drops large shared bytes, which one member alone gets, as a leader gets all subscriptions of its group."""
         self._shared = None
         self._before = self._after = b""

@@ -21,33 +21,33 @@ from struct import Struct, error
 from typing import Any
 
 from kcoord.protocol.entity_fields import Field, Shape, least_element_size, shape_of
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.varint import BadVarint, read_uvarint, uvarint
 
 __all__ = [
-    "BadBody",
-    "Check",
-    "Cut",
-    "Found",
+    "CorruptMessage",
+    "FieldSpan",
+    "Patch",
     "Search",
     "Skip",
-    "compiled_check",
+    "Validate",
+    "apply_patches",
     "compiled_search",
     "compiled_skip",
-    "without",
+    "compiled_validator",
 ]
 
 _FORMS = {"int32": "i", "int64": "q"}
 
-Cut = tuple[int, int, bytes]
-Check = Callable[[bytes, int], list[Cut] | None]
-Found = tuple[int, str]  # The position of a field, and its format for struct.
-Search = Callable[[bytes, int], list[Found]]
+Patch = tuple[int, int, bytes]
+Validate = Callable[[bytes, int], list[Patch] | None]
+FieldSpan = tuple[int, str]  # The position of a field, and its format for struct.
+Search = Callable[[bytes, int], list[FieldSpan]]
 Skip = Callable[[bytes, int], int]
 
 
 @cache
-def compiled_check(entity_type: type, max_elements: int) -> Check:
+def compiled_validator(entity_type: type, max_elements: int) -> Validate:
     """Generates the validator of an entity class; `max_elements` limits the elements of all its arrays together."""
     source = _Source()
     source.add(0, "def check(b, p):")
@@ -57,8 +57,8 @@ def compiled_check(entity_type: type, max_elements: int) -> Check:
     source.add(2, "pass")
     _end(source)
     source.add(1, "return cuts")
-    check: Check = source.compile("check")
-    return check
+    validate: Validate = source.compile("check")
+    return validate
 
 
 @cache
@@ -99,13 +99,13 @@ def compiled_skip(entity_type: type) -> Skip:
     return skip
 
 
-def without(body: bytes, cuts: list[Cut]) -> bytes:
+def apply_patches(body: bytes, patches: list[Patch]) -> bytes:
     """Replaces the span of each patch in the body."""
-    kept, position = [], 0
-    for start, end, replacement in sorted(cuts):
-        kept += [body[position:start], replacement]
+    parts, position = [], 0
+    for start, end, replacement in sorted(patches):
+        parts += [body[position:start], replacement]
         position = end
-    return b"".join([*kept, body[position:]])
+    return b"".join([*parts, body[position:]])
 
 
 class _Source:
@@ -125,7 +125,7 @@ class _Source:
 
     def compile(self, function: str) -> Any:
         scope: dict[str, object] = {
-            "BadBody": BadBody,
+            "BadBody": CorruptMessage,
             "BadVarint": BadVarint,
             "error": error,
             "i16": Struct(">h").unpack_from,

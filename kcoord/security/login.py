@@ -34,7 +34,7 @@ from kcoord.client.connect_errors import in_one_line
 from kcoord.client.secret import Secret
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import API_VERSIONS, codec, decode_request
-from kcoord.protocol.frames import BadBody, frame_pieces
+from kcoord.protocol.frames import CorruptMessage, frame_pieces
 from kcoord.protocol.headers import RequestHeader, read_request_start
 from kcoord.security.refusals import Refusal, Refused
 from kcoord.security.sasl_replies import (
@@ -132,7 +132,7 @@ class Login:
         assert self.state in (State.BEGINNING, State.TOKENS), "nothing is read meanwhile, nor afterwards"
         try:
             return self._begin(frame) if self.state is State.BEGINNING else self._receive_token(frame)
-        except BadBody:  # the details are not logged: they may contain parts of a password
+        except CorruptMessage:  # the details are not logged: they may contain parts of a password
             return self._refuse(Refusal.MALFORMED, "a malformed request")
 
     def checked(self, is_right: bool) -> Outcome:
@@ -215,7 +215,7 @@ class Login:
     def _verify(self, text: str) -> Outcome:
         assert self._scram is not None
         first, credential, challenge = self._scram
-        final = scram.verified(self._mechanism, credential, first, challenge, scram.ClientFinal.parse(text))
+        final = scram.verify_proof(self._mechanism, credential, first, challenge, scram.ClientFinal.parse(text))
         # Users cannot act as other users, and there are no delegation tokens, whose ids would not be user names.
         is_same_user = first.authorization in ("", first.username) and "tokenauth=true" not in first.extensions.split(
             ","

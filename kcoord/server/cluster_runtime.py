@@ -18,7 +18,7 @@ from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, Partition, Topic
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import CloseReason
 from kcoord.protocol.headers import CORRELATION_ID, read_request_start
-from kcoord.protocol.validate import BadBody
+from kcoord.protocol.validate import CorruptMessage
 from kcoord.server.clock import instant, now_ms
 from kcoord.server.connection.connection import Connection
 from kcoord.server.connection.draining import DeferredExpiry
@@ -217,7 +217,7 @@ class ClusterRuntime:
 
     def _on_topic_deleted(self, topic: Topic) -> None:
         for partition in topic.partitions:
-            self._pending_requests.long_polls.wake(topic.name, partition.index)
+            self._pending_requests.long_polls.topic_deleted(topic.name, partition.index)
         if self.groups:
             self.groups.topic_deleted(topic.name, topic.topic_id, instant())
 
@@ -302,7 +302,7 @@ def fresh_member_id() -> str:
 
 
 def _log_request(connection: Connection, frame: bytes) -> None:
-    with contextlib.suppress(BadBody):
+    with contextlib.suppress(CorruptMessage):
         asked = read_request_start(frame)
         name = SERVED[asked.api_key].name if asked.api_key in SERVED else asked.api_key
         log.debug("request peer=%s node=%s api=%s v%s", connection.peer, connection.node_id, name, asked.api_version)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from kcoord.broker.cluster import OFFSETS_TOPIC, Asked, Cluster, Node, NodeId
-from kcoord.broker.log.storage import PassingStorage
+from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, NodeId, RequestContext
+from kcoord.broker.log.storage import EphemeralStorage
 from kcoord.errors import ErrorCode
 from kcoord.server.listener.descriptors import descriptor_limit, files_for_records
 from kcoord.settings import Settings
@@ -85,15 +85,15 @@ def close_all(sockets: Sequence[socket.socket]) -> None:
 def make_cluster(setup: Setup, ports: Sequence[int], now_ms: int) -> Cluster:
     """Makes a cluster with a node for each port, the given topics, and those of the data dir. Raises CannotServe."""
     if setup.data_dir is None:
-        from kcoord.storage.spill_store import FileStores
+        from kcoord.storage.spill_store import SpillStores
 
-        stores = FileStores(most_files=files_for_records(descriptor_limit()))
+        stores = SpillStores(most_files=files_for_records(descriptor_limit()))
         cluster = Cluster(
             cluster_id=_fresh_cluster_id(),
             nodes=_nodes(setup, ports, first=1),
             settings=setup.settings,
             fresh_id=_fresh_topic_id,
-            storage=PassingStorage(stores.make),
+            storage=EphemeralStorage(stores.make),
         )
     else:
         cluster = _open_data_dir_cluster(setup, setup.data_dir, ports, now_ms)
@@ -112,7 +112,7 @@ def _nodes(setup: Setup, ports: Sequence[int], *, first: int) -> list[Node]:
 
 def _open_data_dir_cluster(setup: Setup, folder: Path, ports: Sequence[int], now_ms: int) -> Cluster:
     from kcoord.storage.data_dir import BadDataDir, DataDir
-    from kcoord.storage.topic_discovery import find_topics
+    from kcoord.storage.topic_discovery import load_topics
 
     try:
         data_dir = DataDir(
@@ -125,7 +125,7 @@ def _open_data_dir_cluster(setup: Setup, folder: Path, ports: Sequence[int], now
         raise CannotServe(str(error)) from None
     cluster = _cluster_in(data_dir, setup, ports)
     try:
-        find_topics(cluster, data_dir, _fresh_topic_id, now_ms)
+        load_topics(cluster, data_dir, _fresh_topic_id, now_ms)
     except BadDataDir as error:
         cluster.close()
         raise CannotServe(str(error)) from None
@@ -162,7 +162,7 @@ def _create_topics(cluster: Cluster, topics: Sequence[tuple[str, int | None]], n
         )
         for name, partitions in topics
     ]
-    context = Asked(node=cluster.controller, now_ms=now_ms)
+    context = RequestContext(node=cluster.controller, now_ms=now_ms)
     for line in topic_rules.create_topics(cluster, topic_rules.CreateTopics(topics=tuple(new)), context).topics:
         if line.error_code is not ErrorCode.none:
             raise CannotServe(f"cannot make the topic {line.name!r}: {line.error_message}")

@@ -19,18 +19,18 @@ from typing import Final
 
 from kcoord.broker.log.partition_log import PartitionLog
 from kcoord.broker.log.segment import Segment
-from kcoord.protocol.records.batch import Batch, split
+from kcoord.protocol.records.batch import Batch, split_batches
 from kcoord.storage.cleaner_policy import LastRecords
-from kcoord.storage.superseded import Overtaken, ToRead
+from kcoord.storage.superseded import BatchesToRead, SupersededBatches
 
 _STEP_BYTES: Final = 1 << 16
-_STEP_LOOKS: Final = 8
-_LOOK_BYTES: Final = 1 << 14
+_STEP_LOOKUPS: Final = 8
+_LOOKUP_COST_BYTES: Final = 1 << 14
 """The bytes that are scanned in the time that one lookup of a batch takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compacted:
+class CompactionResult:
     """The size of the compacted segments before and after."""
 
     bytes_before: int
@@ -47,55 +47,55 @@ def is_worth_compacting(log: PartitionLog, least_new_bytes: int) -> bool:
 
 
 def compact(
-    log: PartitionLog, overtaken: Overtaken, *, now_ms: int, delete_retention_ms: int
-) -> Generator[None, None, Compacted]:
+    log: PartitionLog, superseded: SupersededBatches, *, now_ms: int, delete_retention_ms: int
+) -> Generator[None, None, CompactionResult]:
     """Compacts what the log holds now. The log is unchanged if OSError or CorruptBatch is raised, and on close()."""
     log.close_active(now_ms)
     segments = list(log.segments[:-1])
-    overtaken.forget_before(segments[0].base_offset)  # Retention may have deleted older segments.
-    to_read = _in_few_looks(segments, overtaken.to_read(log.end_offset))
+    superseded.forget_before(segments[0].base_offset)  # Retention may have deleted older segments.
+    to_read = _prefer_cheaper_scan(segments, superseded.to_read(log.end_offset))
     last_records, last_offset = LastRecords(), -1
     for batches in _steps(segments, to_read):
         for batch in batches:
-            last_records.see(batch)
+            last_records.add(batch)
             last_offset = batch.header.last_offset
         yield
-        _ensure_there(segments, log)
+        _ensure_not_deleted(segments, log)
     compaction = last_records.compaction(now_ms=now_ms, delete_retention_ms=delete_retention_ms)
     replacement = log.make_replacement()
     try:
         for batches in _steps(segments, to_read):
             is_last = [batch.header.last_offset == last_offset for batch in batches]
-            kept = [compaction.kept(batch, is_last=last) for batch, last in zip(batches, is_last, strict=True)]
-            replacement.append(bytearray().join(kept))
+            retained = [compaction.retain(batch, is_last=last) for batch, last in zip(batches, is_last, strict=True)]
+            replacement.append(bytearray().join(retained))
             yield
-            _ensure_there(segments, log)
+            _ensure_not_deleted(segments, log)
         before = sum(segment.size for segment in segments)
         log.replace_segments(len(segments), replacement, now_ms)
-        overtaken.forget_before(segments[-1].next_offset)
+        superseded.forget_before(segments[-1].next_offset)
     except BaseException:
         replacement.delete()
         raise
-    return Compacted(bytes_before=before, bytes_after=replacement.size)
+    return CompactionResult(bytes_before=before, bytes_after=replacement.size)
 
 
-def _ensure_there(segments: Sequence[Segment], log: PartitionLog) -> None:
+def _ensure_not_deleted(segments: Sequence[Segment], log: PartitionLog) -> None:
     if log.segments[0] is not segments[0]:
         raise OSError("retention has deleted segments meanwhile")
 
 
-def _in_few_looks(segments: Sequence[Segment], to_read: ToRead) -> ToRead:
+def _prefer_cheaper_scan(segments: Sequence[Segment], to_read: BatchesToRead) -> BatchesToRead:
     """Replaces lookups of batches by a scan of their segments, if that is less work."""
     known = [segment for segment in segments if segment.next_offset > to_read.all_before]
     size = sum(segment.size for segment in known)
     if known:
         size -= known[0].position_of(to_read.all_before)
-    if len(to_read.base_offsets) * _LOOK_BYTES < size:
+    if len(to_read.base_offsets) * _LOOKUP_COST_BYTES < size:
         return to_read
-    return ToRead(all_before=segments[-1].next_offset, base_offsets=())
+    return BatchesToRead(all_before=segments[-1].next_offset, base_offsets=())
 
 
-def _steps(segments: Sequence[Segment], to_read: ToRead) -> Iterator[list[Batch]]:
+def _steps(segments: Sequence[Segment], to_read: BatchesToRead) -> Iterator[list[Batch]]:
     """Yields the batches to read, some at a time. The last batch is always among them: nothing can have
     superseded it.
     """
@@ -106,10 +106,10 @@ def _steps(segments: Sequence[Segment], to_read: ToRead) -> Iterator[list[Batch]
         while position < end:
             size = max(min(_STEP_BYTES, end - position), segment.batch_size(position))
             content = segment.whole_batches(position, size)
-            yield list(split(content))
+            yield list(split_batches(content))
             position += len(content)
-    for start in range(0, len(to_read.base_offsets), _STEP_LOOKS):
-        yield [_batch(segments, base_offset) for base_offset in to_read.base_offsets[start : start + _STEP_LOOKS]]
+    for start in range(0, len(to_read.base_offsets), _STEP_LOOKUPS):
+        yield [_batch(segments, base_offset) for base_offset in to_read.base_offsets[start : start + _STEP_LOOKUPS]]
 
 
 def _batch(segments: Sequence[Segment], base_offset: int) -> Batch:

@@ -35,9 +35,9 @@ from typing import Final
 
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import (
-    BadBatch,
     Batch,
     BatchHeader,
+    CorruptBatch,
     assemble,
     has_valid_crc,
     with_delete_horizon,
@@ -51,7 +51,7 @@ _MARKER_KEY: Final = Struct(">hh")
 _ABORT: Final = 0
 _COMMIT: Final = 1
 _NEVER: Final = 2**63 - 1
-_PLACE_BITS: Final = 8
+_BUCKET_BITS: Final = 8
 
 
 @dataclass(slots=True)
@@ -68,12 +68,12 @@ class LastRecords:
         self._open: dict[int, _OpenTransaction] = {}  # by producer id
         self._aborted: dict[int, list[range]] = {}
 
-    def see(self, batch: Batch) -> None:
+    def add(self, batch: Batch) -> None:
         """Adds the next batch, in the log's order. Raises CorruptBatch: corrupt records must not be rewritten as valid
         ones.
         """
         if not has_valid_crc(batch):
-            raise BadBatch(ErrorCode.corrupt_message, f"The batch at offset {batch.header.base_offset} is corrupt")
+            raise CorruptBatch(ErrorCode.corrupt_message, f"The batch at offset {batch.header.base_offset} is corrupt")
         if batch.header.is_control:
             self._end_transaction(batch)
             return
@@ -83,9 +83,9 @@ class LastRecords:
             offsets = self._open.setdefault(batch.header.producer_id, begun).offsets
         base_offset = batch.header.base_offset
         largest_delta = batch.header.last_offset - base_offset
-        for _, _, delta, key, _ in _steps(plain_records(batch), batch.header.record_count):
+        for _, _, delta, key, _ in _iter_records(plain_records(batch), batch.header.record_count):
             if delta > largest_delta:
-                raise BadBatch(ErrorCode.invalid_record, "A record has an offset behind the last of its batch")
+                raise CorruptBatch(ErrorCode.invalid_record, "A record has an offset behind the last of its batch")
             if key is not None:
                 offsets[key] = base_offset + delta
 
@@ -95,7 +95,7 @@ class LastRecords:
             now_ms=now_ms,
             delete_retention_ms=delete_retention_ms,
             offsets=self._offsets,
-            places={offset >> _PLACE_BITS for offset in self._offsets.values()},
+            buckets={offset >> _BUCKET_BITS for offset in self._offsets.values()},
             aborted=self._aborted,
             stable_end=min((begun.first_offset for begun in self._open.values()), default=_NEVER),
         )
@@ -124,14 +124,14 @@ class Compaction:
     delete_retention_ms: int
     offsets: Mapping[bytes, int]
     """The offset of the last record of each key."""
-    places: Set[int]
+    buckets: Set[int]
     """The buckets of 256 offsets that hold a last record."""
     aborted: Mapping[int, list[range]]
     """The offsets of aborted transactions, by producer id."""
     stable_end: int
     """The first offset of the transactions that are still open."""
 
-    def kept(self, batch: Batch, *, is_last: bool = False) -> bytes | memoryview:
+    def retain(self, batch: Batch, *, is_last: bool = False) -> bytes | memoryview:
         """Returns what is retained of the batch: its own bytes, a smaller batch, or nothing."""
         header = batch.header
         if header.is_control or header.last_offset >= self.stable_end:
@@ -139,38 +139,38 @@ class Compaction:
         if not self._may_hold_last_records(header) or self._is_aborted(header):
             return _emptied(header, is_last=is_last)
         plain = plain_records(batch)
-        kept, has_tombstones = self._kept_records(header, plain)
-        if not kept:
+        spans, has_tombstones = self._retained_spans(header, plain)
+        if not spans:
             return _emptied(header, is_last=is_last)
         if has_tombstones and header.delete_horizon is None:
-            return _rebuilt(with_delete_horizon(header, self.now_ms + self.delete_retention_ms), header, plain, kept)
-        if len(kept) == header.record_count:
+            return _rebuild(with_delete_horizon(header, self.now_ms + self.delete_retention_ms), header, plain, spans)
+        if len(spans) == header.record_count:
             return batch.data
-        return _rebuilt(header, header, plain, kept)
+        return _rebuild(header, header, plain, spans)
 
-    def _kept_records(self, header: BatchHeader, plain: bytes) -> tuple[list[slice], bool]:
+    def _retained_spans(self, header: BatchHeader, plain: bytes) -> tuple[list[slice], bool]:
         """Returns the spans of the retained records, and whether there are tombstones among them."""
         drops_tombstones = header.delete_horizon is not None and self.now_ms >= header.delete_horizon
         base_offset, offsets = header.base_offset, self.offsets
-        kept = []
+        spans = []
         has_tombstones = False
-        for start, end, delta, key, has_value in _steps(plain, header.record_count):
+        for start, end, delta, key, has_value in _iter_records(plain, header.record_count):
             if key is None or base_offset + delta < offsets.get(key, -1) or (drops_tombstones and not has_value):
                 continue
-            kept.append(slice(start, end))
+            spans.append(slice(start, end))
             has_tombstones |= not has_value
-        return kept, has_tombstones
+        return spans, has_tombstones
 
     def _may_hold_last_records(self, header: BatchHeader) -> bool:
-        return not self.places.isdisjoint(range(_place(header.base_offset), _place(header.last_offset) + 1))
+        return not self.buckets.isdisjoint(range(_bucket(header.base_offset), _bucket(header.last_offset) + 1))
 
     def _is_aborted(self, header: BatchHeader) -> bool:
         aborted = self.aborted.get(header.producer_id, ()) if header.is_transactional else ()
         return any(header.base_offset in offsets for offsets in aborted)
 
 
-def _place(offset: int) -> int:
-    return offset >> _PLACE_BITS
+def _bucket(offset: int) -> int:
+    return offset >> _BUCKET_BITS
 
 
 def _emptied(header: BatchHeader, *, is_last: bool) -> bytes:
@@ -179,14 +179,14 @@ def _emptied(header: BatchHeader, *, is_last: bool) -> bytes:
 
 def _marker_kind(batch: Batch) -> int | None:
     """Returns the type of the marker in a control batch; None if a broker's cleaner has emptied the batch."""
-    for _, _, _, key, _ in _steps(plain_records(batch), batch.header.record_count):
+    for _, _, _, key, _ in _iter_records(plain_records(batch), batch.header.record_count):
         if key is not None and len(key) >= _MARKER_KEY.size:
             kind: int = _MARKER_KEY.unpack_from(key)[1]
             return kind
     return None
 
 
-def _steps(plain: bytes, count: int) -> Iterator[tuple[int, int, int, bytes | None, bool]]:
+def _iter_records(plain: bytes, count: int) -> Iterator[tuple[int, int, int, bytes | None, bool]]:
     """Yields start, end, offset delta, key and whether there is a value, for each record. Raises CorruptBatch.
 
     It reads only what compaction needs, in a third of the time that `record_spans` takes for everything.
@@ -206,7 +206,7 @@ def _steps(plain: bytes, count: int) -> Iterator[tuple[int, int, int, bytes | No
             if position >= end or end > len(plain):
                 raise wrong_record_size(size >> 1, position - start)
             if delta & 1:
-                raise BadBatch(ErrorCode.invalid_record, "A record has an offset before that of its batch")
+                raise CorruptBatch(ErrorCode.invalid_record, "A record has an offset before that of its batch")
             yield start, end, delta >> 1, key, not plain[position] & 1
             start = end
     except (IndexError, BadVarint):
@@ -214,20 +214,20 @@ def _steps(plain: bytes, count: int) -> Iterator[tuple[int, int, int, bytes | No
     ensure_filled(plain, start)
 
 
-def _broken_record() -> BadBatch:
-    return BadBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long")
+def _broken_record() -> CorruptBatch:
+    return CorruptBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long")
 
 
-def _rebuilt(header: BatchHeader, old: BatchHeader, plain: bytes, kept: list[slice]) -> bytes:
+def _rebuild(header: BatchHeader, old: BatchHeader, plain: bytes, spans: list[slice]) -> bytes:
     """Encodes a batch of these records of the old one."""
     moved_by = old.base_timestamp - header.base_timestamp
-    deltas = [_timestamp_delta(plain, record.start) for record in kept]
-    records = [plain[record] for record in kept]
+    deltas = [_timestamp_delta(plain, record.start) for record in spans]
+    records = [plain[record] for record in spans]
     if moved_by:
         records = [_restamped(record, delta + moved_by) for record, delta in zip(records, deltas, strict=True)]
     if not header.uses_append_time:
         header = header._replace(max_timestamp=old.base_timestamp + max(deltas))
-    return assemble(header._replace(record_count=len(kept)), compress(Codec(header.codec), b"".join(records)))
+    return assemble(header._replace(record_count=len(spans)), compress(Codec(header.codec), b"".join(records)))
 
 
 def _timestamp_delta(plain: bytes, start: int) -> int:

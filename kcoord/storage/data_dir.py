@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from kcoord.broker.log.storage import KeptTopic, LogStorage
+from kcoord.broker.log.storage import LogStorage, StoredTopic
 from kcoord.java_properties import read_properties
 from kcoord.storage.checkpoints import START_OFFSETS, BadCheckpoint, read_start_offsets, start_offsets_text
-from kcoord.storage.filesystem import System
-from kcoord.storage.log_dir import DELETED, LogFolder
+from kcoord.storage.filesystem import Filesystem
+from kcoord.storage.log_dir import DELETED, LogDir
 from kcoord.storage.segment_files import SegmentFiles
-from kcoord.storage.topics_file import BadTopicsFile, Kept, TopicsFile
+from kcoord.storage.topics_file import BadTopicsFile, StoredState, TopicsFile
 
 log = logging.getLogger("kcoord.storage")
 
@@ -49,11 +49,11 @@ class DataDir:
         fresh_cluster_id: Callable[[], str],
         most_files: int,
         is_synced: bool = False,
-        system: System | None = None,
+        filesystem: Filesystem | None = None,
     ) -> None:
         """Opens the folder, and creates it if need be. Raises BadDataDir."""
         self.folder = folder
-        self.files = SegmentFiles(most_files=most_files, is_synced=is_synced, system=system)
+        self.files = SegmentFiles(most_files=most_files, is_synced=is_synced, filesystem=filesystem)
         self._topics = TopicsFile(folder, self.files)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -70,18 +70,18 @@ class DataDir:
 
     def _open(self, fresh_cluster_id: Callable[[], str]) -> None:
         try:
-            self.cluster_id, self.node_id = self._whose(fresh_cluster_id)
-            self.files.system.delete(self.folder / CLEAN_SHUTDOWN)  # A broker that starts does this too.
+            self.cluster_id, self.node_id = self._read_or_write_meta(fresh_cluster_id)
+            self.files.filesystem.delete(self.folder / CLEAN_SHUTDOWN)  # A broker that starts does this too.
             self._start_offsets = read_start_offsets(self.folder)
             self.is_known = self._topics.exists
-            self.kept: Kept = self._topics.open()
+            self.stored: StoredState = self._topics.open()
         except (BadTopicsFile, BadCheckpoint) as error:
             raise BadDataDir(str(error)) from None
         except OSError as error:
             raise _unusable(self.folder, error) from None
 
-    def log_folder(self, name: str) -> LogFolder:
-        return LogFolder(self.folder / name, self.files, self._keep_start_offset)
+    def log_dir(self, name: str) -> LogDir:
+        return LogDir(self.folder / name, self.files, self._persist_start_offset)
 
     def start_offset(self, name: str) -> int:
         """Returns the start offset that was persisted for this log, or 0."""
@@ -91,26 +91,26 @@ class DataDir:
         """Deletes the logs whose deletion was begun. Raises OSError."""
         for path in self.folder.iterdir():
             if path.name.endswith(DELETED) and path.is_dir():
-                self.files.system.delete_folder(path)
+                self.files.filesystem.delete_folder(path)
 
     def make_log(self, name: str, topic_id: UUID) -> LogStorage:
         if name in self._start_offsets:  # It is left from a deleted log of this name.
             self._write_start_offsets({log: start for log, start in self._start_offsets.items() if log != name})
-        made = self.log_folder(name)
+        made = self.log_dir(name)
         made.make(topic_id)
         return made
 
-    def keep_topic(self, topic: KeptTopic) -> None:
-        self._topics.keep_topic(topic)
+    def persist_topic(self, topic: StoredTopic) -> None:
+        self._topics.persist_topic(topic)
 
-    def take_back(self) -> None:
-        self._topics.take_back()
+    def revert_topic(self) -> None:
+        self._topics.revert_topic()
 
     def forget_topic(self, topic_id: UUID) -> None:
         self._topics.forget_topic(topic_id)
 
-    def keep_producer_ids(self, end: int) -> None:
-        self._topics.keep_producer_ids(end)
+    def persist_producer_ids(self, end: int) -> None:
+        self._topics.persist_producer_ids(end)
 
     def sync(self) -> None:
         self.files.sync()
@@ -119,12 +119,12 @@ class DataDir:
         self.files.close()
         os.close(self._lock)
 
-    def _whose(self, fresh_cluster_id: Callable[[], str]) -> tuple[str, int]:
+    def _read_or_write_meta(self, fresh_cluster_id: Callable[[], str]) -> tuple[str, int]:
         path = self.folder / META
         if not path.exists():
             cluster_id = fresh_cluster_id()
             properties = f"version=1\ncluster.id={cluster_id}\nnode.id={FIRST_NODE}\n"
-            self.files.system.write_whole(path, properties.encode())
+            self.files.filesystem.write_atomically(path, properties.encode())
             return cluster_id, FIRST_NODE
         properties_found = read_properties(path.read_text(errors="replace"))
         cluster_id = properties_found.get("cluster.id", "")
@@ -133,11 +133,11 @@ class DataDir:
             raise BadDataDir(f"{path}: cluster.id or node.id is missing")
         return cluster_id, int(node_id)
 
-    def _keep_start_offset(self, name: str, offset: int) -> None:
+    def _persist_start_offset(self, name: str, offset: int) -> None:
         self._write_start_offsets({**self._start_offsets, name: offset})
 
     def _write_start_offsets(self, start_offsets: dict[str, int]) -> None:
-        self.files.system.write_whole(self.folder / START_OFFSETS, start_offsets_text(start_offsets))
+        self.files.filesystem.write_atomically(self.folder / START_OFFSETS, start_offsets_text(start_offsets))
         self._start_offsets = start_offsets
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 _NEW_FILE = 0o644
 
 
-class System:
+class Filesystem:
     """File operations as `os` has them, but a write is complete or fails. Errors of the system are OSErrors."""
 
     def open(self, path: Path) -> int:
@@ -51,7 +51,7 @@ class System:
             self.delete(path)
         folder.rmdir()
 
-    def write_whole(self, path: Path, content: bytes) -> None:
+    def write_atomically(self, path: Path, content: bytes) -> None:
         """Replaces the file atomically: after a crash it holds either the new content or the old."""
         unfinished = path.with_name(f"{path.name}.tmp")
         file = self.open(unfinished)

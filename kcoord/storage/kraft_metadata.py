@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from kcoord.protocol.records.batch import BadBatch, split
+from kcoord.protocol.records.batch import CorruptBatch, split_batches
 from kcoord.protocol.records.record import read_records
 from kcoord.protocol.varint import BadVarint, read_uvarint
 
@@ -45,22 +45,22 @@ class _Kind(IntEnum):
 
 
 @dataclass(slots=True, kw_only=True)
-class BrokerTopic:
+class KraftTopic:
     name: str
     partitions: int = 0
     configs: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
-class BrokerMetadata:
-    topics: dict[UUID, BrokerTopic] = field(default_factory=dict)
+class KraftMetadata:
+    topics: dict[UUID, KraftTopic] = field(default_factory=dict)
     producer_ids: int = 0
 
 
-def read_broker_metadata(data_dir: Path) -> BrokerMetadata:
+def read_kraft_metadata(data_dir: Path) -> KraftMetadata:
     """Reads the topics of a broker's folder; there are none if it has no such log or the log cannot be read."""
     folder = data_dir / FOLDER
-    known = BrokerMetadata()
+    known = KraftMetadata()
     if not folder.is_dir():
         return known
     try:
@@ -70,14 +70,14 @@ def read_broker_metadata(data_dir: Path) -> BrokerMetadata:
             _apply_file(known, checkpoint, from_offset=0)
         for path in sorted(path for path in folder.iterdir() if _SEGMENT_NAME.fullmatch(path.name)):
             _apply_file(known, path, from_offset=from_offset)
-    except (OSError, BadBatch, BadVarint, ValueError, IndexError) as error:
+    except (OSError, CorruptBatch, BadVarint, ValueError, IndexError) as error:
         log.warning("left aside folder=%s why=%r", folder, str(error))
-        return BrokerMetadata()
+        return KraftMetadata()
     return known
 
 
-def _apply_file(known: BrokerMetadata, path: Path, *, from_offset: int) -> None:
-    for batch in split(path.read_bytes()):
+def _apply_file(known: KraftMetadata, path: Path, *, from_offset: int) -> None:
+    for batch in split_batches(path.read_bytes()):
         if batch.header.is_control or batch.header.last_offset < from_offset:
             continue
         for record in read_records(batch):
@@ -114,7 +114,7 @@ class _Reader:
         return taken
 
 
-def _apply(known: BrokerMetadata, reader: _Reader) -> None:
+def _apply(known: KraftMetadata, reader: _Reader) -> None:
     if reader.unsigned() != _FRAME_VERSION:
         raise ValueError("a record's frame is of an unknown version")
     kind = reader.unsigned()
@@ -122,7 +122,7 @@ def _apply(known: BrokerMetadata, reader: _Reader) -> None:
     match kind:
         case _Kind.TOPIC:
             name = reader.text() or ""
-            known.topics[reader.uuid()] = BrokerTopic(name=name)
+            known.topics[reader.uuid()] = KraftTopic(name=name)
         case _Kind.PARTITION:
             index, topic = reader.number(4), known.topics.get(reader.uuid())
             if topic:
@@ -136,7 +136,7 @@ def _apply(known: BrokerMetadata, reader: _Reader) -> None:
             known.producer_ids = reader.number(8)
 
 
-def _apply_config(known: BrokerMetadata, reader: _Reader) -> None:
+def _apply_config(known: KraftMetadata, reader: _Reader) -> None:
     if reader.number(1) != _OF_TOPIC:
         return
     resource, name, value = reader.text(), reader.text() or "", reader.text()

@@ -42,21 +42,21 @@ OFFSET_DIGITS: Final = 20
 SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
 
 
-class LogFolder:
+class LogDir:
     """Implements kcoord.broker.log.storage.LogStorage."""
 
-    def __init__(self, folder: Path, files: SegmentFiles, keep_start_offset: Callable[[str, int], None]) -> None:
+    def __init__(self, folder: Path, files: SegmentFiles, persist_start_offset: Callable[[str, int], None]) -> None:
         self.folder = folder
         self.name = folder.name
         self.files = files
         self.is_new = True  # Until it has a segment.
-        self._keep_start_offset = keep_start_offset
+        self._persist_start_offset = persist_start_offset
 
     def make(self, topic_id: UUID) -> None:
         """Creates the folder, with the topic's id in it."""
         if not self.is_leftover():
-            self.files.system.make_folder(self.folder)
-        self.files.made(self.folder)
+            self.files.filesystem.make_folder(self.folder)
+        self.files.note_created(self.folder)
         try:
             self.write_topic_id(topic_id)
         except OSError:
@@ -84,18 +84,18 @@ class LogFolder:
         return SegmentFile(self.files, self.path(base_offset, SWAP), size=size)
 
     def make_segment(self, base_offset: int, producers: Producers) -> Store:
-        self.files.heal(self.folder)  # The name of the next segment shows where this one ends.
+        self.files.cut_torn_tails(self.folder)  # The name of the next segment shows where this one ends.
         # Written before the segment: without its snapshot, the producers before it would be unknown.
         if not self.is_new:
             self._write(f"{base_offset:020}{SNAPSHOT}", write_snapshot(producers.items()))
         store = self.open_segment(base_offset, 0)
         self.files.descriptor(store)
-        self.files.made(store.path)
+        self.files.note_created(store.path)
         self.is_new = False
         return store
 
-    def keep_start_offset(self, offset: int) -> None:
-        self._keep_start_offset(self.name, offset)
+    def persist_start_offset(self, offset: int) -> None:
+        self._persist_start_offset(self.name, offset)
 
     def make_replacement(self, base_offset: int) -> Store:
         store = SegmentFile(self.files, self.path(base_offset, CLEANED))
@@ -114,42 +114,45 @@ class LogFolder:
         swap = self.path(base_offset, SWAP)
         if error := replacement.sync():
             raise error
-        self.files.system.rename(replacement.path, swap)
-        replacement.moved(swap)
+        self.files.filesystem.rename(replacement.path, swap)
+        replacement.note_renamed(swap)
         for file in files:
             file.close()
             self.files.forget(file)
         try:
-            self.put_in_place(base_offset, end_offset)
-            replacement.moved(self.path(base_offset, SEGMENT), _SIBLINGS)
-            self.files.system.sync_folder(self.folder)
+            self.swap_in(base_offset, end_offset)
+            replacement.note_renamed(self.path(base_offset, SEGMENT), _SIBLINGS)
+            self.files.filesystem.sync_folder(self.folder)
         except OSError as failed:
             log.error("not in place yet log=%s segment=%s error=%r", self.name, base_offset, str(failed))
 
-    def put_in_place(self, base_offset: int, end_offset: int) -> None:
+    def swap_in(self, base_offset: int, end_offset: int) -> None:
         """Renames a finished replacement to the segment at this base offset, and deletes the other segments up to the
         end.
         """
-        system = self.files.system
-        system.sync_folder(self.folder)
+        filesystem = self.files.filesystem
+        filesystem.sync_folder(self.folder)
         # The oldest first: after a crash, the segments that are left are the newest of the replaced ones.
         for name in self.names():
             if SEGMENT_NAME.fullmatch(name) and base_offset < int(name[:OFFSET_DIGITS]) < end_offset:
                 for kind in (SEGMENT, *_SIBLINGS):
-                    system.delete(self.path(int(name[:OFFSET_DIGITS]), kind))
+                    filesystem.delete(self.path(int(name[:OFFSET_DIGITS]), kind))
         self.delete_indexes(base_offset)
-        system.rename(self.path(base_offset, SWAP), self.path(base_offset, SEGMENT))
+        filesystem.rename(self.path(base_offset, SWAP), self.path(base_offset, SEGMENT))
 
     def delete(self) -> None:
         """Deletes the folder: it is renamed at once to Kafka's name for a deleted log. What cannot be deleted now is
         deleted at the next start.
         """
-        system, doomed = self.files.system, self.folder.with_name(_doomed_name(self.name, self._topic_id_hex()))
+        filesystem, deleted = (
+            self.files.filesystem,
+            self.folder.with_name(_deleted_name(self.name, self._topic_id_hex())),
+        )
         self.files.forget_folder(self.folder)
         try:
-            system.rename(self.folder, doomed)
-            self.files.made(doomed)
-            system.delete_folder(doomed)
+            filesystem.rename(self.folder, deleted)
+            self.files.note_created(deleted)
+            filesystem.delete_folder(deleted)
         except OSError as error:
             log.warning("not deleted folder=%s error=%r", self.folder, str(error))
             self._forget_id_if_empty()
@@ -160,14 +163,14 @@ class LogFolder:
         """
         try:
             if not self._has_records():
-                self.files.system.delete(self.folder / PARTITION_METADATA)
+                self.files.filesystem.delete(self.folder / PARTITION_METADATA)
         except OSError as error:
             log.warning("not deleted file=%s error=%r", self.folder / PARTITION_METADATA, str(error))
 
     def delete_indexes(self, base_offset: int) -> None:
         """Deletes Kafka's indexes of a segment that changes: a broker rebuilds them."""
         for kind in INDEXES:
-            self.files.system.delete(self.path(base_offset, kind))
+            self.files.filesystem.delete(self.path(base_offset, kind))
 
     def names(self) -> list[str]:
         """Returns the names of all files, in order."""
@@ -184,7 +187,7 @@ class LogFolder:
             store.append(content)
         finally:
             store.close()
-        self.files.made(store.path)
+        self.files.note_created(store.path)
 
     def _topic_id_hex(self) -> str:
         topic_id = read_topic_id(self.folder)
@@ -216,7 +219,7 @@ def read_topic_id(folder: Path) -> UUID | None:
         return None
 
 
-def _doomed_name(name: str, unique: str) -> str:
+def _deleted_name(name: str, unique: str) -> str:
     """Makes the name of a deleted log, as UnifiedLog.logDeleteDirName."""
     topic, _, partition = name.rpartition("-")
     suffix = f"-{partition}.{unique}{DELETED}"

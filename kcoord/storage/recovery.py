@@ -23,12 +23,12 @@ from typing import Final
 
 from kcoord.broker.log.partition_log import Recovered
 from kcoord.broker.log.producers import Producers
-from kcoord.broker.log.segment import Damaged, Segment
+from kcoord.broker.log.segment import CorruptSegment, Segment
 from kcoord.broker.log.storage import Store
 from kcoord.protocol.records.batch import (
-    CHECKED_FROM,
+    ATTRIBUTES_OFFSET,
     HEADER_SIZE,
-    LENGTH_COUNTS_FROM,
+    LOG_OVERHEAD,
     MAGIC,
     NO_PRODUCER_ID,
     Batch,
@@ -37,7 +37,7 @@ from kcoord.protocol.records.batch import (
     read_header,
 )
 from kcoord.storage.checkpoints import LEADER_EPOCHS, BadCheckpoint, read_leader_epochs
-from kcoord.storage.log_dir import INDEXES, SEGMENT, SNAPSHOT, SWAP, LogFolder, offset_of
+from kcoord.storage.log_dir import INDEXES, SEGMENT, SNAPSHOT, SWAP, LogDir, offset_of
 from kcoord.storage.producer_snapshot import BadSnapshot, read_snapshot
 
 log = logging.getLogger("kcoord.storage")
@@ -57,7 +57,7 @@ class Unrecoverable(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _SegmentListing:
     """A segment's file, as the folder lists it."""
 
     base_offset: int
@@ -65,7 +65,7 @@ class _Found:
     modified_ms: int
 
 
-def recover(folder: LogFolder, *, start_offset: int, now_ms: int) -> Recovered | None:
+def recover(folder: LogDir, *, start_offset: int, now_ms: int) -> Recovered | None:
     """Opens the log in this folder, cut to its last complete batch; None if it has no segment. Raises Unrecoverable,
     OSError.
     """
@@ -87,7 +87,7 @@ def recover(folder: LogFolder, *, start_offset: int, now_ms: int) -> Recovered |
         if not epochs or header.leader_epoch > epochs[-1][0]:
             epochs.append((header.leader_epoch, header.base_offset))
 
-    _cut_to_sound(folder, last.base_offset, store, note)
+    _cut_torn_tail(folder, last.base_offset, store, note)
     active = Segment.active(
         last.base_offset,
         log_position=sum(segment.size for segment in older),
@@ -105,24 +105,24 @@ def recover(folder: LogFolder, *, start_offset: int, now_ms: int) -> Recovered |
     )
 
 
-def _finish_replacement(folder: LogFolder, names: Sequence[str]) -> None:
+def _finish_replacement(folder: LogDir, names: Sequence[str]) -> None:
     """Completes a replacement of segments that a process had begun, or undoes it."""
-    system = folder.files.system
+    filesystem = folder.files.filesystem
     for name in names:
         if name.endswith(_LEFTOVERS):
-            system.delete(folder.folder / name)
+            filesystem.delete(folder.folder / name)
     for swap in [folder.folder / name for name in names if name.endswith(SWAP)]:
         base_offset = offset_of(swap)
         end = _end_of_replacement(folder, swap)
-        folder.put_in_place(base_offset, end)
-        system.sync_folder(folder.folder)
+        folder.swap_in(base_offset, end)
+        filesystem.sync_folder(folder.folder)
         log.info("replacement finished log=%s segment=%s", folder.name, base_offset)
     for name in names:
         if name.endswith(_SWAPS):  # Indexes that a broker built for the replacement.
-            system.delete(folder.folder / name)
+            filesystem.delete(folder.folder / name)
 
 
-def sound_end(store: Store, base_offset: int, note: Callable[[BatchHeader], None]) -> tuple[int, int]:
+def valid_end(store: Store, base_offset: int, note: Callable[[BatchHeader], None]) -> tuple[int, int]:
     """Finds the end of the valid batches at the store's beginning, and the offset behind them.
 
     `note` is called with the headers of idempotent producers' batches, and with the first one of each leader epoch.
@@ -137,7 +137,7 @@ def sound_end(store: Store, base_offset: int, note: Callable[[BatchHeader], None
             start, at, ahead = position, 0, memoryview(store.read(position, _READ_AHEAD))
         fields = _HEADER.unpack_from(ahead, at)
         batch_offset, length, epoch, magic, crc, _, last_delta, _, _, producer_id, _, _, _ = fields
-        end = at + length + LENGTH_COUNTS_FROM
+        end = at + length + LOG_OVERHEAD
         if magic != MAGIC or not HEADER_SIZE <= end - at <= size - position:
             break
         if not next_offset <= batch_offset < base_offset + _FURTHEST or last_delta < 0:
@@ -145,7 +145,7 @@ def sound_end(store: Store, base_offset: int, note: Callable[[BatchHeader], None
         if end > len(ahead):
             start, ahead = position, memoryview(store.read(position, max(end - at, _READ_AHEAD)))
             at, end = 0, end - at
-        if crc32c(ahead[at + CHECKED_FROM : end]) != crc:
+        if crc32c(ahead[at + ATTRIBUTES_OFFSET : end]) != crc:
             break
         if producer_id > NO_PRODUCER_ID or epoch > newest_epoch:
             newest_epoch = max(epoch, newest_epoch)
@@ -165,7 +165,7 @@ def find_batch(store: Store, position: int, next_offset: int) -> int | None:
             if at + HEADER_SIZE <= len(ahead):
                 header = read_header(ahead, at)
                 left = store.size - start - at
-                if _is_sensible(header, left, next_offset + 1, next_offset + _FURTHEST) and has_valid_crc(
+                if _is_plausible(header, left, next_offset + 1, next_offset + _FURTHEST) and has_valid_crc(
                     Batch(header=header, data=memoryview(store.read(start + at, header.size)))
                 ):
                     return start + at
@@ -174,11 +174,11 @@ def find_batch(store: Store, position: int, next_offset: int) -> int | None:
     return None
 
 
-def _cut_to_sound(folder: LogFolder, base_offset: int, store: Store, note: Callable[[BatchHeader], None]) -> None:
+def _cut_torn_tail(folder: LogDir, base_offset: int, store: Store, note: Callable[[BatchHeader], None]) -> None:
     """Reads the last segment and cuts off a torn write at its end. Raises Unrecoverable."""
-    position, next_offset = sound_end(store, base_offset, note)
-    torn = store.size - position
-    if not torn:
+    position, next_offset = valid_end(store, base_offset, note)
+    torn_bytes = store.size - position
+    if not torn_bytes:
         return
     where = f"{folder.path(base_offset, SEGMENT)} at byte {position}"
     if _is_whole(store, position):
@@ -187,11 +187,11 @@ def _cut_to_sound(folder: LogFolder, base_offset: int, store: Store, note: Calla
         raise Unrecoverable(f"{where}: no sound batch, but one follows at {following}")
     if old_format := _old_format(store, position):
         raise Unrecoverable(f"{where}: records of format v{old_format - 1}, which are no longer read")
-    log.warning("torn tail log=%s segment=%s bytes=%s: cut off", folder.name, base_offset, torn)
+    log.warning("torn tail log=%s segment=%s bytes=%s: cut off", folder.name, base_offset, torn_bytes)
     store.truncate(position)
 
 
-def _is_sensible(header: BatchHeader, left: int, least_offset: int, most_offset: int) -> bool:
+def _is_plausible(header: BatchHeader, left: int, least_offset: int, most_offset: int) -> bool:
     """Returns whether a batch may have such a header, with so many bytes left in the file."""
     return (
         header.magic == MAGIC
@@ -221,7 +221,7 @@ def _old_format(store: Store, position: int) -> int:
     return head[_MAGIC_AT] + 1 if 14 <= length <= store.size - position - 12 else 0
 
 
-def _segments_in(folder: LogFolder, names: Sequence[str]) -> list[_Found]:
+def _segments_in(folder: LogDir, names: Sequence[str]) -> list[_SegmentListing]:
     """Returns the segments, the oldest first."""
     found = []
     for name in names:
@@ -229,22 +229,22 @@ def _segments_in(folder: LogFolder, names: Sequence[str]) -> list[_Found]:
             path = folder.folder / name
             about = path.stat()
             modified_ms = about.st_mtime_ns // 1_000_000
-            found.append(_Found(base_offset=offset_of(path), size=about.st_size, modified_ms=modified_ms))
+            found.append(_SegmentListing(base_offset=offset_of(path), size=about.st_size, modified_ms=modified_ms))
     return found
 
 
-def _delete_before(folder: LogFolder, found: Sequence[_Found], start_offset: int) -> list[_Found]:
+def _delete_before(folder: LogDir, found: Sequence[_SegmentListing], start_offset: int) -> list[_SegmentListing]:
     """Deletes the segments before the one with the start offset, which DeleteRecords may not have done. Returns the
     rest.
     """
-    kept = list(found)
-    while len(kept) > 1 and kept[1].base_offset <= start_offset:
-        folder.open_segment(kept[0].base_offset, kept[0].size).delete()
-        del kept[0]
-    return kept
+    remaining = list(found)
+    while len(remaining) > 1 and remaining[1].base_offset <= start_offset:
+        folder.open_segment(remaining[0].base_offset, remaining[0].size).delete()
+        del remaining[0]
+    return remaining
 
 
-def _closed(folder: LogFolder, older: Sequence[_Found], last: _Found) -> list[Segment]:
+def _closed(folder: LogDir, older: Sequence[_SegmentListing], last: _SegmentListing) -> list[Segment]:
     segments, log_position = [], 0
     for found, following in zip(older, [*older, last][1:], strict=True):
         segment = Segment.closed(
@@ -259,7 +259,7 @@ def _closed(folder: LogFolder, older: Sequence[_Found], last: _Found) -> list[Se
     return segments
 
 
-def _producers_before(folder: LogFolder, closed: Sequence[Segment], base_offset: int) -> Producers:
+def _producers_before(folder: LogDir, closed: Sequence[Segment], base_offset: int) -> Producers:
     """Returns the producers of all batches before this offset: from the last snapshot, and from the batches since."""
     producers = Producers()
     unread: list[Segment] = []
@@ -274,7 +274,7 @@ def _producers_before(folder: LogFolder, closed: Sequence[Segment], base_offset:
     return producers
 
 
-def _read_snapshot(folder: LogFolder, offset: int, producers: Producers) -> bool:
+def _read_snapshot(folder: LogDir, offset: int, producers: Producers) -> bool:
     path = folder.path(offset, SNAPSHOT)
     try:
         for producer_id, producer in read_snapshot(path.read_bytes()):
@@ -292,7 +292,7 @@ def _note_producer(producers: Producers, header: BatchHeader) -> None:
         producers.add(header, base_offset=header.base_offset, timestamp=header.max_timestamp)
 
 
-def _epochs_of(folder: LogFolder) -> list[tuple[int, int]]:
+def _epochs_of(folder: LogDir) -> list[tuple[int, int]]:
     try:
         return read_leader_epochs(folder.folder)
     except BadCheckpoint as error:
@@ -300,16 +300,16 @@ def _epochs_of(folder: LogFolder) -> list[tuple[int, int]]:
         return []
 
 
-def _delete_outdated(folder: LogFolder, names: Sequence[str], base_offset: int, end_offset: int) -> None:
+def _delete_outdated(folder: LogDir, names: Sequence[str], base_offset: int, end_offset: int) -> None:
     """Deletes the indexes of a segment that will grow, and the snapshots behind the log's end."""
     stem = f"{base_offset:020}"
     for name in names:
         is_index = name.startswith(stem) and name.endswith(INDEXES)
         if is_index or (_SNAPSHOT_NAME.fullmatch(name) and int(name[: len(stem)]) > end_offset):
-            folder.files.system.delete(folder.folder / name)
+            folder.files.filesystem.delete(folder.folder / name)
 
 
-def _end_of_replacement(folder: LogFolder, swap: Path) -> int:
+def _end_of_replacement(folder: LogDir, swap: Path) -> int:
     """Returns the offset behind the last batch of a replacement."""
     base_offset = offset_of(swap)
     store = folder.open_replacement(base_offset, swap.stat().st_size)
@@ -318,7 +318,7 @@ def _end_of_replacement(folder: LogFolder, swap: Path) -> int:
     try:
         for _, header in segment.headers():
             end = header.last_offset + 1
-    except Damaged as error:
+    except CorruptSegment as error:
         raise Unrecoverable(f"{swap}: {error}") from error
     finally:
         store.close()

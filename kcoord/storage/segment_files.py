@@ -11,8 +11,8 @@ import logging
 import os
 from pathlib import Path
 
-from kcoord.broker.log.segment import Damaged
-from kcoord.storage.filesystem import System
+from kcoord.broker.log.segment import CorruptSegment
+from kcoord.storage.filesystem import Filesystem
 
 log = logging.getLogger("kcoord.storage")
 
@@ -20,22 +20,22 @@ log = logging.getLogger("kcoord.storage")
 class SegmentFiles:
     """All segment files of a server, and the descriptors that they share."""
 
-    def __init__(self, *, most_files: int, is_synced: bool = False, system: System | None = None) -> None:
-        self.system = system or System()
+    def __init__(self, *, most_files: int, is_synced: bool = False, filesystem: Filesystem | None = None) -> None:
+        self.filesystem = filesystem or Filesystem()
         self.is_synced = is_synced
         self._most_files = max(1, most_files)
         self._open: dict[SegmentFile, int] = {}  # Descriptors, the least recently used first.
         self._unsynced: dict[SegmentFile, None] = {}
         self._unsynced_folders: dict[Path, None] = {}
         # Files with a torn write behind their end that could not be cut off.
-        self.scarred: dict[SegmentFile, None] = {}
+        self.torn: dict[SegmentFile, None] = {}
         self._is_failing = False
 
     @property
     def open_files(self) -> int:
         return len(self._open)
 
-    def made(self, path: Path) -> None:
+    def note_created(self, path: Path) -> None:
         """Notes that a name is new: with `is_synced`, the next `sync` flushes its folder too."""
         if self.is_synced:
             self._unsynced_folders[path.parent] = None
@@ -53,14 +53,14 @@ class SegmentFiles:
         if errors:
             raise errors[0]
 
-    def heal(self, folder: Path) -> None:
+    def cut_torn_tails(self, folder: Path) -> None:
         """Cuts off torn writes in the files of this folder. Raises OSError."""
-        for file in [each for each in self.scarred if each.path.parent == folder]:
-            file.heal()
+        for file in [each for each in self.torn if each.path.parent == folder]:
+            file.cut_torn_tail()
 
     def close(self) -> None:
         for file in list(self._open):
-            self.let_go(file)
+            self.close_descriptor(file)
 
     # Called by SegmentFile.
 
@@ -70,23 +70,23 @@ class SegmentFiles:
         if opened is None:
             while len(self._open) >= self._most_files:
                 os.close(self._open.pop(next(iter(self._open))))
-            opened = self.system.open(file.path)
+            opened = self.filesystem.open(file.path)
         self._open[file] = opened
         return opened
 
-    def let_go(self, file: "SegmentFile") -> None:
+    def close_descriptor(self, file: "SegmentFile") -> None:
         opened = self._open.pop(file, None)
         if opened is not None:
             os.close(opened)
 
-    def written(self, file: "SegmentFile") -> None:
+    def on_written(self, file: "SegmentFile") -> None:
         if self.is_synced:
             self._unsynced[file] = None
         if self._is_failing:
             log.warning("storage works again")
             self._is_failing = False
 
-    def failed(self, error: OSError) -> None:
+    def on_failed(self, error: OSError) -> None:
         if not self._is_failing:
             log.warning("storage failing error=%r", str(error))
         self._is_failing = True
@@ -94,14 +94,14 @@ class SegmentFiles:
     def forget(self, file: "SegmentFile") -> None:
         """Drops a file that is gone: there is nothing to flush or to cut off."""
         self._unsynced.pop(file, None)
-        self.scarred.pop(file, None)
+        self.torn.pop(file, None)
 
     def forget_folder(self, folder: Path) -> None:
         self._unsynced_folders.pop(folder, None)
 
     def _sync_folder(self, folder: Path) -> OSError | None:
         try:
-            self.system.sync_folder(folder)
+            self.filesystem.sync_folder(folder)
         except OSError as error:
             log.error("not synced folder=%s error=%r", folder, str(error))
             self._unsynced_folders[folder] = None
@@ -131,60 +131,60 @@ class SegmentFile:
             raise OSError(self.fault.errno, f"{self.path.name} could not be synced: {self.fault.strerror}")
         files, size = self._files, self._size
         try:
-            if self in files.scarred:
-                self.heal()
-            files.system.write(files.descriptor(self), content, size)
+            if self in files.torn:
+                self.cut_torn_tail()
+            files.filesystem.write(files.descriptor(self), content, size)
         except OSError as error:
             self._drop_unfinished()
-            files.failed(error)
+            files.on_failed(error)
             raise
         self._size = size + len(content)
-        files.written(self)
+        files.on_written(self)
 
     def read(self, position: int, size: int) -> bytes:
         size = min(size, self._size - position)
         if size <= 0:
             return b""
         files = self._files
-        content = files.system.read(files.descriptor(self), size, position)
+        content = files.filesystem.read(files.descriptor(self), size, position)
         if len(content) < size:
-            raise Damaged(f"{self.path} ends at {position + len(content)}, not at {self._size}")
+            raise CorruptSegment(f"{self.path} ends at {position + len(content)}, not at {self._size}")
         return content
 
-    def heal(self) -> None:
+    def cut_torn_tail(self) -> None:
         """Cuts off a torn write. Raises OSError."""
-        self._files.system.truncate(self._files.descriptor(self), self._size)
-        self._files.scarred.pop(self, None)
+        self._files.filesystem.truncate(self._files.descriptor(self), self._size)
+        self._files.torn.pop(self, None)
 
     def truncate(self, size: int) -> None:
-        self._files.system.truncate(self._files.descriptor(self), size)
+        self._files.filesystem.truncate(self._files.descriptor(self), size)
         self._size = size
-        self._files.written(self)
+        self._files.on_written(self)
 
     def close(self) -> None:
-        self._files.let_go(self)
+        self._files.close_descriptor(self)
 
     def delete(self) -> None:
         """Deletes the file too. A failure is only logged: the file does no harm but to take disk space."""
-        self._files.let_go(self)
+        self._files.close_descriptor(self)
         self._files.forget(self)
         for path in (self.path, *map(self.path.with_suffix, self._siblings)):
             try:
-                self._files.system.delete(path)
+                self._files.filesystem.delete(path)
             except OSError as error:
                 log.warning("not deleted file=%s error=%r", path, str(error))
 
     def sync(self) -> OSError | None:
         """Flushes the content to the disk. Returns the error if that failed; the file then takes no more appends."""
         try:
-            self._files.system.sync(self._files.descriptor(self))
+            self._files.filesystem.sync(self._files.descriptor(self))
         except OSError as error:
             self.fault = error
             log.error("not synced file=%s error=%r: nothing more is written to it", self.path, str(error))
             return error
         return None
 
-    def moved(self, path: Path, siblings: tuple[str, ...] = ()) -> None:
+    def note_renamed(self, path: Path, siblings: tuple[str, ...] = ()) -> None:
         """Notes that the file has another name now."""
         self.path = path
         self._siblings = siblings
@@ -192,8 +192,8 @@ class SegmentFile:
     def _drop_unfinished(self) -> None:
         """Cuts off what a failed write left, to give the disk space back."""
         try:
-            self._files.system.truncate(self._files.descriptor(self), self._size)
+            self._files.filesystem.truncate(self._files.descriptor(self), self._size)
         except OSError:
-            self._files.scarred[self] = None
+            self._files.torn[self] = None
         else:
-            self._files.scarred.pop(self, None)
+            self._files.torn.pop(self, None)

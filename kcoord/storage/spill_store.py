@@ -26,19 +26,19 @@ TAIL_BYTES = 1 << 16
 MEMORY_BYTES = 8 << 20
 
 
-class FileStores:
+class SpillStores:
     """Makes stores, and counts the memory and the files that they use together."""
 
     def __init__(self, *, most_files: int, tail_bytes: int = TAIL_BYTES, memory_bytes: int = MEMORY_BYTES) -> None:
         self.tail_bytes = tail_bytes
         self.memory_bytes = memory_bytes
-        self.held_bytes = 0
+        self.buffered_bytes = 0
         self.open_files = 0
         self._most_files = most_files
         self._is_failing = False
 
-    def make(self) -> "FileStore":
-        return FileStore(self)
+    def make(self) -> "SpillStore":
+        return SpillStore(self)
 
     @property
     def may_open(self) -> bool:
@@ -52,23 +52,23 @@ class FileStores:
         self.open_files += 1
         return opened
 
-    def failed(self, error: OSError) -> None:
+    def on_failed(self, error: OSError) -> None:
         if not self._is_failing:
             log.warning("storage failing error=%r", str(error))
         self._is_failing = True
 
-    def worked(self) -> None:
+    def on_written(self) -> None:
         if self._is_failing:
             log.warning("storage works again")
         self._is_failing = False
 
 
-class FileStore:
+class SpillStore:
     """A segment's store that ends with the process. It implements kcoord.broker.log.storage.Store."""
 
     __slots__ = ("_file", "_stores", "_tail", "_written")
 
-    def __init__(self, stores: FileStores) -> None:
+    def __init__(self, stores: SpillStores) -> None:
         self._stores = stores
         self._file: FileIO | None = None
         self._written = 0
@@ -86,7 +86,7 @@ class FileStore:
                 self._write(content)
                 return
         self._tail += content
-        self._stores.held_bytes += len(content)
+        self._stores.buffered_bytes += len(content)
 
     def read(self, position: int, size: int) -> bytes:
         end = min(position + size, self.size)
@@ -117,7 +117,7 @@ class FileStore:
     def _has_room_for(self, content: bytearray) -> bool:
         """Returns whether the tail may take it; it must if no file can be opened."""
         stores, size = self._stores, len(content)
-        if len(self._tail) + size <= stores.tail_bytes and stores.held_bytes + size <= stores.memory_bytes:
+        if len(self._tail) + size <= stores.tail_bytes and stores.buffered_bytes + size <= stores.memory_bytes:
             return True
         return self._file is None and not stores.may_open
 
@@ -130,11 +130,11 @@ class FileStore:
                 self._file = self._stores.open()
             _write_all(self._file.fileno(), content, self._written)
         except OSError as error:
-            self._stores.failed(error)
+            self._stores.on_failed(error)
             self._drop_unfinished()
             raise
         self._written += len(content)
-        self._stores.worked()
+        self._stores.on_written()
 
     def _drop_unfinished(self) -> None:
         """Cuts off what a failed write left, to give the disk space back."""
@@ -149,7 +149,7 @@ class FileStore:
             if len(content) < end - position:
                 raise OSError(f"a file of records ends at {position + len(content)}, not at {self._written}")
         except OSError as error:
-            self._stores.failed(error)
+            self._stores.on_failed(error)
             raise
         return content
 
@@ -158,7 +158,7 @@ class FileStore:
             return bytes(view[position - self._written : end - self._written])
 
     def _cut_tail(self, size: int) -> None:
-        self._stores.held_bytes -= len(self._tail) - size
+        self._stores.buffered_bytes -= len(self._tail) - size
         del self._tail[size:]
 
 

@@ -20,7 +20,7 @@ _MOST_BATCHES: Final = 10_000
 """The most batches of a partition that are indexed as live. If there are more, the older ones are no longer known."""
 
 
-class _Written:
+class _BatchEntry:
     """A batch, and how many of its commits are the last of their series."""
 
     __slots__ = ("base_offset", "last_commits")
@@ -30,7 +30,7 @@ class _Written:
         self.last_commits = 0
 
 
-class Trail:
+class CommitSeries:
     """The commits to one set of partitions. Each commit is in one batch, completely."""
 
     __slots__ = ("count", "written")
@@ -38,10 +38,10 @@ class Trail:
     def __init__(self, count: int) -> None:
         self.count = count  # The records of one commit.
         # The batch of the last commit, if that batch holds nothing but such commits.
-        self.written: _Written | None = None
+        self.last_batch: _BatchEntry | None = None
 
 
-class Trailed(Protocol):
+class BatchWithSeries(Protocol):
     """A batch that is about to be written."""
 
     @property
@@ -49,38 +49,38 @@ class Trailed(Protocol):
         """How many records it holds."""
 
     @property
-    def trails(self) -> Sequence[Trail]:
+    def series(self) -> Sequence[CommitSeries]:
         """The series of its commits, for those that have one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToRead:
+class BatchesToRead:
     """The batches of a log to read: all that begin before an offset, and behind it the listed ones."""
 
     all_before: int
     base_offsets: Sequence[int]  # In ascending order.
 
 
-class Overtaken:
+class SupersededBatches:
     """The index of one partition."""
 
     def __init__(self) -> None:
         self._start = self._end = 0  # The index knows the batches between these offsets.
         # Batches that hold nothing but commits of series, with a last one among them, by base offset.
-        self._with_last: dict[int, _Written] = {}
+        self._live: dict[int, _BatchEntry] = {}
         self._other = array("q")  # Base offsets of batches with other records in them, in ascending order.
 
-    def to_read(self, end_offset: int) -> ToRead:
+    def to_read(self, end_offset: int) -> BatchesToRead:
         """Returns the batches that are not known to be superseded, of a log that ends at this offset."""
         if end_offset != self._end:  # Another writer has appended to the log.
-            return ToRead(all_before=end_offset, base_offsets=())
-        return ToRead(all_before=self._start, base_offsets=sorted([*self._with_last, *self._other]))
+            return BatchesToRead(all_before=end_offset, base_offsets=())
+        return BatchesToRead(all_before=self._start, base_offsets=sorted([*self._live, *self._other]))
 
-    def wrote(self, batches: Iterable[Trailed], base_offset: int) -> None:
+    def on_written(self, batches: Iterable[BatchWithSeries], base_offset: int) -> None:
         """Notes that these batches were appended at this offset."""
-        if base_offset != self._end or len(self._with_last) + len(self._other) > _MOST_BATCHES:
+        if base_offset != self._end or len(self._live) + len(self._other) > _MOST_BATCHES:
             self._start = base_offset
-            self._with_last.clear()
+            self._live.clear()
             del self._other[:]
         for batch in batches:
             self._note(batch, base_offset)
@@ -90,26 +90,26 @@ class Overtaken:
     def forget_before(self, offset: int) -> None:
         """Drops batches before this offset, which were deleted or compacted."""
         self._start = max(self._start, offset)
-        self._with_last = {base: each for base, each in self._with_last.items() if base >= offset}
+        self._live = {base: each for base, each in self._live.items() if base >= offset}
         del self._other[: bisect_left(self._other, offset)]
 
-    def _note(self, batch: Trailed, base_offset: int) -> None:
-        written, trails, records, last_commits = _Written(base_offset), batch.trails, 0, 0
-        for trail in trails:
-            records += trail.count
-            before = trail.written
-            if before is written:
+    def _note(self, batch: BatchWithSeries, base_offset: int) -> None:
+        entry, all_series, records, last_commits = _BatchEntry(base_offset), batch.series, 0, 0
+        for series in all_series:
+            records += series.count
+            previous = series.last_batch
+            if previous is entry:
                 continue
-            if before is not None:
-                before.last_commits -= 1
-                if not before.last_commits and self._with_last.get(before.base_offset) is before:
-                    del self._with_last[before.base_offset]
-            trail.written = written
+            if previous is not None:
+                previous.last_commits -= 1
+                if not previous.last_commits and self._live.get(previous.base_offset) is previous:
+                    del self._live[previous.base_offset]
+            series.last_batch = entry
             last_commits += 1
-        written.last_commits = last_commits
+        entry.last_commits = last_commits
         if records == batch.count:
-            self._with_last[base_offset] = written
+            self._live[base_offset] = entry
             return
         self._other.append(base_offset)
-        for trail in trails:
-            trail.written = None
+        for series in all_series:
+            series.last_batch = None

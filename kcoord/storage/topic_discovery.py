@@ -28,37 +28,37 @@ from kcoord.broker.cluster import (
 )
 from kcoord.broker.log.failed_log import FailedLog
 from kcoord.broker.log.partition_log import LogSettings, PartitionLog
-from kcoord.broker.log.storage import KeptTopic
+from kcoord.broker.log.storage import StoredTopic
 from kcoord.broker.names import METADATA_TOPIC, why_invalid
 from kcoord.broker.offsets_topic import why_offsets_are_lost
 from kcoord.broker.topic_settings import BadConfig, log_settings, refuse_unless_valid
 from kcoord.storage.data_dir import BadDataDir, DataDir
-from kcoord.storage.kraft_metadata import BrokerMetadata, BrokerTopic, read_broker_metadata
-from kcoord.storage.log_dir import LogFolder, read_topic_id
+from kcoord.storage.kraft_metadata import KraftMetadata, KraftTopic, read_kraft_metadata
+from kcoord.storage.log_dir import LogDir, read_topic_id
 from kcoord.storage.recovery import Unrecoverable, recover
 
 log = logging.getLogger("kcoord.storage")
 
 _LOG_NAME: Final = re.compile(r"(?P<topic>.+)-(?P<partition>0|[1-9]\d{0,8})")
-_OF_THE_WHOLE_FOLDER: Final = (errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE)
+_FATAL_ERRNOS: Final = (errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE)
 
-Folders = dict[str, dict[int, LogFolder]]  # By topic and partition.
+Folders = dict[str, dict[int, LogDir]]  # By topic and partition.
 
 
-def find_topics(cluster: Cluster, data_dir: DataDir, fresh_topic_id: Callable[[], UUID], now_ms: int) -> None:
+def load_topics(cluster: Cluster, data_dir: DataDir, fresh_topic_id: Callable[[], UUID], now_ms: int) -> None:
     """Adds the folder's topics to the cluster. Raises BadDataDir."""
     try:
         data_dir.delete_leftovers()
         folders = _log_folders(data_dir)
-        topics = _kept_topics(data_dir, folders) | _taken_over(cluster, data_dir, folders, fresh_topic_id)
-        _keep_offsets_safe(cluster, data_dir, topics)
+        topics = _stored_topics(data_dir, folders) | _adopt_topics(cluster, data_dir, folders, fresh_topic_id)
+        _compact_offsets_topic(cluster, data_dir, topics)
         _keep_groups_found(cluster, data_dir, topics, folders)
         missing = _missing(topics.values(), folders)
         if missing:
             log.warning("missing logs=%s: made empty", ",".join(missing))
-        for kept in topics.values():
-            cluster.add_topic(_open_topic(cluster, data_dir, kept, folders.get(kept.name, {}), now_ms))
-        cluster.begin_producer_ids(max(data_dir.kept.producer_ids, _producer_ids_seen(cluster)))
+        for stored in topics.values():
+            cluster.add_topic(_open_topic(cluster, data_dir, stored, folders.get(stored.name, {}), now_ms))
+        cluster.begin_producer_ids(max(data_dir.stored.producer_ids, _producer_ids_seen(cluster)))
     except OSError as error:
         raise BadDataDir(f"cannot use {error.filename or data_dir.folder}: {error.strerror or error}") from None
 
@@ -72,48 +72,48 @@ def _log_folders(data_dir: DataDir) -> Folders:
         if why_invalid(named["topic"]):
             log.warning("left aside folder=%s: no topic has such a name", path)
             continue
-        if data_dir.log_folder(path.name).is_leftover():
+        if data_dir.log_dir(path.name).is_leftover():
             continue
-        folders.setdefault(named["topic"], {})[int(named["partition"])] = data_dir.log_folder(path.name)
+        folders.setdefault(named["topic"], {})[int(named["partition"])] = data_dir.log_dir(path.name)
     return folders
 
 
-def _kept_topics(data_dir: DataDir, folders: Folders) -> dict[str, KeptTopic]:
+def _stored_topics(data_dir: DataDir, folders: Folders) -> dict[str, StoredTopic]:
     """Returns the topics of kcoord's file, and deletes the folders of those that it lists as deleted."""
-    deleted = data_dir.kept.deleted
+    deleted = data_dir.stored.deleted
     for topic, logs in list(folders.items()):
         for index, folder in list(logs.items()):
             if read_topic_id(folder.folder) in deleted:
-                data_dir.files.system.delete_folder(folder.folder)
+                data_dir.files.filesystem.delete_folder(folder.folder)
                 del logs[index]
         if not logs:
             del folders[topic]
-    return {kept.name: kept for kept in data_dir.kept.topics.values()}
+    return {stored.name: stored for stored in data_dir.stored.topics.values()}
 
 
-def _taken_over(
+def _adopt_topics(
     cluster: Cluster, data_dir: DataDir, folders: Folders, fresh_topic_id: Callable[[], UUID]
-) -> dict[str, KeptTopic]:
+) -> dict[str, StoredTopic]:
     """Adopts the topics that only have folders: from now on kcoord's file lists them too."""
-    known = {kept.name for kept in data_dir.kept.topics.values()}
-    strangers = {name: logs for name, logs in folders.items() if name not in known}
-    metadata = read_broker_metadata(data_dir.folder) if strangers else BrokerMetadata()
+    known = {stored.name for stored in data_dir.stored.topics.values()}
+    unlisted = {name: logs for name, logs in folders.items() if name not in known}
+    metadata = read_kraft_metadata(data_dir.folder) if unlisted else KraftMetadata()
     topics = {}
-    for name, logs in strangers.items():
+    for name, logs in unlisted.items():
         ids = [topic_id for index in sorted(logs) if (topic_id := read_topic_id(logs[index].folder))]
         topic_id = ids[0] if ids else fresh_topic_id()
-        told = metadata.topics.get(topic_id, BrokerTopic(name=name, configs=_safe_configs(name)))
-        count = max(told.partitions, max(logs) + 1)
+        described = metadata.topics.get(topic_id, KraftTopic(name=name, configs=_safe_configs(name)))
+        count = max(described.partitions, max(logs) + 1)
         if not cluster.has_room_for(count):
             raise BadDataDir(f"{name} has {count} partitions: more than kcoord.max.partitions allows")
-        replicas = tuple(map(tuple, cluster.spread(0, count, 1)))
-        overrides = _known_configs(told)
-        topics[name] = KeptTopic(name=name, topic_id=topic_id, replicas=replicas, overrides=overrides)
-        data_dir.keep_topic(topics[name])
+        replicas = tuple(map(tuple, cluster.assign_replicas(0, count, 1)))
+        overrides = _known_configs(described)
+        topics[name] = StoredTopic(name=name, topic_id=topic_id, replicas=replicas, overrides=overrides)
+        data_dir.persist_topic(topics[name])
         log.info("taken over topic=%s partitions=%s settings=%s", name, count, overrides)
-    if metadata.producer_ids > data_dir.kept.producer_ids:
-        data_dir.keep_producer_ids(metadata.producer_ids)
-        data_dir.kept.producer_ids = metadata.producer_ids
+    if metadata.producer_ids > data_dir.stored.producer_ids:
+        data_dir.persist_producer_ids(metadata.producer_ids)
+        data_dir.stored.producer_ids = metadata.producer_ids
     return topics
 
 
@@ -122,7 +122,7 @@ def _safe_configs(name: str) -> dict[str, str]:
     return {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {"retention.ms": "-1"}
 
 
-def _known_configs(topic: BrokerTopic) -> dict[str, str]:
+def _known_configs(topic: KraftTopic) -> dict[str, str]:
     """Returns the settings that kcoord supports."""
     known = {}
     for name, value in topic.configs.items():
@@ -134,63 +134,63 @@ def _known_configs(topic: BrokerTopic) -> dict[str, str]:
     return known
 
 
-def _keep_offsets_safe(cluster: Cluster, data_dir: DataDir, topics: dict[str, KeptTopic]) -> None:
+def _compact_offsets_topic(cluster: Cluster, data_dir: DataDir, topics: dict[str, StoredTopic]) -> None:
     """Sets `__consumer_offsets` to be compacted, whatever its settings are: committed offsets must not
     expire by age.
     """
-    kept = topics.get(OFFSETS_TOPIC)
-    if kept is None:
+    stored = topics.get(OFFSETS_TOPIC)
+    if stored is None:
         return
-    if reason := why_offsets_are_lost(kept.name, kept.overrides, cluster.settings):
-        overrides = {**kept.overrides, "cleanup.policy": "compact"}
-        topics[kept.name] = replace(kept, overrides=overrides)
-        data_dir.keep_topic(topics[kept.name])
-        log.warning("setting mended topic=%s cleanup.policy=compact why=%r", kept.name, reason)
+    if reason := why_offsets_are_lost(stored.name, stored.overrides, cluster.settings):
+        overrides = {**stored.overrides, "cleanup.policy": "compact"}
+        topics[stored.name] = replace(stored, overrides=overrides)
+        data_dir.persist_topic(topics[stored.name])
+        log.warning("setting mended topic=%s cleanup.policy=compact why=%r", stored.name, reason)
 
 
-def _keep_groups_found(cluster: Cluster, data_dir: DataDir, topics: dict[str, KeptTopic], folders: Folders) -> None:
+def _keep_groups_found(cluster: Cluster, data_dir: DataDir, topics: dict[str, StoredTopic], folders: Folders) -> None:
     """Have the topic of groups as many partitions as it has folders: their number tells in which of them a group is."""
     kept = topics.get(OFFSETS_TOPIC)
     if kept is None or (count := max(folders.get(kept.name, {}), default=-1) + 1) <= len(kept.replicas):
         return
     if not cluster.has_room_for(count):
         raise BadDataDir(f"{kept.name} has {count} partitions: more than kcoord.max.partitions allows")
-    added = tuple(map(tuple, cluster.spread(len(kept.replicas), count - len(kept.replicas), 1)))
+    added = tuple(map(tuple, cluster.assign_replicas(len(kept.replicas), count - len(kept.replicas), 1)))
     topics[kept.name] = replace(kept, replicas=kept.replicas + added)
-    data_dir.keep_topic(topics[kept.name])
+    data_dir.persist_topic(topics[kept.name])
     log.warning("number mended topic=%s partitions=%s why='it has as many folders'", kept.name, count)
 
 
-def _missing(topics: Iterable[KeptTopic], folders: Folders) -> list[str]:
+def _missing(topics: Iterable[StoredTopic], folders: Folders) -> list[str]:
     return [
-        f"{kept.name}-{index}"
-        for kept in topics
-        for index in range(len(kept.replicas))
-        if index not in folders.get(kept.name, {})
+        f"{stored.name}-{index}"
+        for stored in topics
+        for index in range(len(stored.replicas))
+        if index not in folders.get(stored.name, {})
     ]
 
 
 def _open_topic(
-    cluster: Cluster, data_dir: DataDir, kept: KeptTopic, folders: dict[int, LogFolder], now_ms: int
+    cluster: Cluster, data_dir: DataDir, stored: StoredTopic, folders: dict[int, LogDir], now_ms: int
 ) -> Topic:
-    settings = log_settings(kept.overrides, cluster.settings)
+    settings = log_settings(stored.overrides, cluster.settings)
     partitions = []
-    for index, nodes in enumerate(kept.replicas):
+    for index, nodes in enumerate(stored.replicas):
         folder = folders.get(index)
         if folder is None:
-            name = f"{kept.name}-{index}"
-            made = data_dir.make_log(name, kept.topic_id)
+            name = f"{stored.name}-{index}"
+            made = data_dir.make_log(name, stored.topic_id)
             log_found = PartitionLog(name, settings, now_ms=now_ms, storage=made)
         else:
-            log_found = _open_log(folder, kept.topic_id, settings, data_dir.start_offset(folder.name), now_ms)
+            log_found = _open_log(folder, stored.topic_id, settings, data_dir.start_offset(folder.name), now_ms)
         replicas = _replicas(cluster, nodes, index)
-        partitions.append(Partition(topic=kept.name, index=index, replicas=replicas, log=log_found))
-    return Topic(name=kept.name, topic_id=kept.topic_id, partitions=partitions, overrides=dict(kept.overrides))
+        partitions.append(Partition(topic=stored.name, index=index, replicas=replicas, log=log_found))
+    return Topic(name=stored.name, topic_id=stored.topic_id, partitions=partitions, overrides=dict(stored.overrides))
 
 
-def _open_log(folder: LogFolder, topic_id: UUID, settings: LogSettings, start_offset: int, now_ms: int) -> PartitionLog:
+def _open_log(folder: LogDir, topic_id: UUID, settings: LogSettings, start_offset: int, now_ms: int) -> PartitionLog:
     try:
-        _claim(folder, topic_id)
+        _check_topic_id(folder, topic_id)
         found = recover(folder, start_offset=start_offset, now_ms=now_ms)
         return PartitionLog(
             folder.name, settings, now_ms=now_ms, start_offset=start_offset, storage=folder, recovered=found
@@ -198,14 +198,14 @@ def _open_log(folder: LogFolder, topic_id: UUID, settings: LogSettings, start_of
     except Unrecoverable as error:
         reason = str(error)
     except OSError as error:
-        if error.errno in _OF_THE_WHOLE_FOLDER:
+        if error.errno in _FATAL_ERRNOS:
             raise
         reason = str(error)
     log.error("log failed log=%s why=%r", folder.name, reason)
     return FailedLog(folder.name, settings, storage=folder, reason=reason)
 
 
-def _claim(folder: LogFolder, topic_id: UUID) -> None:
+def _check_topic_id(folder: LogDir, topic_id: UUID) -> None:
     found = read_topic_id(folder.folder)
     if found is None:
         folder.write_topic_id(topic_id)
@@ -216,7 +216,7 @@ def _claim(folder: LogFolder, topic_id: UUID) -> None:
 def _replicas(cluster: Cluster, nodes: tuple[int, ...], index: int) -> tuple[NodeId, ...]:
     """Returns the replicas it had, as far as these nodes exist now."""
     present = tuple(NodeId(node) for node in nodes if node in cluster.nodes)
-    return present or tuple(cluster.spread(index, 1, 1)[0])
+    return present or tuple(cluster.assign_replicas(index, 1, 1)[0])
 
 
 def _producer_ids_seen(cluster: Cluster) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from kcoord.broker.log.storage import KeptTopic
+from kcoord.broker.log.storage import StoredTopic
 from kcoord.storage.log_dir import topic_id_of, topic_id_text
 from kcoord.storage.segment_files import SegmentFile, SegmentFiles
 
@@ -33,10 +33,10 @@ class BadTopicsFile(ValueError):
 
 
 @dataclass(slots=True, kw_only=True)
-class Kept:
+class StoredState:
     """The state that the lines add up to."""
 
-    topics: dict[UUID, KeptTopic] = field(default_factory=dict)
+    topics: dict[UUID, StoredTopic] = field(default_factory=dict)
     deleted: set[UUID] = field(default_factory=set)
     producer_ids: int = 0
 
@@ -53,67 +53,67 @@ class TopicsFile:
     def exists(self) -> bool:
         return self._path.exists()
 
-    def open(self) -> Kept:
+    def open(self) -> StoredState:
         """Reads the file and rewrites it without outdated lines. Raises BadTopicsFile, OSError."""
-        kept = _read(self._path) if self.exists else Kept()
-        content = _lines(_FORMAT, {"producer_ids": kept.producer_ids}, *map(_topic_line, kept.topics.values()))
-        content += _lines(*({"deleted": topic_id_text(topic_id)} for topic_id in kept.deleted))
-        self._files.system.write_whole(self._path, content)
+        stored = _read(self._path) if self.exists else StoredState()
+        content = _lines(_FORMAT, {"producer_ids": stored.producer_ids}, *map(_topic_line, stored.topics.values()))
+        content += _lines(*({"deleted": topic_id_text(topic_id)} for topic_id in stored.deleted))
+        self._files.filesystem.write_atomically(self._path, content)
         self._store = SegmentFile(self._files, self._path, size=len(content))
-        return kept
+        return stored
 
-    def keep_topic(self, topic: KeptTopic) -> None:
+    def persist_topic(self, topic: StoredTopic) -> None:
         self._size_before = self._store.size
         self._store.append(_lines(_topic_line(topic)))
 
-    def take_back(self) -> None:
+    def revert_topic(self) -> None:
         """Removes the topic that was persisted last. It needs no disk space."""
         self._store.truncate(self._size_before)
 
     def forget_topic(self, topic_id: UUID) -> None:
         self._store.append(_lines({"deleted": topic_id_text(topic_id)}))
 
-    def keep_producer_ids(self, end: int) -> None:
+    def persist_producer_ids(self, end: int) -> None:
         self._store.append(_lines({"producer_ids": end}))
 
 
-def _read(path: Path) -> Kept:
+def _read(path: Path) -> StoredState:
     content = path.read_bytes()
     *lines, torn = content.split(b"\n")
     if torn:
         log.warning("torn line file=%s bytes=%s: left out", path, len(torn))
-    kept = Kept()
+    stored = StoredState()
     for number, line in enumerate(lines, start=1):
         try:
-            _apply(kept, json.loads(line), is_first=number == 1)
+            _apply(stored, json.loads(line), is_first=number == 1)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise BadTopicsFile(f"{path}: line {number} is not what kcoord writes") from None
-    return kept
+    return stored
 
 
-def _apply(kept: Kept, line: dict[str, Any], *, is_first: bool) -> None:
+def _apply(stored: StoredState, line: dict[str, Any], *, is_first: bool) -> None:
     match line:
         case {"kcoord": _}:
             if line != _FORMAT or not is_first:
                 raise ValueError(line)
         case {"topic": name}:
-            topic = KeptTopic(
+            topic = StoredTopic(
                 name=str(name),
                 topic_id=topic_id_of(line["id"]),
                 replicas=tuple(tuple(map(int, nodes)) for nodes in line["replicas"]),
                 overrides={str(key): str(value) for key, value in line["configs"].items()},
             )
-            kept.topics[topic.topic_id] = topic
+            stored.topics[topic.topic_id] = topic
         case {"deleted": topic_id}:
-            kept.topics.pop(topic_id_of(topic_id), None)
-            kept.deleted.add(topic_id_of(topic_id))
+            stored.topics.pop(topic_id_of(topic_id), None)
+            stored.deleted.add(topic_id_of(topic_id))
         case {"producer_ids": end}:
-            kept.producer_ids = int(end)
+            stored.producer_ids = int(end)
         case _:
             raise ValueError(line)
 
 
-def _topic_line(topic: KeptTopic) -> dict[str, Any]:
+def _topic_line(topic: StoredTopic) -> dict[str, Any]:
     return {
         "topic": topic.name,
         "id": topic_id_text(topic.topic_id),

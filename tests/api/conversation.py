@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from kcoord.api.caller import Caller
 from kcoord.api.table import SERVED
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import decode_request, decode_response, encode_request, encode_response, request_type
 from kcoord.protocol.headers import RequestHeader
 from tests.groups.scene import Scene
@@ -32,7 +32,7 @@ class Conversation:
 
     def ask(self, api_key: int, version: int, **values: Any) -> Any:
         header = RequestHeader(api_key, version, correlation_id=7, client_id="client")
-        frame = encode_request(header, build(request_type(api_key, version), values))[_LENGTH:]
+        frame = encode_request(header, build_entity(request_type(api_key, version), values))[_LENGTH:]
         _, entity = decode_request(frame, api_key, version)
         module: Any = SERVED[api_key].module
         asking = self.scene.ask(module.decide, module.to_request(entity, Caller("client", "/127.0.0.1")))

@@ -37,7 +37,7 @@ from kcoord.pipeline.decoding.locate import locate
 from kcoord.pipeline.decoding.scan import Piece, Plain, plain_parts, read_pieces
 from kcoord.pipeline.decoding.segments import SegmentRange, find_segments, plan_ranges
 from kcoord.pipeline.schemas import COMMITS, TABLES
-from kcoord.protocol.records.batch import split
+from kcoord.protocol.records.batch import split_batches
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, read_records, write_batch
 from tests.bench.machine import machine, table
@@ -182,7 +182,7 @@ def _naive(ranges: list[SegmentRange], records: int) -> int:
     for each in ranges:
         with each.segment.path.open("rb") as file:
             content = file.read(4 * (each.end - each.start) // 30)  # more than a twentieth
-        rows = (_naive_row(record) for batch in split(content) for record in read_records(batch))
+        rows = (_naive_row(record) for batch in split_batches(content) for record in read_records(batch))
         while some := list(islice(rows, NAIVE_ROWS)):
             columns = [
                 pa.array(column, kind) for column, kind in zip(zip(*some, strict=True), _NAIVE_TYPES, strict=True)

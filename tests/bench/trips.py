@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
-from kcoord.client.client_codec import by_kio
+from kcoord.client.client_codec import kio_codec
 from kcoord.protocol.headers import RequestHeader
 from tests.clients.programs import build_go
 
@@ -85,4 +85,4 @@ class Traveller:
 def frame(api_key: int, api_version: int, **values: Any) -> bytes:
     """Encodes a request as a client would send it, with its length; the traveller sets the correlation id."""
     header = RequestHeader(api_key=api_key, api_version=api_version, correlation_id=0, client_id="bench")
-    return by_kio(api_key, api_version).request(header, values)
+    return kio_codec(api_key, api_version).encode_request(header, values)

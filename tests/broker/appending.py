@@ -6,7 +6,7 @@ from kcoord.broker.log.batch_validation import Admitted, Allowance, LogSettings,
 from kcoord.broker.log.batch_validation import admit as admit_in_slices
 from kcoord.broker.log.partition_log import Appended, PartitionLog, TimestampOffset
 from kcoord.broker.log.slices import Effort, Slices
-from kcoord.protocol.records.batch import BadBatch, Batch
+from kcoord.protocol.records.batch import Batch, CorruptBatch
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ def at_once(slices: Slices[T]) -> T:
         while True:
             try:
                 plain = asked.run() if asked is not None else None
-            except BadBatch as bad:
+            except CorruptBatch as bad:
                 asked = slices.throw(bad)
             else:
                 asked = slices.send(plain)

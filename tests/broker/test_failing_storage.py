@@ -5,13 +5,20 @@ from uuid import UUID
 
 import pytest
 
-from kcoord.broker.cluster import Asked, Cluster, Node, NodeId
-from kcoord.broker.fetch_sessions import FetchSessions, PartitionAsked
+from kcoord.broker.cluster import Cluster, Node, NodeId, RequestContext
+from kcoord.broker.fetch_sessions import FetchSessions, RequestedPartition
 from kcoord.broker.fetching import Fetch, FetchReply, fetch
-from kcoord.broker.fetching import PartitionLine as FetchedLine
-from kcoord.broker.log.storage import MemoryStore, PassingStorage
-from kcoord.broker.offsets import ListOffsets, OffsetAsked, OffsetLine, Special, TopicOffsetsAsked, list_offsets
-from kcoord.broker.producing import PartitionLine as ProducedLine
+from kcoord.broker.fetching import PartitionResult as FetchedLine
+from kcoord.broker.log.storage import EphemeralStorage, MemoryStore
+from kcoord.broker.offsets import (
+    ListOffsets,
+    PartitionOffset,
+    RequestedOffset,
+    RequestedTopicOffsets,
+    Special,
+    list_offsets,
+)
+from kcoord.broker.producing import PartitionResult as ProducedLine
 from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic, produce
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import produced_batch
@@ -21,7 +28,7 @@ from tests.broker.appending import at_once
 
 now_ms = 1_800_000_000_000
 node = Node(node_id=NodeId(1), host="127.0.0.1", port=9092)
-asked = Asked(node=node, now_ms=now_ms)
+asked = RequestContext(node=node, now_ms=now_ms)
 
 
 class Disk:
@@ -68,7 +75,7 @@ def cluster(disk: Disk) -> Cluster:
         nodes=[node],
         settings=Settings(log_segment_bytes=300),
         fresh_id=lambda: UUID(int=7),
-        storage=PassingStorage(disk.make_store),
+        storage=EphemeralStorage(disk.make_store),
     )
     made.create_topic("t", [[node.node_id]], {}, now_ms)
     return made
@@ -94,7 +101,7 @@ def read(cluster: Cluster) -> FetchedLine:
         is_by_id=False,
         session_id=0,
         session_epoch=-1,
-        partitions={("t", 0): PartitionAsked(fetch_offset=0, current_leader_epoch=-1, max_bytes=1 << 20)},
+        partitions={("t", 0): RequestedPartition(fetch_offset=0, current_leader_epoch=-1, max_bytes=1 << 20)},
         forgotten=(),
     )
     reply = fetch(cluster, FetchSessions(slots=0, fresh_id=lambda: 1), request, asked)
@@ -102,9 +109,9 @@ def read(cluster: Cluster) -> FetchedLine:
     return reply.responses[0].partitions[0]
 
 
-def offset_at(cluster: Cluster, timestamp: int) -> OffsetLine:
-    lines = (OffsetAsked(partition_index=0, current_leader_epoch=-1, timestamp=timestamp),)
-    request = ListOffsets(topics=(TopicOffsetsAsked(name="t", partitions=lines),), oldest_special=-6)
+def offset_at(cluster: Cluster, timestamp: int) -> PartitionOffset:
+    lines = (RequestedOffset(partition_index=0, current_leader_epoch=-1, timestamp=timestamp),)
+    request = ListOffsets(topics=(RequestedTopicOffsets(name="t", partitions=lines),), oldest_special=-6)
     return at_once(list_offsets(cluster, request, asked)).topics[0].partitions[0]
 
 
@@ -138,14 +145,14 @@ def test_a_producer_that_tries_again_once_there_is_room_gets_its_batch_in_once(c
 
 
 def test_those_who_wait_hear_nothing_of_a_batch_that_was_not_written(cluster: Cluster, disk: Disk) -> None:
-    heard: list[int] = []
-    cluster.on_append = lambda partition, size: heard.append(size)
+    sizes: list[int] = []
+    cluster.on_append = lambda partition, size: sizes.append(size)
     disk.is_full = True
     append(cluster, batch(0))
-    assert heard == []
+    assert sizes == []
     disk.is_full = False
     append(cluster, batch(0))
-    assert heard == [produced_batch(batch(0)).header.size]
+    assert sizes == [produced_batch(batch(0)).header.size]
 
 
 def test_records_that_cannot_be_read_are_a_storage_error(cluster: Cluster, disk: Disk) -> None:

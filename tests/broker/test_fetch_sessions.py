@@ -2,28 +2,28 @@ import itertools
 
 import pytest
 
-from kcoord.broker.fetch_sessions import FetchSessions, Opened, PartitionAsked, PartitionKey
+from kcoord.broker.fetch_sessions import FetchContext, FetchSessions, PartitionKey, RequestedPartition
 from kcoord.errors import ErrorCode
 
-_asked = PartitionAsked(fetch_offset=0, current_leader_epoch=-1, max_bytes=100)
+_asked = RequestedPartition(fetch_offset=0, current_leader_epoch=-1, max_bytes=100)
 
 
-def _partitions(*topics: str) -> dict[PartitionKey, PartitionAsked]:
+def _partitions(*topics: str) -> dict[PartitionKey, RequestedPartition]:
     return {(topic, 0): _asked for topic in topics}
 
 
-def _full(sessions: FetchSessions, *topics: str, session_id: int = 0, epoch: int = 0, now_ms: int = 0) -> Opened:
+def _full(sessions: FetchSessions, *topics: str, session_id: int = 0, epoch: int = 0, now_ms: int = 0) -> FetchContext:
     return sessions.full(session_id, epoch, _partitions(*topics), is_by_id=False, now_ms=now_ms)
 
 
 def _incremental(
     sessions: FetchSessions, session_id: int, epoch: int, *changed: str, forgotten: tuple[PartitionKey, ...] = ()
-) -> Opened | ErrorCode:
+) -> FetchContext | ErrorCode:
     return sessions.incremental(session_id, epoch, _partitions(*changed), forgotten, is_by_id=False, now_ms=0)
 
 
-def _opened(outcome: Opened | ErrorCode) -> Opened:
-    assert isinstance(outcome, Opened)
+def _opened(outcome: FetchContext | ErrorCode) -> FetchContext:
+    assert isinstance(outcome, FetchContext)
     return outcome
 
 
@@ -60,7 +60,7 @@ def test_a_session_that_is_not_known_is_said_to_be_so(sessions: FetchSessions) -
 def test_a_skipped_or_repeated_epoch_is_refused_and_the_session_goes_on(sessions: FetchSessions, epoch: int) -> None:
     opened = _full(sessions, "a")
     assert _incremental(sessions, opened.session_id, epoch) is ErrorCode.invalid_fetch_session_epoch
-    assert isinstance(_incremental(sessions, opened.session_id, 1), Opened)
+    assert isinstance(_incremental(sessions, opened.session_id, 1), FetchContext)
     assert _incremental(sessions, opened.session_id, 1) is ErrorCode.invalid_fetch_session_epoch
 
 
@@ -68,8 +68,8 @@ def test_the_epoch_after_the_last_is_1(sessions: FetchSessions) -> None:
     opened = _full(sessions, "a")
     assert opened.session is not None
     opened.session.epoch = 2**31 - 1
-    assert isinstance(_incremental(sessions, opened.session_id, 2**31 - 1), Opened)
-    assert isinstance(_incremental(sessions, opened.session_id, 1), Opened)
+    assert isinstance(_incremental(sessions, opened.session_id, 2**31 - 1), FetchContext)
+    assert isinstance(_incremental(sessions, opened.session_id, 1), FetchContext)
 
 
 def test_a_full_fetch_closes_the_session_that_it_names(sessions: FetchSessions) -> None:
@@ -96,15 +96,15 @@ def test_the_least_recently_used_session_gives_way_after_two_minutes(sessions: F
     third = _full(sessions, "c", now_ms=120_001).session_id
     assert third not in (0, first, second)
     assert _incremental(sessions, second, 1) is ErrorCode.fetch_session_id_not_found
-    assert isinstance(_incremental(sessions, first, 2), Opened)
+    assert isinstance(_incremental(sessions, first, 2), FetchContext)
 
 
 def test_sessions_together_remember_a_bounded_number_of_partitions(sessions: FetchSessions) -> None:
-    many: dict[PartitionKey, PartitionAsked] = {("a", number): _asked for number in range(40_000)}
+    many: dict[PartitionKey, RequestedPartition] = {("a", number): _asked for number in range(40_000)}
     first = sessions.full(0, 0, many, is_by_id=False, now_ms=0)
     assert first.session_id > 0
     assert sessions.full(0, 0, many, is_by_id=False, now_ms=0).session_id == 0
-    more: dict[PartitionKey, PartitionAsked] = {("b", number): _asked for number in range(20_000)}
+    more: dict[PartitionKey, RequestedPartition] = {("b", number): _asked for number in range(20_000)}
     outcome = sessions.incremental(first.session_id, 1, more, (), is_by_id=False, now_ms=0)
     assert outcome is ErrorCode.fetch_session_id_not_found
     assert len(sessions) == 0

@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kcoord.broker.log.partition_log import Appended, LogSettings, PartitionLog, Refused
-from kcoord.broker.log.storage import LogStorage, PassingStorage
-from kcoord.protocol.records.batch import Batch, assemble, has_valid_crc, produced_batch, split
+from kcoord.broker.log.storage import EphemeralStorage, LogStorage
+from kcoord.protocol.records.batch import Batch, assemble, has_valid_crc, produced_batch, split_batches
 from kcoord.protocol.records.compression import Codec, compress
 from kcoord.protocol.records.record import Record, plain_records, read_records, record_spans, write_batch
-from kcoord.storage.log_dir import LogFolder
+from kcoord.storage.log_dir import LogDir
 from kcoord.storage.recovery import recover
 from kcoord.storage.segment_files import SegmentFiles
-from kcoord.storage.spill_store import FileStores
+from kcoord.storage.spill_store import SpillStores
 from tests.broker.appending import append_at_once, offset_for_timestamp, offset_of_max_timestamp
 
 start_ms = 1_800_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class ModelBatch:
     """A batch in the model."""
 
     base_offset: int
@@ -52,7 +52,7 @@ class LogLife(RuleBasedStateMachine):
             segment_bytes=self.segment_bytes, retention_bytes=self.retention_bytes, retention_ms=5000
         )
         self.log = PartitionLog("t-0", self.limits, now_ms=self.now_ms, storage=self.make_storage())
-        self.batches: list[Kept] = []
+        self.batches: list[ModelBatch] = []
         self.start = 0
         self.end = 0
 
@@ -71,7 +71,7 @@ class LogLife(RuleBasedStateMachine):
         numbered = [
             Record(offset=self.end + i, timestamp=record.timestamp, value=value) for i, record in enumerate(records)
         ]
-        self.batches.append(Kept(base_offset=self.end, size=batch.header.size, records=numbered))
+        self.batches.append(ModelBatch(base_offset=self.end, size=batch.header.size, records=numbered))
         self.end += len(records)
 
     @rule(count=st.integers(3, 10))
@@ -87,8 +87,8 @@ class LogLife(RuleBasedStateMachine):
     def enforce_retention(self) -> None:
         self.log.enforce_retention(self.now_ms)
         gone = [batch for batch in self.batches if self.start <= batch.last_offset < self.log.start_offset]
-        kept = [batch for batch in self.batches if batch.last_offset >= self.log.start_offset]
-        is_by_size = sum(batch.size for batch in kept) >= self.retention_bytes
+        retained = [batch for batch in self.batches if batch.last_offset >= self.log.start_offset]
+        is_by_size = sum(batch.size for batch in retained) >= self.retention_bytes
         is_by_time = not gone or all(record.timestamp < self.now_ms - 5000 for record in gone[-1].records)
         assert is_by_size or is_by_time
         assert self.log.size < self.retention_bytes + max(1, self.log.segments[0].size)
@@ -103,7 +103,7 @@ class LogLife(RuleBasedStateMachine):
     def read(self, share: float, max_bytes: int, min_one_batch: bool) -> None:
         max_bytes *= self.repeats
         offset = self.start + int((self.end - self.start) * share)
-        expected: list[Kept] = []
+        expected: list[ModelBatch] = []
         room = max_bytes
         for batch in self.batches:
             if batch.last_offset < offset:
@@ -114,7 +114,7 @@ class LogLife(RuleBasedStateMachine):
             expected.append(batch)
         read = self.log.read(offset, max_bytes=max_bytes, min_one_batch=min_one_batch)
         assert isinstance(read, bytes)
-        found = list(split(read))
+        found = list(split_batches(read))
         assert all(has_valid_crc(batch) for batch in found)
         assert [list(read_records(batch)) for batch in found] == [batch.records for batch in expected]
         assert len(read) == sum(batch.size for batch in expected)
@@ -142,7 +142,7 @@ class LogLife(RuleBasedStateMachine):
         return [record for batch in self.batches for record in batch.records if record.offset >= self.start]
 
     def make_storage(self) -> LogStorage:
-        return PassingStorage().make_log("t-0", UUID(int=1))
+        return EphemeralStorage().make_log("t-0", UUID(int=1))
 
     def teardown(self) -> None:
         self.log.close()
@@ -150,12 +150,12 @@ class LogLife(RuleBasedStateMachine):
 
 class LogLifeInFiles(LogLife):
     def make_storage(self) -> LogStorage:
-        self.stores = FileStores(most_files=5, tail_bytes=150, memory_bytes=500)
-        return PassingStorage(self.stores.make).make_log("t-0", UUID(int=1))
+        self.stores = SpillStores(most_files=5, tail_bytes=150, memory_bytes=500)
+        return EphemeralStorage(self.stores.make).make_log("t-0", UUID(int=1))
 
     def teardown(self) -> None:
         super().teardown()
-        assert (self.stores.open_files, self.stores.held_bytes) == (0, 0)
+        assert (self.stores.open_files, self.stores.buffered_bytes) == (0, 0)
 
 
 class LogLifeWithALongIndex(LogLifeInFiles):
@@ -173,8 +173,8 @@ class LogLifeInAFolder(LogLife):
         made.make(UUID(int=1))
         return made
 
-    def open_folder(self) -> LogFolder:
-        return LogFolder(Path(self.temporary.name, "t-0"), self.files, self.starts.__setitem__)
+    def open_folder(self) -> LogDir:
+        return LogDir(Path(self.temporary.name, "t-0"), self.files, self.starts.__setitem__)
 
     @rule()
     def restart(self) -> None:
@@ -189,10 +189,10 @@ class LogLifeInAFolder(LogLife):
         """Retains every `every`-th batch of the oldest segments, and of these all records but the first."""
         count = int((len(self.log.segments) - 1) * share)
         first, end = self.log.segments[0].base_offset, self.log.segments[count].base_offset
-        kept = [batch for batch in self.batches if first <= batch.base_offset < end][::every]
+        retained = [batch for batch in self.batches if first <= batch.base_offset < end][::every]
         content = b"".join(segment.whole_batches(0, segment.size) for segment in self.log.segments[:count])
-        offsets = {batch.base_offset for batch in kept}
-        compacted = [without_first(batch) for batch in split(content) if batch.header.base_offset in offsets]
+        offsets = {batch.base_offset for batch in retained}
+        compacted = [without_first(batch) for batch in split_batches(content) if batch.header.base_offset in offsets]
         if not count:
             return
         replacement = self.log.make_replacement()
@@ -200,8 +200,8 @@ class LogLifeInAFolder(LogLife):
             replacement.append(bytearray(batch))
         self.log.replace_segments(count, replacement, self.now_ms)
         shrunk = [
-            Kept(base_offset=batch.base_offset, size=len(content), records=batch.records[1:] or batch.records)
-            for batch, content in zip(kept, compacted, strict=True)
+            ModelBatch(base_offset=batch.base_offset, size=len(content), records=batch.records[1:] or batch.records)
+            for batch, content in zip(retained, compacted, strict=True)
         ]
         self.batches = [*shrunk, *(batch for batch in self.batches if batch.base_offset >= end)]
 

@@ -79,6 +79,6 @@ def test_deadlines_of_polls_answered_early_do_not_pile_up(polls: LongPolls) -> N
 
 def test_whoever_waits_for_a_partition_that_goes_is_woken_once(polls: LongPolls) -> None:
     polls.park(_first, (("t", 0), ("t", 1)), 100, deadline=5.0)
-    polls.wake("t", 0)
-    polls.wake("t", 1)
+    polls.topic_deleted("t", 0)
+    polls.topic_deleted("t", 1)
     assert polls.take_ready() == [_first]

@@ -13,7 +13,7 @@ from kcoord.protocol.records.batch import (
     has_valid_crc,
     produced_batch,
     read_header,
-    split,
+    split_batches,
 )
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import ProducerStamp, Record, plain_records, read_records, write_batch
@@ -47,12 +47,12 @@ def two_per_segment(count: int, *, retention_bytes: int = -1) -> PartitionLog:
 def stored_in(log: PartitionLog) -> list[Batch]:
     read = log.read(log.start_offset, max_bytes=1_000_000)
     assert isinstance(read, bytes)
-    return list(split(read))
+    return list(split_batches(read))
 
 
 def offsets(read: bytes | Refused) -> list[int]:
     assert isinstance(read, bytes)
-    return [batch.header.base_offset for batch in split(read)]
+    return [batch.header.base_offset for batch in split_batches(read)]
 
 
 def error_of(outcome: object) -> ErrorCode:

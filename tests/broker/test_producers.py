@@ -133,7 +133,7 @@ def test_a_producer_silent_for_the_expiration_time_is_forgotten(scene: Scene) ->
 
 
 def test_the_longest_silent_producers_make_room_for_new_ones() -> None:
-    producers = Producers(producers_kept=3)
+    producers = Producers(max_producers=3)
     for producer_id in (1, 2, 3, 1, 4):
         sequence = 1 if len(producers) == 3 and producer_id == 1 else 0
         producers.add(header_of(sequence, producer_id=producer_id), base_offset=0, timestamp=0)

@@ -6,7 +6,7 @@ import pytest
 
 from kcoord.broker.log.segment import INDEX_INTERVAL, Segment
 from kcoord.broker.log.storage import MemoryStore
-from kcoord.protocol.records.batch import Batch, has_valid_crc, produced_batch, split
+from kcoord.protocol.records.batch import Batch, has_valid_crc, produced_batch, split_batches
 from kcoord.protocol.records.record import Record, write_batch
 
 
@@ -32,7 +32,7 @@ def append(segment: Segment, batch: Batch, *, now_ms: int = 9, append_time: int 
 
 
 def content(segment: Segment) -> list[Batch]:
-    return list(split(segment.whole_batches(0, segment.size)))
+    return list(split_batches(segment.whole_batches(0, segment.size)))
 
 
 def test_an_empty_segment_ends_where_it_begins() -> None:

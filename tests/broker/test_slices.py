@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcoord.broker.cluster import Asked, Cluster, Node, NodeId
+from kcoord.broker.cluster import Cluster, Node, NodeId, RequestContext
 from kcoord.broker.log.batch_validation import MOST_RECORD_ERRORS, Admitted, Allowance, LogSettings, Refused, admit
 from kcoord.broker.log.partition_log import PartitionLog, TimestampOffset
 from kcoord.broker.log.segment import MANY_RECORDS
 from kcoord.broker.log.slices import SLICE, SMALL_BYTES, Decompression, Effort, Slices
-from kcoord.broker.offsets import ListOffsets, OffsetAsked, TopicOffsetsAsked, list_offsets
+from kcoord.broker.offsets import ListOffsets, RequestedOffset, RequestedTopicOffsets, list_offsets
 from kcoord.broker.producing import Produce, ProducedPartition, ProducedTopic, ProduceReply, produce
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import Batch, assemble, produced_batch, read_header
@@ -141,9 +141,9 @@ def test_a_large_batch_is_not_walked_to_find_its_newest_record() -> None:
     count = 50_000
     log = log_of(timed(*[0] * (count - 1), 5))
     found = TimestampOffset(timestamp=NOW + 5, offset=count - 1, leader_epoch=0)
-    for look_up in (log.offset_for_timestamp(NOW + 1, Effort()), log.offset_of_max_timestamp(Effort())):
+    for lookup in (log.offset_for_timestamp(NOW + 1, Effort()), log.offset_of_max_timestamp(Effort())):
         with pytest.raises(StopIteration) as ended:  # It ends in the first slice.
-            next(look_up)
+            next(lookup)
         assert ended.value.value == found
 
 
@@ -174,7 +174,7 @@ def test_a_look_up_that_has_to_walk_a_batch_does_so_in_slices() -> None:
 @given(st.data())
 def test_a_look_up_in_a_large_batch_finds_what_walking_it_would(data: st.DataObject) -> None:
     steps = data.draw(st.lists(st.integers(-3, 5), min_size=1, max_size=300))
-    times = [sum(steps[: place % len(steps)]) + place // 7 for place in range(MANY_RECORDS)]
+    times = [sum(steps[: index % len(steps)]) + index // 7 for index in range(MANY_RECORDS)]
     log = log_of(timed(0), timed(*times))
     wanted = data.draw(st.integers(min(times) - 1, max(times) + 1))
     expected = next((offset for offset, time in enumerate([0, *times]) if time >= wanted), None)
@@ -185,11 +185,11 @@ def test_a_look_up_in_a_large_batch_finds_what_walking_it_would(data: st.DataObj
 def test_a_look_up_under_way_ends_when_its_segment_is_deleted() -> None:
     log = log_of(timed(*[7] * 10, *[0] * 20_000, 5))
     log.delete_records(20, NOW)
-    look_up = log.offset_of_max_timestamp(Effort())
-    next(look_up)
+    lookup = log.offset_of_max_timestamp(Effort())
+    next(lookup)
     log.delete_records(log.end_offset, NOW)
     with pytest.raises(OSError, match="deleted"):
-        at_once(look_up)
+        at_once(lookup)
 
 
 # Changes between two slices
@@ -214,7 +214,7 @@ def producing(cluster: Cluster, *topics: str, batch: Batch = SLICED, now_ms: int
     content = ProducedPartition(index=0, records=bytes(batch.data))
     sent = tuple(ProducedTopic(name=topic, topic_id=None, partitions=(content,)) for topic in topics)
     request = Produce(acks=-1, has_transactional_id=False, allows_zstd=True, topics=sent)
-    return produce(cluster, request, Asked(node=NODE, now_ms=now_ms))
+    return produce(cluster, request, RequestContext(node=NODE, now_ms=now_ms))
 
 
 def errors_of(work: Slices[ProduceReply]) -> list[ErrorCode]:
@@ -276,9 +276,9 @@ def test_a_topic_that_is_deleted_during_a_look_up_is_answered_with_an_error(time
     append_at_once(log, timed(*[7] * 10, *[0] * 20_000), NOW)
     append_at_once(log, timed(5), NOW)
     log.delete_records(20, NOW)
-    line = OffsetAsked(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
-    asked = ListOffsets(topics=(TopicOffsetsAsked(name="t", partitions=(line,)),), oldest_special=-3)
-    look_up = list_offsets(cluster, asked, Asked(node=NODE, now_ms=NOW))
+    line = RequestedOffset(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
+    asked = ListOffsets(topics=(RequestedTopicOffsets(name="t", partitions=(line,)),), oldest_special=-3)
+    look_up = list_offsets(cluster, asked, RequestContext(node=NODE, now_ms=NOW))
     next(look_up)
     cluster.delete_topic(cluster.topics["t"])
     assert at_once(look_up).topics[0].partitions[0].error_code is ErrorCode.kafka_storage_error

@@ -13,7 +13,7 @@ from kcoord.client.connect_errors import CannotConnect, Disconnected, NoAnswer, 
 from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Security
 from kcoord.protocol.frames import BadFrame
-from kcoord.protocol.validate import BadBody
+from kcoord.protocol.validate import CorruptMessage
 from kcoord.testing.node import free_ports
 
 
@@ -50,7 +50,7 @@ def test_an_answer_to_another_request_is_not_taken_for_that_to_ours() -> None:
         accepted, _ = server.accept()
         with accepted:
             accepted.sendall(b"\0\0\0\x0a" + (7).to_bytes(4) + bytes(6))
-            with pytest.raises(BadBody, match="an answer to request 7, where that to 1 was due"):
+            with pytest.raises(CorruptMessage, match="an answer to request 7, where that to 1 was due"):
                 client.ask(18, 0)
 
 

@@ -4,10 +4,10 @@ broker fields.
 
 import pytest
 
-from kcoord.protocol.records.batch import Batch, has_valid_crc, split
+from kcoord.protocol.records.batch import Batch, has_valid_crc, split_batches
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, plain_records, read_records
-from kcoord.protocol.records.record_scan import survey_records
+from kcoord.protocol.records.record_scan import scan_records
 
 librdkafka = {
     Codec.NONE: """
@@ -67,7 +67,7 @@ java = {
 
 
 def only_batch(text: str) -> Batch:
-    (batch,) = split(bytes.fromhex(text))
+    (batch,) = split_batches(bytes.fromhex(text))
     assert has_valid_crc(batch)
     return batch
 
@@ -87,7 +87,7 @@ def test_a_batch_of_librdkafka_is_read(codec: Codec) -> None:
         ),
         Record(offset=2, timestamp=1700000000002, key=b"key-2", value=None),
     ]
-    assert survey_records(plain_records(batch), 3).has_null_key
+    assert scan_records(plain_records(batch), 3).has_null_key
 
 
 @pytest.mark.parametrize("codec", Codec)

@@ -101,8 +101,8 @@ def test_the_newest_version_that_both_know_is_spoken(newest: int) -> None:
 
 def test_a_server_without_saslauthenticate_is_sent_no_password() -> None:
     server = Server(newest=None)
-    said = server.refusal(Plain(username="alice", password=Secret("hush")))
-    assert said == f"{WHERE} does not speak SaslAuthenticate, as Kafka does since 1.0: there is no way to log in"
+    message = server.refusal(Plain(username="alice", password=Secret("hush")))
+    assert message == f"{WHERE} does not speak SaslAuthenticate, as Kafka does since 1.0: there is no way to log in"
     assert server.received == []
 
 
@@ -121,14 +121,14 @@ def test_a_server_that_does_not_know_the_password_is_an_impostor() -> None:
 
 def test_a_wrong_password_names_the_user_the_mechanism_and_the_place() -> None:
     refused = (ErrorCode.sasl_authentication_failed, "Authentication failed: Invalid username or password")
-    said = Server(refused).refusal(Plain(username="alice", password=Secret("hush")))
-    assert said == f"authentication failed for user alice with PLAIN at {WHERE}"
+    message = Server(refused).refusal(Plain(username="alice", password=Secret("hush")))
+    assert message == f"authentication failed for user alice with PLAIN at {WHERE}"
 
 
 def test_what_the_server_says_besides_is_shown_in_one_line() -> None:
     refused = (ErrorCode.sasl_authentication_failed, "locked\nuntil \x1b[31mmorning")
-    said = Server(refused).refusal(Plain(username="alice", password=Secret("hush")))
-    assert said == f"authentication failed for user alice with PLAIN at {WHERE}: locked\\nuntil \\x1b[31mmorning"
+    message = Server(refused).refusal(Plain(username="alice", password=Secret("hush")))
+    assert message == f"authentication failed for user alice with PLAIN at {WHERE}: locked\\nuntil \\x1b[31mmorning"
 
 
 def test_a_mechanism_that_is_not_offered_is_told_with_those_that_are() -> None:
@@ -147,8 +147,8 @@ def test_a_token_is_sent_with_its_extensions() -> None:
 
 def test_a_token_that_is_refused_is_acknowledged_and_told_without_the_token() -> None:
     server = Server(b'{"status":"invalid_token"}', (ErrorCode.sasl_authentication_failed, "no"))
-    said = server.refusal(OAuthBearer(token=lambda: Secret("abc.def.ghi")))
-    assert said == f"authentication failed for the token's user with OAUTHBEARER at {WHERE}: invalid_token"
+    message = server.refusal(OAuthBearer(token=lambda: Secret("abc.def.ghi")))
+    assert message == f"authentication failed for the token's user with OAUTHBEARER at {WHERE}: invalid_token"
     assert server.received[1:] == [b"\1"]
 
 

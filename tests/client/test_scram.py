@@ -4,7 +4,7 @@ from base64 import b64decode
 
 import pytest
 
-from kcoord.client.scram import BadScram, ClientFirst, ServerFinal, ServerFirst, answer
+from kcoord.client.scram import BadScram, ClientFirst, ServerFinal, ServerFirst, answer_challenge
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 CHALLENGE = f"r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -13,7 +13,7 @@ CHALLENGE = f"r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==
 def test_the_example_of_rfc_7677_is_computed_as_printed() -> None:
     first = ClientFirst(username="user", nonce=NONCE)
     assert first.text() == f"n,,n=user,r={NONCE}"
-    final, expected = answer("SCRAM-SHA-256", first, "pencil", CHALLENGE)
+    final, expected = answer_challenge("SCRAM-SHA-256", first, "pencil", CHALLENGE)
     assert final.text() == (
         f"c=biws,r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     )
@@ -29,7 +29,7 @@ def test_a_delegation_token_is_announced_as_an_extension() -> None:
 
 
 @pytest.mark.parametrize(
-    ("challenge", "said"),
+    ("challenge", "expected"),
     [
         ("r=another,s=AAAA,i=4096", "does not continue ours"),
         (f"r={NONCE},s=AAAA,i=4096", "does not continue ours"),
@@ -40,9 +40,9 @@ def test_a_delegation_token_is_announced_as_an_extension() -> None:
         ("", "malformed"),
     ],
 )
-def test_a_challenge_that_is_weak_or_wrong_is_not_answered(challenge: str, said: str) -> None:
-    with pytest.raises(BadScram, match=said):
-        answer("SCRAM-SHA-256", ClientFirst(username="user", nonce=NONCE), "pencil", challenge)
+def test_a_challenge_that_is_weak_or_wrong_is_not_answered(challenge: str, expected: str) -> None:
+    with pytest.raises(BadScram, match=expected):
+        answer_challenge("SCRAM-SHA-256", ClientFirst(username="user", nonce=NONCE), "pencil", challenge)
 
 
 def test_the_last_message_is_a_signature_or_an_error() -> None:

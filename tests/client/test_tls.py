@@ -153,8 +153,8 @@ def test_a_client_certificate_of_a_stranger_is_refused_by_the_server(tmp_path: P
         key=Secret(foreign.key_pem()),
     )
     with serving(SERVER, tmp_path, wants_client=True) as port:
-        said = refusal(port, tls)
-    assert said.startswith(f"127.0.0.1:{port} does not accept our client certificate (unknown ca)")
+        message = refusal(port, tls)
+    assert message.startswith(f"127.0.0.1:{port} does not accept our client certificate (unknown ca)")
 
 
 @pytest.mark.parametrize("password", [None, "key password"])
@@ -205,11 +205,11 @@ def test_a_server_that_hangs_up_amid_the_handshake_is_told() -> None:
         thread = threading.Thread(target=_hang_up_on_everyone, args=(listening,))
         thread.start()
         try:
-            said = refusal(port, TRUSTING)
+            message = refusal(port, TRUSTING)
         finally:
             listening.shutdown(socket.SHUT_RDWR)
             thread.join()
-    assert said in (
+    assert message in (
         f"127.0.0.1:{port} closed the connection during the TLS handshake",
         # A reset, if the server closed before it had read what the client sent.
         f"127.0.0.1:{port} closed the connection without an answer; is it a Kafka broker?",

@@ -23,7 +23,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from kcoord.client.client import Client, Disconnected
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import decode_response, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
 from tests.differential.group_memory import Memory
@@ -248,7 +248,7 @@ def _wait_for(connection: Connection) -> None:
 def _encoded(api_key: int, version: int, **values: Any) -> bytes:
     """Encodes a request that is sent often."""
     header = RequestHeader(api_key=api_key, api_version=version, correlation_id=0, client_id="aside")
-    return encode_request(header, build(request_type(api_key, version), values))
+    return encode_request(header, build_entity(request_type(api_key, version), values))
 
 
 _HEARTBEAT_OF_NOBODY: Final = _encoded(HEARTBEAT, 0, group_id="aside", member_id="nobody", generation_id=0)

@@ -19,7 +19,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from kcoord.errors import ErrorCode
-from kcoord.protocol.records.batch import HEADER_SIZE, Batch, has_valid_crc, split
+from kcoord.protocol.records.batch import HEADER_SIZE, Batch, has_valid_crc, split_batches
 
 Plain = Any
 """A comparable value: None, bool, int, str, bytes, or dicts and lists of them."""
@@ -117,7 +117,7 @@ def _field(name: str, value: Any, naming: Naming) -> Plain:
         case "port":
             return "<port>" if value == naming.port else value
         case "records":
-            return value if value is None else [_batch(batch, naming) for batch in split(value)]
+            return value if value is None else [_batch(batch, naming) for batch in split_batches(value)]
     return plain(value, naming)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.protocol.records.batch import split
+from kcoord.protocol.records.batch import split_batches
 from tests.durability.ledger import Committed, Generation, GroupPage, Ledger, TopicShape
 from tests.durability.writers import (
     DESCRIBE_CONFIGS,
@@ -41,7 +41,7 @@ def _audit_topics(client: Client, ledger: Ledger) -> Iterator[str]:
         found = TopicShape(partitions[name], retention[name]) if name in partitions else None
         if found not in register.possible:
             yield f"topic {name}: is {found}, and may be {register.possible}"
-        register.settle(found)
+        register.resolve(found)
         if found is None:
             ledger.forget_logs(name)
 
@@ -53,7 +53,7 @@ def _audit_logs(client: Client, ledger: Ledger) -> Iterator[str]:
         except _Unread as error:
             yield f"log {topic}-{partition}: {error}"
             continue
-        for wrong in page.settle(found):
+        for wrong in page.resolve(found):
             yield f"log {topic}-{partition}: {wrong}"
 
 
@@ -74,7 +74,7 @@ def _batches(client: Client, topic: str, partition: int) -> list[tuple[int, byte
             raise _Unread(f"cannot be read from {offset} on: {line.error_code.name}")
         if offset >= line.high_watermark:
             return found
-        for batch in split(line.records or b""):
+        for batch in split_batches(line.records or b""):
             found.append((batch.header.base_offset, bytes(batch.data)))
             offset = batch.header.last_offset + 1
 
@@ -107,13 +107,13 @@ def _when_loaded(client: Client, api_key: int, version: int, **values: Any) -> A
 
 
 def _audit_offsets(page: GroupPage, offsets: dict[tuple[str, int], Committed]) -> Iterator[str]:
-    for place in offsets.keys() - page.offsets.keys():
-        yield f"{place}: {offsets[place]} was committed by nobody"
-    for place, register in page.offsets.items():
-        found = offsets.get(place)
+    for partition in offsets.keys() - page.offsets.keys():
+        yield f"{partition}: {offsets[partition]} was committed by nobody"
+    for partition, register in page.offsets.items():
+        found = offsets.get(partition)
         if found not in register.possible:
-            yield f"{place}: is {found}, and may be {register.possible}"
-        register.settle(found)
+            yield f"{partition}: is {found}, and may be {register.possible}"
+        register.resolve(found)
 
 
 def _audit_members(client: Client, page: GroupPage, described: Any) -> Iterator[str]:
@@ -121,27 +121,27 @@ def _audit_members(client: Client, page: GroupPage, described: Any) -> Iterator[
     state = described.group_state
     if state != "Dead" and page.is_deleted.possible == [True]:
         yield f"is {state}, although it was deleted"
-    page.is_deleted.settle(state == "Dead")
+    page.is_deleted.resolve(state == "Dead")
     found = frozenset((member.member_id, bytes(member.member_assignment)) for member in described.members)
-    alike = [each for each in page.generation.possible if (each.assignments if each else frozenset()) == found]
+    matching = [each for each in page.generation.possible if (each.assignments if each else frozenset()) == found]
     if not found:
-        if not alike:
-            yield f"is {state} without members, and may be {_told(page.generation.possible)}"
-        elif None not in alike and state != "Empty":
+        if not matching:
+            yield f"is {state} without members, and may be {_format_generations(page.generation.possible)}"
+        elif None not in matching and state != "Empty":
             yield f"is {state}, although all its members have left"
-        page.generation.settle(alike[-1] if alike else None)
+        page.generation.resolve(matching[-1] if matching else None)
         return
-    for generation in alike:
+    for generation in matching:
         assert generation is not None
         member = {"member_id": generation.member_ids[0], "generation_id": generation.number}
         beat = client.ask(HEARTBEAT, 3, group_id=described.group_id, **member)
         if beat.error_code is ErrorCode.none and state == "Stable":
-            page.generation.settle(generation)
+            page.generation.resolve(generation)
             return
     members = sorted(member_id for member_id, _ in found)
-    yield f"is {state} with {members}, and may be {_told(page.generation.possible)}"
-    page.generation.settle(None)
+    yield f"is {state} with {members}, and may be {_format_generations(page.generation.possible)}"
+    page.generation.resolve(None)
 
 
-def _told(generations: list[Generation | None]) -> list[str]:
+def _format_generations(generations: list[Generation | None]) -> list[str]:
     return [f"generation {each.number} of {each.member_ids}" if each else "no generation" for each in generations]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kcoord.client.client import Client, Disconnected
 from kcoord.errors import ErrorCode
-from kcoord.protocol.records.batch import split
+from kcoord.protocol.records.batch import split_batches
 from kcoord.protocol.records.record import Record, read_records, write_batch
 from tests.durability import record_writers
 from tests.durability.group_writers import TOPIC
@@ -76,7 +76,7 @@ class Member:
         return {"group_id": "g", "generation_id": self.generation, "member_id": self.member_id}
 
 
-class Asking:
+class ManualClient:
     """A client for single requests: `with ManualClient(served) as manual:`"""
 
     def __init__(self, served: Served) -> None:
@@ -84,7 +84,7 @@ class Asking:
         self._clients = ExitStack()
         self._client: Client | None = None
 
-    def __enter__(self) -> "Asking":
+    def __enter__(self) -> "ManualClient":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -152,7 +152,7 @@ class Asking:
         topics = [{"topic": record_writers.TOPIC, "partitions": [asked]}]
         [line] = self._new_client().ask(FETCH, 11, topics=topics).responses[0].partitions
         assert line.error_code is ErrorCode.none, line.error_code.name
-        return [record.value for batch in split(line.records) for record in read_records(batch)]
+        return [record.value for batch in split_batches(line.records) for record in read_records(batch)]
 
     def _new_client(self) -> Client:
         return self._clients.enter_context(self._served.client())

@@ -29,7 +29,7 @@ from unittest.mock import patch
 
 from kcoord.server.connection.event_round import EventRound
 from kcoord.storage import segment_files
-from kcoord.storage.filesystem import System
+from kcoord.storage.filesystem import Filesystem
 
 BEGINS: Final = "faulty: the disk fails"
 IS_OVER: Final = "faulty: the disk is well"
@@ -46,14 +46,14 @@ class Plan:
     """Only files with this in their path."""
     error: int = errno.ENOSPC
     folder: str = ""
-    kept: str = ""
+    synced_copy: str = ""
     answers_first: bool = False
 
     def text(self) -> str:
         return json.dumps(asdict(self))
 
 
-class FaultySystem(System):
+class FaultyFilesystem(Filesystem):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._number = 0
@@ -63,7 +63,7 @@ class FaultySystem(System):
 
     def open(self, path: Path) -> int:
         def done(is_whole: bool) -> int:
-            return super(FaultySystem, self).open(path)
+            return super(FaultyFilesystem, self).open(path)
 
         opened: int = self._call("open", str(path), done) if not path.exists() else done(is_whole=True)
         self._paths[opened] = str(path)
@@ -72,12 +72,12 @@ class FaultySystem(System):
     def write(self, file: int, content: bytes | bytearray, position: int) -> None:
         def done(is_whole: bool) -> None:
             part = content if is_whole else content[: len(content) // 2]
-            super(FaultySystem, self).write(file, part, position)
+            super(FaultyFilesystem, self).write(file, part, position)
 
         if self._plan.how == "delay" and self._plan.only in self._paths[file]:
             late, self._delayed[file] = self._delayed.get(file), (bytes(content), position)
             if late is None:
-                _say(BEGINS)
+                _print(BEGINS)
             else:
                 super().write(file, *late)
             return
@@ -85,7 +85,7 @@ class FaultySystem(System):
 
     def read(self, file: int, size: int, position: int) -> bytes:
         content: bytes = self._call(
-            "read", self._paths[file], lambda _: super(FaultySystem, self).read(file, size, position)
+            "read", self._paths[file], lambda _: super(FaultyFilesystem, self).read(file, size, position)
         )
         return content
 
@@ -96,19 +96,19 @@ class FaultySystem(System):
         super().truncate(file, size)
 
     def sync(self, file: int) -> None:
-        self._call("sync", self._paths[file], lambda _: super(FaultySystem, self).sync(file))
+        self._call("sync", self._paths[file], lambda _: super(FaultyFilesystem, self).sync(file))
 
     def sync_folder(self, folder: Path) -> None:
-        self._call("sync", str(folder), lambda _: super(FaultySystem, self).sync_folder(folder))
+        self._call("sync", str(folder), lambda _: super(FaultyFilesystem, self).sync_folder(folder))
 
     def make_folder(self, folder: Path) -> None:
-        self._call("make_folder", str(folder), lambda _: super(FaultySystem, self).make_folder(folder))
+        self._call("make_folder", str(folder), lambda _: super(FaultyFilesystem, self).make_folder(folder))
 
     def rename(self, path: Path, to: Path) -> None:
-        self._call("rename", str(path), lambda _: super(FaultySystem, self).rename(path, to))
+        self._call("rename", str(path), lambda _: super(FaultyFilesystem, self).rename(path, to))
 
     def delete(self, path: Path) -> None:
-        self._call("delete", str(path), lambda _: super(FaultySystem, self).delete(path))
+        self._call("delete", str(path), lambda _: super(FaultyFilesystem, self).delete(path))
 
     @property
     def _is_failing(self) -> bool:
@@ -120,11 +120,11 @@ class FaultySystem(System):
             return do(True)
         self._number += 1
         if self._number == plan.first + plan.count:
-            _say(IS_OVER)
+            _print(IS_OVER)
         if not self._is_failing:
             return do(True)
         if self._number == plan.first:
-            _say(BEGINS)
+            _print(BEGINS)
         if plan.how == "drop":
             return None
         if plan.how in ("tear", "scar", "die"):
@@ -136,32 +136,32 @@ class FaultySystem(System):
 
 def _round_that_answers_first(self: EventRound) -> None:
     """Runs a round of the event loop, but flushes after the responses are sent."""
-    keep, self._flush = self._flush, lambda: None
+    flush, self._flush = self._flush, lambda: None
     try:
         _round(self)
     finally:
-        self._flush = keep
-        keep()
+        self._flush = flush
+        flush()
 
 
 _round = EventRound._run
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
 def main() -> None:
     plan = Plan(**json.loads(sys.argv[1]))
-    system: System = FaultySystem(plan)
-    if plan.kept:
+    filesystem: Filesystem = FaultyFilesystem(plan)
+    if plan.synced_copy:
         sys.path.insert(0, str(Path(__file__).parent.parent.parent))
-        from tests.durability.forgetful import ForgetfulSystem
+        from tests.durability.forgetful import ForgetfulFilesystem
 
-        system = ForgetfulSystem(Path(plan.folder), Path(plan.kept))
+        filesystem = ForgetfulFilesystem(Path(plan.folder), Path(plan.synced_copy))
     answering = _round_that_answers_first if plan.answers_first else _round
     sys.argv[0:2] = ["kcoord"]
-    with patch.object(segment_files, "System", lambda: system), patch.object(EventRound, "_round", answering):
+    with patch.object(segment_files, "System", lambda: filesystem), patch.object(EventRound, "_round", answering):
         runpy.run_module("kcoord.commands")
 
 

@@ -13,24 +13,24 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from kcoord.storage.filesystem import System
+from kcoord.storage.filesystem import Filesystem
 
 _ROOT: Final = 0
 
 
-class ForgetfulSystem(System):
-    def __init__(self, folder: Path, kept: Path) -> None:
+class ForgetfulFilesystem(Filesystem):
+    def __init__(self, folder: Path, synced_copy: Path) -> None:
         """The present contents of the folder count as synced."""
         self._folder = folder
-        self._kept = kept
+        self._synced_copy = synced_copy
         self._fresh = count(_ROOT + 1)
         self._numbers: dict[int, int] = {}  # By inode.
         self._unsynced: dict[int, int] = {}  # Where the first change begins, by number.
         for part in ("files", "names"):
-            (kept / part).mkdir(parents=True)
+            (synced_copy / part).mkdir(parents=True)
         folder.mkdir(parents=True, exist_ok=True)
         self._numbers[folder.stat().st_ino] = _ROOT
-        self._keep_all(folder)
+        self._copy_all(folder)
 
     def open(self, path: Path) -> int:
         is_new = not path.exists()
@@ -54,23 +54,23 @@ class ForgetfulSystem(System):
     def sync(self, file: int) -> None:
         number, size = self._number(file), os.fstat(file).st_size
         start = self._unsynced.pop(number, size)
-        with (self._kept / "files" / str(number)).open("r+b" if self._is_kept(number) else "w+b") as kept:
-            kept.seek(start)
-            kept.write(os.pread(file, size - start, start))
-            kept.truncate(size)
+        with (self._synced_copy / "files" / str(number)).open("r+b" if self._is_copied(number) else "w+b") as copy:
+            copy.seek(start)
+            copy.write(os.pread(file, size - start, start))
+            copy.truncate(size)
 
     def sync_folder(self, folder: Path) -> None:
         names = {path.name: [path.is_dir(), self._number_of(path)] for path in folder.iterdir()}
-        written = self._kept / "names.tmp"
+        written = self._synced_copy / "names.tmp"
         written.write_text(json.dumps(names))
-        written.replace(self._kept / "names" / str(self._number_of(folder)))
+        written.replace(self._synced_copy / "names" / str(self._number_of(folder)))
 
     def _changed(self, file: int, position: int) -> None:
         number = self._number(file)
         self._unsynced[number] = min(position, self._unsynced.get(number, position))
 
-    def _is_kept(self, number: int) -> bool:
-        return (self._kept / "files" / str(number)).exists()
+    def _is_copied(self, number: int) -> bool:
+        return (self._synced_copy / "files" / str(number)).exists()
 
     def _number(self, file: int) -> int:
         return self._numbers[os.fstat(file).st_ino]
@@ -81,26 +81,26 @@ class ForgetfulSystem(System):
             self._numbers[inode] = next(self._fresh)
         return self._numbers[inode]
 
-    def _keep_all(self, folder: Path) -> None:
+    def _copy_all(self, folder: Path) -> None:
         for path in folder.iterdir():
             number = self._number_of(path)
             if path.is_dir():
-                self._keep_all(path)
+                self._copy_all(path)
             else:
-                (self._kept / "files" / str(number)).write_bytes(path.read_bytes())
+                (self._synced_copy / "files" / str(number)).write_bytes(path.read_bytes())
         self.sync_folder(folder)
 
 
-def after_power_cut(kept: Path, folder: Path, number: int = _ROOT) -> None:
+def after_power_cut(synced_copy: Path, folder: Path, number: int = _ROOT) -> None:
     """Makes the folder as a power cut would leave it. Content that was not synced is missing, also if the name is
     there.
     """
     folder.mkdir()
-    names = kept / "names" / str(number)
+    names = synced_copy / "names" / str(number)
     found = json.loads(names.read_text()) if names.exists() else {}
     for name, (is_folder, inner) in found.items():
         if is_folder:
-            after_power_cut(kept, folder / name, inner)
+            after_power_cut(synced_copy, folder / name, inner)
         else:
-            content = kept / "files" / str(inner)
+            content = synced_copy / "files" / str(inner)
             (folder / name).write_bytes(content.read_bytes() if content.exists() else b"")

@@ -60,7 +60,7 @@ class Committer(Writer):
         def read(answer: Any) -> None:
             for line in answer.topics[0].partitions:
                 self.check(line.error_code, f"commit to {group_id}")
-            self._keep(promise)
+            self._acknowledge(promise)
 
         return OFFSET_COMMIT, self.random.choice((7, 8, 9)), values, read
 
@@ -74,7 +74,7 @@ class Committer(Writer):
                 self.check(answer.error_code, f"delete offsets of {group_id}")
                 for line in answer.topics[0].partitions:
                     self.check(line.error_code, f"delete offsets of {group_id}")
-            self._keep(promise)
+            self._acknowledge(promise)
 
         return OFFSET_DELETE, 0, {"group_id": group_id, "topics": [{"name": TOPIC, "partitions": asked}]}, read
 
@@ -84,12 +84,12 @@ class Committer(Writer):
         def read(answer: Any) -> None:
             if answer.results[0].error_code not in _GONE:
                 self.check(answer.results[0].error_code, f"delete {group_id}")
-            self._keep(promise)
+            self._acknowledge(promise)
 
         return DELETE_GROUPS, 2, {"groups_names": [group_id]}, read
 
-    def _keep(self, promise: Promise) -> None:
-        promise.kept()
+    def _acknowledge(self, promise: Promise) -> None:
+        promise.acknowledge()
         self.acknowledged += 1
 
     def _committed(self) -> Committed:
@@ -124,8 +124,8 @@ class Team:
         self.member_ids: list[str] = []
         self.generation = 0
 
-    def as_member(self, place: int) -> dict[str, Any]:
-        return {"group_id": self.group_id, "member_id": self.member_ids[place], "group_instance_id": None}
+    def as_member(self, index: int) -> dict[str, Any]:
+        return {"group_id": self.group_id, "member_id": self.member_ids[index], "group_instance_id": None}
 
     def read_page(self) -> None:
         """Takes the state from the ledger."""
@@ -192,14 +192,14 @@ class Members(Committer):
         assignments.
         """
         team.member_ids += [""] * newcomers
-        places = list(range(len(team.member_ids)))
-        first = places[-1]
+        indexes = list(range(len(team.member_ids)))
+        first = indexes[-1]
         team.page.join()
         self._send_join(team, first)
-        for place in places[:-1]:
-            self._wait_for_rebalance(team, place)
-            self._send_join(team, place)
-        joined = [self.clients[place].receive(JOIN_GROUP, 3) for place in places]
+        for index in indexes[:-1]:
+            self._wait_for_rebalance(team, index)
+            self._send_join(team, index)
+        joined = [self.clients[index].receive(JOIN_GROUP, 3) for index in indexes]
         for answer in joined:
             self.check(answer.error_code, f"join {team.group_id}")
         self._check_generation(team, [answer.generation_id for answer in joined])
@@ -212,59 +212,59 @@ class Members(Committer):
         generation = Generation(team.generation, frozenset(assignments.items()))
         promise = team.page.move_to(generation)
         plan = [{"member_id": member_id, "assignment": given} for member_id, given in assignments.items()]
-        places = list(range(len(team.member_ids)))
-        self.random.shuffle(places)
-        for place in places:
-            member = {**team.as_member(place), "generation_id": team.generation}
-            self.clients[place].send(SYNC_GROUP, 3, **member, assignments=plan if place == leader else [])
+        indexes = list(range(len(team.member_ids)))
+        self.random.shuffle(indexes)
+        for index in indexes:
+            member = {**team.as_member(index), "generation_id": team.generation}
+            self.clients[index].send(SYNC_GROUP, 3, **member, assignments=plan if index == leader else [])
         refusal = None
-        for place in places:
-            answer = self.clients[place].receive(SYNC_GROUP, 3)
+        for index in indexes:
+            answer = self.clients[index].receive(SYNC_GROUP, 3)
             if answer.error_code is not ErrorCode.none:
                 refusal = Refusal(f"sync {team.group_id}: {answer.error_code.name}")
                 continue
-            if answer.assignment != assignments[team.member_ids[place]]:
+            if answer.assignment != assignments[team.member_ids[index]]:
                 raise Surprise(f"{team.group_id}: a member got what was meant for another")
-            self._keep(promise)
+            self._acknowledge(promise)
         if refusal:
             raise refusal
 
-    def _leave(self, team: Team, places: list[int]) -> None:
+    def _leave(self, team: Team, indexes: list[int]) -> None:
         """Lets members leave. If nobody is left, that is a new generation too.
 
         Otherwise a new generation comes when the others have joined: if a coordinator dies before that, Kafka's too,
         the member is back after its restart.
         """
-        leaving = [{"member_id": team.member_ids[place], "group_instance_id": None} for place in places]
-        is_all = len(places) == len(team.member_ids)
+        leaving = [{"member_id": team.member_ids[index], "group_instance_id": None} for index in indexes]
+        is_all = len(indexes) == len(team.member_ids)
         promise = team.page.move_to(Generation(_least(team))) if is_all else Promise()
         answer = self.ask(LEAVE_GROUP, 4, group_id=team.group_id, members=leaving)
         self.check(answer.error_code, f"leave {team.group_id}")
         for line in answer.members:
             self.check(line.error_code, f"leave {team.group_id}")
-        self._keep(promise)
-        team.member_ids = [member_id for place, member_id in enumerate(team.member_ids) if place not in places]
+        self._acknowledge(promise)
+        team.member_ids = [member_id for index, member_id in enumerate(team.member_ids) if index not in indexes]
 
-    def _send_join(self, team: Team, place: int) -> None:
-        self.clients[place].send(
+    def _send_join(self, team: Team, index: int) -> None:
+        self.clients[index].send(
             JOIN_GROUP,
             3,
             group_id=team.group_id,
             session_timeout=_SESSION,
             rebalance_timeout=_SESSION,
-            member_id=team.member_ids[place],
+            member_id=team.member_ids[index],
             protocol_type="consumer",
             protocols=[{"name": "range", "metadata": f"{self.name} {self.fresh()} ".encode() + _bytes(self.random)}],
         )
 
-    def _wait_for_rebalance(self, team: Team, place: int) -> None:
+    def _wait_for_rebalance(self, team: Team, index: int) -> None:
         """Waits until a heartbeat announces the rebalance, as clients do. If the first join was refused,
         there is none.
         """
         until = time.monotonic() + (_REFUSED_BY_THEN if self.is_patient else PATIENCE)
         while True:
-            member = {**team.as_member(place), "generation_id": team.generation}
-            answer = self.clients[place].ask(HEARTBEAT, 3, **member)
+            member = {**team.as_member(index), "generation_id": team.generation}
+            answer = self.clients[index].ask(HEARTBEAT, 3, **member)
             if answer.error_code is ErrorCode.rebalance_in_progress:
                 return
             self.check(answer.error_code, f"heartbeat of {team.group_id}")

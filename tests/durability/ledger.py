@@ -42,7 +42,7 @@ class Register(Generic[T]):
         """Notes that a request has happened, which rules out all values before it."""
         self._possible = [each for each in self._possible if each[0] >= asked]
 
-    def settle(self, found: T) -> None:
+    def resolve(self, found: T) -> None:
         """Notes the value that was found."""
         self._possible = [(self._asked, found)]
 
@@ -98,7 +98,7 @@ class Promise:
 
     parts: list[tuple[Register[Any], int]] = field(default_factory=list)
 
-    def kept(self) -> None:
+    def acknowledge(self) -> None:
         """Notes that the change was acknowledged."""
         for register, asked in self.parts:
             register.acknowledge(asked)
@@ -162,7 +162,7 @@ class LogPage:
         """Returns whether the batch must be in the log."""
         return batch[STAMPED:] in self._offsets
 
-    def settle(self, found: Iterable[tuple[int, bytes]]) -> Iterator[str]:
+    def resolve(self, found: Iterable[tuple[int, bytes]]) -> Iterator[str]:
         """Compares a log's batches with the ledger and yields what is wrong. Requested batches are resolved by it."""
         seen: dict[bytes, int] = {}
         for offset, batch in found:
@@ -199,5 +199,5 @@ class Ledger:
 
     def forget_logs(self, topic: str) -> None:
         """Forgets the logs of a topic that was deleted."""
-        for place in [place for place in self.logs if place[0] == topic]:
-            del self.logs[place]
+        for partition in [partition for partition in self.logs if partition[0] == topic]:
+            del self.logs[partition]

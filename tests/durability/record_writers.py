@@ -53,8 +53,8 @@ class PlainProducer(Producing):
     """A producer that does not retry unanswered batches."""
 
     def step(self) -> None:
-        places = [self.random.randrange(PARTITIONS) for _ in range(self.random.randint(1, _AHEAD))]
-        self.ask_all([self.produce(TOPIC, partition, self.batch()[0]) for partition in places])
+        partitions = [self.random.randrange(PARTITIONS) for _ in range(self.random.randint(1, _AHEAD))]
+        self.ask_all([self.produce(TOPIC, partition, self.batch()[0]) for partition in partitions])
 
 
 class NumberedProducer(Producing):

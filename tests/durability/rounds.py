@@ -115,7 +115,7 @@ class Life:
         while not are_well():
             self._check_faults(served)
             assert served.is_running, f"it ended:\n{served.log()[-3000:]}"
-            assert time.monotonic() < until, f"{self._told()}:\n{served.log()[-3000:]}"
+            assert time.monotonic() < until, f"{self._format_counts()}:\n{served.log()[-3000:]}"
             time.sleep(0.01)
 
     def wait_for(self, enough: int, served: Served) -> None:
@@ -146,7 +146,7 @@ class Life:
         served.kill()
         self.end()
 
-    def _told(self) -> str:
+    def _format_counts(self) -> str:
         return ", ".join(f"{writer.name}: {writer.acknowledged}" for writer in self.writers)
 
     def _check_faults(self, served: Served) -> None:

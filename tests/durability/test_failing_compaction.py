@@ -9,7 +9,7 @@ import pytest
 
 from tests.durability.faulty import BEGINS, Plan
 from tests.durability.rounds import Life
-from tests.durability.seeds import SEED, told
+from tests.durability.seeds import SEED, format_failure
 from tests.durability.serving import Kind
 
 _COMPACTING: Final = {
@@ -63,4 +63,4 @@ def _audit_after_restart(life: Life) -> None:
     life.kind = replace(life.kind, plan=None)
     with life.serve() as served:
         wrong = life.audit(served)
-    assert not wrong, told(wrong, "tests/durability/test_failing_compaction.py")
+    assert not wrong, format_failure(wrong, "tests/durability/test_failing_compaction.py")

@@ -16,7 +16,7 @@ import pytest
 from tests.durability.faulty import IS_OVER, Plan
 from tests.durability.forgetful import after_power_cut
 from tests.durability.rounds import LEAST, Life
-from tests.durability.seeds import KILLS, SEED, told
+from tests.durability.seeds import KILLS, SEED, format_failure
 from tests.durability.serving import Kind
 
 _HERE: Final = "tests/durability/test_failing_disk.py"
@@ -27,7 +27,7 @@ def _audit_after_restart(life: Life) -> None:
     life.kind = replace(life.kind, plan=None)
     with life.serve() as served:
         wrong = life.audit(served)
-    assert not wrong, told(wrong, _HERE)
+    assert not wrong, format_failure(wrong, _HERE)
 
 
 @pytest.mark.parametrize("number", range(max(1, KILLS // 6)))
@@ -40,7 +40,7 @@ def test_a_server_that_dies_within_a_write_has_lost_nothing_acknowledged(tmp_pat
         life.kind = Kind(plan=plan, settings=_SMALL)
         with life.serve() as served:
             wrong = life.audit(served)
-            assert not wrong, told(wrong, _HERE)
+            assert not wrong, format_failure(wrong, _HERE)
             life.be_busy_until_it_dies(served)
     _audit_after_restart(life)
 
@@ -93,7 +93,7 @@ def test_a_server_that_is_killed_while_its_files_cannot_grow_has_lost_nothing(tm
     for _ in range(2):
         with life.serve() as served:
             wrong = life.audit(served)
-            assert not wrong, told(wrong, _HERE)
+            assert not wrong, format_failure(wrong, _HERE)
             life.begin(served)
             life.be_well_again(served)
             served.let_files_grow_to(random.randint(1000, 20_000))
@@ -118,13 +118,13 @@ def test_a_file_that_cannot_be_synced_takes_nothing_more_and_nothing_acknowledge
 def test_with_fsync_a_power_cut_loses_nothing_acknowledged(tmp_path: Path, number: int) -> None:
     life = Life(tmp_path / "0", SEED + number)
     for cut in range(2):
-        kept, found = tmp_path / f"kept-{cut}", tmp_path / str(cut + 1)
-        plan = Plan(folder=str(life.folder), kept=str(kept))
+        synced_copy, found = tmp_path / f"kept-{cut}", tmp_path / str(cut + 1)
+        plan = Plan(folder=str(life.folder), synced_copy=str(synced_copy))
         life.kind = Kind(plan=plan, settings=_SMALL, is_synced=True)
         with life.serve() as served:
             wrong = life.audit(served)
-            assert not wrong, told(wrong, _HERE)
+            assert not wrong, format_failure(wrong, _HERE)
             assert life.be_busy(served)
-        after_power_cut(kept, found)
+        after_power_cut(synced_copy, found)
         life.folder = found
     _audit_after_restart(life)

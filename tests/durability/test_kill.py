@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from tests.durability.rounds import LEAST, Life
-from tests.durability.seeds import KILLS, SEED, told
+from tests.durability.seeds import KILLS, SEED, format_failure
 from tests.durability.serving import Kind
 
 _SMALL: Final = {"log.segment.bytes": "20000", "offsets.topic.num.partitions": "1"}
@@ -46,7 +46,7 @@ def test_nothing_acknowledged_is_lost_however_often_the_server_is_killed(
 ) -> None:
     life = Life(tmp_path / "data", seed, _KINDS[kind])
     wrong = life.run(kills)
-    assert not wrong, told(wrong, "tests/durability/test_kill.py")
+    assert not wrong, format_failure(wrong, "tests/durability/test_kill.py")
     assert life.rounds == kills
     assert life.acknowledged >= kills * LEAST
     if kind == "small segments":

@@ -211,9 +211,9 @@ def test_offsets_survive_settings_that_a_broker_had_for_their_topic(tmp_path: Pa
         served.kill()
     (folder / "kcoord-topics.jsonl").unlink()
     topics = [topic(name, read_topic_id(folder / f"{name}-0") or UUID(int=0)) for name in (NAME, CANARY)]
-    told = batch(*topics, config(NAME, "cleanup.policy", "delete"), config(NAME, "retention.ms", "1"))
+    metadata_log = batch(*topics, config(NAME, "cleanup.policy", "delete"), config(NAME, "retention.ms", "1"))
     (folder / FOLDER).mkdir()
-    (folder / FOLDER / "00000000000000000000.log").write_bytes(told)
+    (folder / FOLDER / "00000000000000000000.log").write_bytes(metadata_log)
     with Served(folder, Kind(settings=EAGER)) as served, served.client() as client:
         let_retention_pass(client)
         assert len([line for line in served.log().splitlines() if NAME in line and "would be lost" in line]) == 1

@@ -60,7 +60,9 @@ def test_writes_that_are_done_later_are_noticed(tmp_path: Path, log: str) -> Non
 
 
 def test_a_power_cut_without_fsync_is_noticed(tmp_path: Path) -> None:
-    life = Life(tmp_path / "data", SEED, Kind(plan=Plan(folder=str(tmp_path / "data"), kept=str(tmp_path / "kept"))))
+    life = Life(
+        tmp_path / "data", SEED, Kind(plan=Plan(folder=str(tmp_path / "data"), synced_copy=str(tmp_path / "kept")))
+    )
     with life.serve() as served:
         life.be_busy(served)
     after_power_cut(tmp_path / "kept", tmp_path / "found")

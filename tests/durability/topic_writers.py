@@ -34,19 +34,19 @@ class TopicMaker(Producing):
         asked = register.ask(shape)
         configs = [{"name": "retention.ms", "value": str(shape.retention_ms)}]
         topic = {"name": name, "num_partitions": shape.partitions, "replication_factor": 1, "configs": configs}
-        self._keep(CREATE_TOPICS, 7, register, asked, "topics", topics=[topic], timeout=_TIMEOUT)
+        self._change(CREATE_TOPICS, 7, register, asked, "topics", topics=[topic], timeout=_TIMEOUT)
 
     def _grow(self, name: str, register: Register[TopicShape | None], shape: TopicShape) -> None:
         asked = register.ask(TopicShape(shape.partitions + 1, shape.retention_ms))
         topic = {"name": name, "count": shape.partitions + 1, "assignments": None}
-        self._keep(CREATE_PARTITIONS, 3, register, asked, "results", topics=[topic], timeout=_TIMEOUT)
+        self._change(CREATE_PARTITIONS, 3, register, asked, "results", topics=[topic], timeout=_TIMEOUT)
 
     def _delete(self, name: str, register: Register[TopicShape | None]) -> None:
         asked = register.ask(None)
-        self._keep(DELETE_TOPICS, 5, register, asked, "responses", topic_names=[name], timeout=_TIMEOUT)
+        self._change(DELETE_TOPICS, 5, register, asked, "responses", topic_names=[name], timeout=_TIMEOUT)
         self.ledger.forget_logs(name)
 
-    def _keep(
+    def _change(
         self, api_key: int, version: int, register: Register[TopicShape | None], asked: int, lines: str, **values: Any
     ) -> None:
         answer = self.ask(api_key, version, **values)

@@ -4,7 +4,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.records.batch import BatchHeader, assemble, read_header
@@ -52,7 +52,7 @@ def fetch_frame(
         "topics": [{"topic": topic, "partitions": [partition]}],
     }
     header = RequestHeader(api_key=FETCH, api_version=12, correlation_id=correlation_id, client_id="hostile")
-    return encode_request(header, build(request_type(FETCH, 12), values))
+    return encode_request(header, build_entity(request_type(FETCH, 12), values))
 
 
 def list_offset(scene: Scene, timestamp: int, *, topic: str = "here") -> Any:

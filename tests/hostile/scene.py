@@ -32,7 +32,7 @@ class Scene:
         host, _, port = cluster.bootstrap.partition(",")[0].rpartition(":")
         self.address = (host, int(port))
         self._log_read = 0
-        self._own_sockets = procs.open_sockets(self.pid)  # The sockets of a server without clients.
+        self._idle_sockets = procs.open_sockets(self.pid)  # The sockets of a server without clients.
 
     @property
     def pid(self) -> int:
@@ -49,7 +49,7 @@ class Scene:
     @property
     def connections(self) -> int:
         """The connections that the server has open, whatever has become of the client's end."""
-        return procs.open_sockets(self.pid) - self._own_sockets
+        return procs.open_sockets(self.pid) - self._idle_sockets
 
     def client(self, *, timeout: float = PATIENCE) -> Client:
         return Client(*self.address, timeout=timeout, security=self.security)
@@ -63,7 +63,7 @@ class Scene:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         return raw
 
-    def tell(self, content: bytes) -> bytes | None:
+    def exchange(self, content: bytes) -> bytes | None:
         """Sends these bytes on a new connection and returns the first frame of the answer; None if it is closed
         instead.
         """

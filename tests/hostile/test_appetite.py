@@ -4,7 +4,7 @@ import struct
 import time
 from datetime import timedelta
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import MAX_REQUEST_ELEMENTS, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.varint import uvarint
@@ -18,7 +18,7 @@ FIND_COORDINATOR, CREATE_TOPICS = 10, 19
 def test_more_elements_than_a_body_may_hold_close_the_connection(scene: Scene) -> None:
     count = MAX_REQUEST_ELEMENTS + 1
     body = struct.pack(">i", count) + struct.pack(">h", 0) * count + b"\x00\x00\x00"
-    assert scene.tell(request_frame(METADATA, 8, body)) is None
+    assert scene.exchange(request_frame(METADATA, 8, body)) is None
     assert scene.log_lines("too many array elements")
 
 
@@ -26,7 +26,7 @@ def test_as_many_elements_as_a_body_may_hold_are_a_bearable_meal(serve: Serve) -
     scene = serve()
     body = b"\x00" + uvarint(MAX_REQUEST_ELEMENTS + 1) + b"\x02g" * MAX_REQUEST_ELEMENTS + b"\x00"
     started = time.perf_counter()
-    growth = scene.growth_of(lambda: scene.tell(request_frame(FIND_COORDINATOR, 4, body)))
+    growth = scene.growth_of(lambda: scene.exchange(request_frame(FIND_COORDINATOR, 4, body)))
     assert growth < 256 * MIB, f"{growth / MIB:.0f} MiB for a frame of {len(body) / MIB:.1f} MiB"
     assert time.perf_counter() - started < 30
 
@@ -37,9 +37,9 @@ def test_fetch_sessions_full_of_partitions_that_are_not_there_take_bounded_memor
 
     def open_sessions() -> None:
         for _ in range(6):
-            assert scene.tell(frame)
+            assert scene.exchange(frame)
 
-    scene.tell(frame)
+    scene.exchange(frame)
     before = scene.resident_bytes
     open_sessions()
     deadline = time.monotonic() + PATIENCE  # Free memory is returned once the server is idle.
@@ -58,7 +58,7 @@ def _session_of(count: int) -> bytes:
         "topics": [{"topic": "not-here", "partitions": lines}],
     }
     header = RequestHeader(api_key=FETCH, api_version=12, correlation_id=1, client_id="hostile")
-    return encode_request(header, build(request_type(FETCH, 12), values))
+    return encode_request(header, build_entity(request_type(FETCH, 12), values))
 
 
 def test_a_topic_of_two_billion_partitions_is_refused_at_once(scene: Scene) -> None:

@@ -28,7 +28,7 @@ def test_lengths_that_lie_close_the_connection_and_take_no_memory(scene: Scene, 
     def lie() -> None:
         for version, layout in versions(api):
             for body in with_lying_lengths(layout):
-                answer = scene.tell(request_frame(api.key, version, body))
+                answer = scene.exchange(request_frame(api.key, version, body))
                 assert answer is None, f"version {version}: {body.hex()} got {answer!r}"
 
     assert scene.growth_of(lie) < 8 * MIB
@@ -38,7 +38,7 @@ def test_nulls_where_none_may_be_are_answered_or_refused(scene: Scene) -> None:
     for api in APIS:
         for version, layout in versions(api):
             for body in with_nulls(layout):
-                scene.tell(request_frame(api.key, version, body))
+                scene.exchange(request_frame(api.key, version, body))
     scene.assert_well()
 
 
@@ -48,16 +48,16 @@ def test_a_body_cut_off_at_any_byte_closes_the_connection(scene: Scene, api: Api
     for version in {api.versions[0], api.versions[-1]}:
         body = bytes(lay_out(sample(api.key, version)).body)
         for size in range(len(body)):
-            answer = scene.tell(request_frame(api.key, version, body[:size]))
+            answer = scene.exchange(request_frame(api.key, version, body[:size]))
             assert answer is None, f"version {version}: {body[:size].hex()} got {answer!r}"
 
 
 @each_api
 def test_bytes_behind_a_body_are_ignored(scene: Scene, api: Api) -> None:
     for version, layout in versions(api):
-        answer = scene.tell(request_frame(api.key, version, bytes(layout.body)))
+        answer = scene.exchange(request_frame(api.key, version, bytes(layout.body)))
         assert answer is not None, f"version {version}"
-        longer = scene.tell(request_frame(api.key, version, bytes(layout.body) + b"\xff" * 9))
+        longer = scene.exchange(request_frame(api.key, version, bytes(layout.body) + b"\xff" * 9))
         assert _without_ids(api, longer) == _without_ids(api, answer), f"version {version}"
 
 
@@ -69,12 +69,14 @@ def test_unknown_tagged_fields_are_skipped_at_every_level(scene: Scene, api: Api
         plain = lay_out(entity)
         if not plain.tag_sections:
             continue
-        answer = scene.tell(request_frame(api.key, version, bytes(plain.body)))
-        places = [range(n, n + 1) for n in range(plain.tag_sections)]
-        for place in (*places, range(plain.tag_sections)):
-            frame = request_frame(api.key, version, bytes(lay_out(entity, unknown_tag_at=place).body))
-            assert decode_request(frame[4:], api.key, version)[1] == entity, f"version {version}, {place}"
-            assert _without_ids(api, scene.tell(frame)) == _without_ids(api, answer), f"version {version}, {place}"
+        answer = scene.exchange(request_frame(api.key, version, bytes(plain.body)))
+        sections = [range(n, n + 1) for n in range(plain.tag_sections)]
+        for section in (*sections, range(plain.tag_sections)):
+            frame = request_frame(api.key, version, bytes(lay_out(entity, unknown_tag_at=section).body))
+            assert decode_request(frame[4:], api.key, version)[1] == entity, f"version {version}, {section}"
+            assert _without_ids(api, scene.exchange(frame)) == _without_ids(api, answer), (
+                f"version {version}, {section}"
+            )
 
 
 def _without_ids(api: Api, answer: bytes | None) -> bytes | None:

@@ -44,12 +44,14 @@ def test_ten_thousand_connections_are_served_at_once(serve: Serve, capsys: pytes
         assert scene.connections >= count
         each = (scene.resident_bytes - before) / count
         waited = sorted(scene.answer_time() for _ in range(20))[10]
-    said = f"{count} of {MANY} connections (a process may have {resource.getrlimit(resource.RLIMIT_NOFILE)[1]} files)"
+    summary = (
+        f"{count} of {MANY} connections (a process may have {resource.getrlimit(resource.RLIMIT_NOFILE)[1]} files)"
+    )
     with capsys.disabled():
-        print(f"\n{said}: {each / 1024:.1f} KiB each, the next one waits {1000 * waited:.1f} ms")
-    assert each < 16 * 1024, f"{said}: {each / 1024:.1f} KiB each"
-    assert waited < 1, f"{said}: the next one waits {waited:.3f} s"
-    wait_until(lambda: scene.connections == 0, what=f"{said} are gone")
+        print(f"\n{summary}: {each / 1024:.1f} KiB each, the next one waits {1000 * waited:.1f} ms")
+    assert each < 16 * 1024, f"{summary}: {each / 1024:.1f} KiB each"
+    assert waited < 1, f"{summary}: the next one waits {waited:.3f} s"
+    wait_until(lambda: scene.connections == 0, what=f"{summary} are gone")
 
 
 def _allowed_connections() -> int:
@@ -62,16 +64,16 @@ def _allowed_connections() -> int:
 def test_max_connections_closes_those_beyond(serve: Serve) -> None:
     scene = serve(settings={"max.connections": "3"})
     with ExitStack() as stack:
-        welcome = [stack.enter_context(scene.connect()) for _ in range(3)]
-        for raw in welcome:
+        accepted = [stack.enter_context(scene.connect()) for _ in range(3)]
+        for raw in accepted:
             raw.sendall(HELLO)
             assert receive_frame(raw)
         with scene.connect() as raw:
             assert is_closed(raw)
         assert scene.log_lines("max.connections=3 are open")
-        welcome[0].sendall(HELLO)
-        assert receive_frame(welcome[0])
-    wait_until(lambda: scene.tell(HELLO) is not None, what="there is room again")
+        accepted[0].sendall(HELLO)
+        assert receive_frame(accepted[0])
+    wait_until(lambda: scene.exchange(HELLO) is not None, what="there is room again")
 
 
 def test_max_connections_per_ip_closes_those_beyond(serve: Serve) -> None:
@@ -84,7 +86,7 @@ def test_max_connections_per_ip_closes_those_beyond(serve: Serve) -> None:
         with scene.connect() as raw:
             assert is_closed(raw)
         assert len(scene.log_lines("max.connections.per.ip=2 are open from there")) == 1
-    wait_until(lambda: scene.tell(HELLO) is not None, what="there is room again")
+    wait_until(lambda: scene.exchange(HELLO) is not None, what="there is room again")
 
 
 def test_half_a_frame_and_then_silence_is_closed_after_connections_max_idle_ms(serve: Serve) -> None:

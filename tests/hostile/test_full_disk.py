@@ -37,7 +37,7 @@ def numbered_batch(number: int) -> bytes:
 
 def read_all(scene: Scene) -> bytes:
     """Reads everything in the topic; the offsets and the epoch at the head of each batch are the server's."""
-    answer = scene.tell(fetch_frame())
+    answer = scene.exchange(fetch_frame())
     assert answer
     partition = decode_response(answer, FETCH, 12)[1].responses[0].partitions[0]
     assert partition.error_code is ErrorCode.none

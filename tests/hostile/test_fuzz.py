@@ -45,10 +45,10 @@ def test_malformed_frames_do_no_harm(serve: Serve, capsys: pytest.CaptureFixture
     outcome = _fuzz(scene, SEED, FRAMES)
     after = scene.resident_bytes
     with capsys.disabled():
-        print(f"\nseed {SEED}, after {warm_up.frames} frames to warm up: {_told(outcome, before, after)}")
+        print(f"\nseed {SEED}, after {warm_up.frames} frames to warm up: {_format_outcome(outcome, before, after)}")
     repeat = f"KCOORD_TEST_SEED={SEED} KCOORD_TEST_FRAMES={FRAMES} repeats it"
-    assert outcome.frames >= 0.99 * FRAMES, f"{_told(outcome, before, after)}; {repeat}"
-    assert after - before < GROWTH_ALLOWED, f"{_told(outcome, before, after)}; {repeat}"
+    assert outcome.frames >= 0.99 * FRAMES, f"{_format_outcome(outcome, before, after)}; {repeat}"
+    assert after - before < GROWTH_ALLOWED, f"{_format_outcome(outcome, before, after)}; {repeat}"
     _sweep_topics(scene)  # This deletes the files of their records.
     wait_until(lambda: scene.open_files <= files, what=f"the files are closed; {repeat}")
     try:
@@ -70,14 +70,14 @@ def _fuzz(scene: Scene, seed: int, frames: int) -> Outcome:
         while any(generator.poll() is None for generator in generators):
             time.sleep(0.5)
             _sweep_topics(scene)
-        said = [generator.communicate(timeout=60)[0] for generator in generators]
+        outputs = [generator.communicate(timeout=60)[0] for generator in generators]
     finally:
         for generator in generators:
             generator.kill()
             generator.wait()
             if generator.stdout:
                 generator.stdout.close()
-    return _sum([Outcome(**json.loads(line)) for line in said])
+    return _sum([Outcome(**json.loads(line)) for line in outputs])
 
 
 def _sweep_topics(scene: Scene) -> None:
@@ -95,7 +95,7 @@ def _sum(outcomes: list[Outcome]) -> Outcome:
     return Outcome(**total)
 
 
-def _told(outcome: Outcome, before: int, after: int) -> str:
+def _format_outcome(outcome: Outcome, before: int, after: int) -> str:
     return (
         f"{outcome.frames} frames ({outcome.answered} answered, {outcome.closed} closed, {outcome.parked} parked) on "
         f"{outcome.connections} connections in {outcome.seconds:.1f} s; "

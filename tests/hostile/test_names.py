@@ -24,21 +24,21 @@ def string(text: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", NO_UTF8)
 def test_a_topic_name_that_is_no_utf8_closes_the_connection(scene: Scene, name: bytes) -> None:
-    assert scene.tell(request_frame(METADATA, 8, metadata_of(name))) is None
+    assert scene.exchange(request_frame(METADATA, 8, metadata_of(name))) is None
     assert scene.log_lines("InvalidUnicode")
 
 
 @pytest.mark.parametrize("client_id", NO_UTF8)
 def test_a_client_id_that_is_no_utf8_is_only_a_label(scene: Scene, client_id: bytes) -> None:
     frame = framed([struct.pack(">hhi", METADATA, 8, 3), string(client_id), metadata_of(b"here")])
-    answer = scene.tell(frame)
+    answer = scene.exchange(frame)
     assert answer is not None
     assert decode_response(answer, METADATA, 8)[1].topics[0].error_code is ErrorCode.none
 
 
 def test_a_client_id_of_32767_bytes_is_taken(scene: Scene) -> None:
     frame = framed([struct.pack(">hhi", METADATA, 8, 3), string(b"x" * LONGEST), metadata_of(b"here")])
-    assert scene.tell(frame) is not None
+    assert scene.exchange(frame) is not None
 
 
 def test_a_topic_name_of_32767_bytes_is_answered_and_not_taken(scene: Scene) -> None:
@@ -65,6 +65,8 @@ def test_a_name_that_no_topic_may_have_is_not_taken(scene: Scene, name: str) -> 
 
 
 def test_control_characters_from_a_client_reach_the_log_escaped(scene: Scene) -> None:
-    scene.tell(framed([struct.pack(">hhi", METADATA, 8, 3), string(b"\x1b[2J\nfake line"), struct.pack(">i", 10**6)]))
+    scene.exchange(
+        framed([struct.pack(">hhi", METADATA, 8, 3), string(b"\x1b[2J\nfake line"), struct.pack(">i", 10**6)])
+    )
     assert "\x1b" not in scene.cluster.log()
     assert not [line for line in scene.cluster.log().splitlines() if line.startswith("fake")]

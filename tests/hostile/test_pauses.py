@@ -41,12 +41,12 @@ class Member:
     def send_heartbeat(self) -> None:
         self.client.send(HEARTBEAT, 4, group_id=self.group_id, generation_id=1, member_id=self.member_id)
 
-    def hear(self) -> ErrorCode:
+    def receive_heartbeat(self) -> ErrorCode:
         return ErrorCode(self.client.receive(HEARTBEAT, 4).error_code)
 
     def heartbeat(self) -> ErrorCode:
         self.send_heartbeat()
-        return self.hear()
+        return self.receive_heartbeat()
 
 
 @contextmanager
@@ -134,9 +134,9 @@ def test_members_whose_heartbeats_lie_in_the_sockets_are_not_expelled(
                 each.send_heartbeat()
 
         beat()
-        assert {each.hear() for each in alive} == {ErrorCode.none}
+        assert {each.receive_heartbeat() for each in alive} == {ErrorCode.none}
         pause(scene, beat)
-        assert [each.hear() for each in alive] == [ErrorCode.none] * MEMBERS
+        assert [each.receive_heartbeat() for each in alive] == [ErrorCode.none] * MEMBERS
 
         def is_silent_expelled() -> bool:
             assert {each.heartbeat() for each in alive} == {ErrorCode.none}

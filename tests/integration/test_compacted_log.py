@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kcoord.client.client import Client
-from kcoord.protocol.records.batch import split
+from kcoord.protocol.records.batch import split_batches
 from kcoord.testing.kafka import KafkaCluster
 from kcoord.testing.tools import JavaTools
 from tests.integration.log_dump_scene import SETTINGS, LogScene, until
@@ -52,13 +52,13 @@ def test_of_a_segment_is_left_what_the_broker_itself_leaves_of_it(java_tools: Ja
         until(lambda: 0 < size_of(segment) < len(original))
         theirs = segment.read_bytes()
         scene.close()
-    horizons = {batch.header.delete_horizon for batch in split(theirs)} - {None}
+    horizons = {batch.header.delete_horizon for batch in split_batches(theirs)} - {None}
     (horizon,) = horizons
     assert horizon is not None
     ours = compacted(original, now_ms=horizon - RETENTION, delete_retention_ms=RETENTION)
     # A broker also retains, without records, the last batch of each producer: the coordinator writes no sequences.
-    emptied = [batch.header.producer_id for batch in split(theirs) if not batch.header.record_count]
-    assert ours == b"".join(batch.data for batch in split(theirs) if batch.header.record_count)
+    emptied = [batch.header.producer_id for batch in split_batches(theirs) if not batch.header.record_count]
+    assert ours == b"".join(batch.data for batch in split_batches(theirs) if batch.header.record_count)
     assert len(ours) < len(original) / 10
     assert -1 not in emptied
 

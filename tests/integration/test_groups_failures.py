@@ -17,7 +17,7 @@ from kcoord.admin.model import Committed, Group, TopicPartition
 from kcoord.admin.retry import MAY_LAST
 from kcoord.admin.wire.cluster import WireCluster
 from kcoord.client.client import Client
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import encode_response
 from kcoord.protocol.frames import FrameSplitter
@@ -221,7 +221,7 @@ def _talk(connection: socket.socket, answer: Answerer) -> None:
 def versions() -> bytes:
     """Returns the answer of a broker that supports Metadata and ListGroups."""
     spoken = [{"api_key": key, "min_version": 0, "max_version": 4} for key in (3, 16)]
-    response = build(load_response_schema(18, 0), {"error_code": ErrorCode.none, "api_keys": spoken})
+    response = build_entity(load_response_schema(18, 0), {"error_code": ErrorCode.none, "api_keys": spoken})
     return encode_response(RequestHeader(18, 0, correlation_id=1, client_id=None), response)
 
 
@@ -229,7 +229,7 @@ def metadata(*addresses: str) -> bytes:
     """Returns the answer of a broker whose cluster has these endpoints, numbered from 1."""
     places = [address.rpartition(":") for address in addresses]
     brokers = [{"node_id": 1 + each, "host": host, "port": int(port)} for each, (host, _, port) in enumerate(places)]
-    response = build(load_response_schema(3, 4), {"brokers": brokers, "topics": (), "cluster_id": "c"})
+    response = build_entity(load_response_schema(3, 4), {"brokers": brokers, "topics": (), "cluster_id": "c"})
     return encode_response(RequestHeader(3, 4, correlation_id=2, client_id=None), response)
 
 

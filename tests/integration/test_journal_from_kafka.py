@@ -18,7 +18,7 @@ import pytest
 
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.protocol.records.batch import split
+from kcoord.protocol.records.batch import split_batches
 from kcoord.protocol.records.compression import Codec
 from kcoord.testing.embedded import EmbeddedCluster
 from kcoord.testing.kafka import KafkaCluster
@@ -136,7 +136,7 @@ def test_the_broker_told_of_all_there_is(production: Production, plain: Producti
     lines = [line for group in fetched for topic in group["topics"] for line in topic["partitions"]]
     assert len(lines) > 200
     segments = production.copies["running"].glob(f"{OFFSETS_FOLDERS}/*.log")
-    logs = [[batch.header for batch in split(segment.read_bytes())] for segment in segments]
+    logs = [[batch.header for batch in split_batches(segment.read_bytes())] for segment in segments]
     codecs = {header.attributes & 7 for headers in logs for header in headers}
     assert codecs == ({Codec.NONE} if production is plain else {Codec.NONE, Codec.ZSTD}), "markers are plain"
     steps = [after.base_offset - before.last_offset for headers in logs for before, after in pairwise(headers)]

@@ -16,7 +16,7 @@ import pytest
 
 from kcoord.client import scram
 from kcoord.client.client import Client, Disconnected
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.client.secret import Secret
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response, encode_request, request_type
@@ -80,7 +80,7 @@ def log_in(password: str = PASSWORDS["alice"], *, spoiled: Callable[[str], str] 
 
     def step(client: Client) -> str:
         challenge = client.ask(AUTHENTICATE, 2, auth_bytes=FIRST.text().encode())
-        final, expected = scram.answer(MECHANISM, FIRST, password, challenge.auth_bytes.decode())
+        final, expected = scram.answer_challenge(MECHANISM, FIRST, password, challenge.auth_bytes.decode())
         answer = client.ask(AUTHENTICATE, 2, auth_bytes=spoiled(final.text()).encode())
         proof = scram.ServerFinal.parse(answer.auth_bytes.decode()).signature if answer.auth_bytes else None
         return f"{answer.error_code.name} {proof == expected}"
@@ -96,7 +96,7 @@ def log_in_raw(password: str = PASSWORDS["alice"]) -> Step:
         return client.receive_frame().decode()
 
     def step(client: Client) -> str:
-        final, expected = scram.answer(MECHANISM, FIRST, password, raw(client, FIRST.text()))
+        final, expected = scram.answer_challenge(MECHANISM, FIRST, password, raw(client, FIRST.text()))
         return str(scram.ServerFinal.parse(raw(client, final.text())).signature == expected)
 
     return step
@@ -163,7 +163,7 @@ def test_kcoord_answers_as_kafka_does(addresses: list[tuple[str, int]], name: st
 
 def test_sasl_is_announced_in_the_same_versions(addresses: list[tuple[str, int]]) -> None:
     header = RequestHeader(api_key=VERSIONS, api_version=3, correlation_id=1, client_id="test")
-    asked = encode_request(header, build(request_type(VERSIONS, 3), {"client_software_name": "test"}))
+    asked = encode_request(header, build_entity(request_type(VERSIONS, 3), {"client_software_name": "test"}))
     ranges = []
     for address in addresses:
         with Client(*address, timeout=60) as client:

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from kcoord.client.client import Client
 from kcoord.client.connect_errors import CannotConnect, Disconnected
-from kcoord.client.kio_codec import KioAsking
+from kcoord.client.kio_codec import KioCodec
 from kcoord.client.secret import Secret
 from kcoord.client.security import Scram, Security, Tls
 from kcoord.protocol.headers import RequestHeader
@@ -193,17 +193,17 @@ def test_with_sni_brokers_have_names_and_one_port(folder: Path, secure_kafka: Se
 def ask_by_name(folder: Path, port: int, name: str) -> Any:
     """Requests Metadata from the broker with that SNI name."""
     context = ssl.create_default_context(cafile=str(folder / "authority.pem"))
-    asking = KioAsking(METADATA, 12)
+    asking = KioCodec(METADATA, 12)
     line = socket.create_connection(("127.0.0.1", port), timeout=60)
     with context.wrap_socket(line, server_hostname=name) as connection:
-        connection.sendall(asking.request(RequestHeader(METADATA, 12, 1, "me"), {"topics": ()}))
+        connection.sendall(asking.encode_request(RequestHeader(METADATA, 12, 1, "me"), {"topics": ()}))
         received = b""
         while len(received) < 4 or len(received) < 4 + int.from_bytes(received[:4]):
             chunk = connection.recv(1 << 16)
             if not chunk:
                 raise ConnectionError("closed")
             received += chunk
-        return asking.response(received[4:])[1]
+        return asking.decode_response(received[4:])[1]
 
 
 # The proxy's trust in brokers.

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.protocol.records.batch import split
+from kcoord.protocol.records.batch import split_batches
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import ProducerStamp, Record, read_records, write_batch
 from kcoord.testing.cluster import Cluster
@@ -66,7 +66,7 @@ def fetch(client: Client, topic: str, partition: int, offset: int) -> Any:
 
 def values_of(client: Client, topic: str, partition: int = 0) -> list[bytes | None]:
     records = fetch(client, topic, partition, 0).records or b""
-    return [record.value for batch in split(records) for record in read_records(batch)]
+    return [record.value for batch in split_batches(records) for record in read_records(batch)]
 
 
 def topics_of(client: Client) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ def test_what_was_acknowledged_is_there_after_kill_9(tmp_path: Path, fsync: bool
 def all_records(client: Client, topic: str, partition: int) -> list[Record]:
     found: list[Record] = []
     while records := fetch(client, topic, partition, found[-1].offset + 1 if found else 0).records:
-        found += [record for batch in split(records) for record in read_records(batch)]
+        found += [record for batch in split_batches(records) for record in read_records(batch)]
     return found
 
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from kcoord.offsets_log.record_schemas import INTEGERS, RECORD_TYPES, Field, Fields, Layout, default_of
+from kcoord.offsets_log.record_schemas import INTEGERS, RECORD_TYPES, Field, Fields, RecordSchema, default_of
 
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _BITS: Final = {"b": 8, "h": 16, "i": 32, "q": 64}
@@ -16,7 +16,7 @@ LAYOUTS: Final = [
 EVERY_VERSION: Final = [(name, layout, version) for name, layout in LAYOUTS for version in layout.versions]
 
 
-def values_of(layout: Layout, version: int) -> st.SearchStrategy[dict[str, Any]]:
+def values_of(layout: RecordSchema, version: int) -> st.SearchStrategy[dict[str, Any]]:
     """Draws every field of the schema; those that the version lacks have their defaults."""
     return _struct(layout.fields, version)
 

@@ -21,12 +21,12 @@ from kcoord.groups.records import (
 )
 from kcoord.offsets_log.decoding import Fact, FactReader, Unreadable
 from kcoord.offsets_log.record_codec import write_key, write_value
-from kcoord.protocol.records.batch import BadBatch, Batch, read_header
+from kcoord.protocol.records.batch import Batch, CorruptBatch, read_header
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import ProducerStamp, Record, read_key_value, write_batch
 
 LEGACY_OFFSET, OFFSET, GROUP = 0, 1, 2
-PLACE = {"group": "g", "topic": "t", "partition": 3}
+KEY = {"group": "g", "topic": "t", "partition": 3}
 ABORT, COMMIT = 0, 1
 
 Pair = tuple[bytes | None, bytes | None]
@@ -50,10 +50,10 @@ def read(*batches: Batch) -> list[Fact]:
 
 def offset(version: int = 4, partition: int = 3, **values: Any) -> Pair:
     known = {"offset": 42, "leaderEpoch": 7, "metadata": "", "commitTimestamp": 1000, "expireTimestamp": 2000, **values}
-    return write_key(OFFSET, {**PLACE, "partition": partition}), write_value(OFFSET, known, version=version)
+    return write_key(OFFSET, {**KEY, "partition": partition}), write_value(OFFSET, known, version=version)
 
 
-def kept(
+def stored_offset(
     offset: int = 42, epoch: int = 7, text: str = "", expires_at_ms: int | None = None, topic_id: UUID | None = None
 ) -> OffsetsStored:
     return OffsetsStored("g", "t", (3,), (offset,), (epoch,), (text,), 1000, expires_at_ms, topic_id)
@@ -78,20 +78,20 @@ def plain(facts: Sequence[Fact]) -> list[Fact]:
 @pytest.mark.parametrize("version", range(5))
 @pytest.mark.parametrize("text", ["", "text"])
 def test_an_offset_of_every_version_is_read(version: int, text: str) -> None:
-    expected = kept(epoch=7 if version >= 3 else -1, text=text, expires_at_ms=2000 if version == 1 else None)
+    expected = stored_offset(epoch=7 if version >= 3 else -1, text=text, expires_at_ms=2000 if version == 1 else None)
     assert plain(read(batch(offset(version, metadata=text)))) == [expected]
 
 
 @pytest.mark.fact("P-003")
 def test_the_id_of_the_topic_is_read_where_it_is_said() -> None:
     topic_id = UUID(int=9)
-    assert plain(read(batch(offset(topicId=topic_id)))) == [kept(topic_id=topic_id)]
+    assert plain(read(batch(offset(topicId=topic_id)))) == [stored_offset(topic_id=topic_id)]
 
 
 @pytest.mark.fact("P-014")
 def test_an_offset_of_the_oldest_kind_is_read() -> None:
     value = write_value(LEGACY_OFFSET, {"offset": 42, "metadata": "m", "commitTimestamp": 1000})
-    assert plain(read(batch((write_key(LEGACY_OFFSET, PLACE), value)))) == [kept(epoch=-1, text="m")]
+    assert plain(read(batch((write_key(LEGACY_OFFSET, KEY), value)))) == [stored_offset(epoch=-1, text="m")]
 
 
 @pytest.mark.fact("P-002", "P-006", "P-008")
@@ -147,13 +147,13 @@ def test_no_protocol_type_is_written_as_an_empty_one() -> None:
 
 @pytest.mark.fact("P-004")
 def test_a_record_without_a_value_is_a_deletion() -> None:
-    facts = read(batch((write_key(OFFSET, PLACE), None), (write_key(GROUP, {"group": "g"}), None)))
+    facts = read(batch((write_key(OFFSET, KEY), None), (write_key(GROUP, {"group": "g"}), None)))
     assert facts == [OffsetDeleted(group_id="g", topic="t", partition=3), GroupDeleted(group_id="g")]
 
 
 @pytest.mark.parametrize("codec", Codec)
 def test_batches_may_be_compressed(codec: Codec) -> None:
-    assert plain(read(batch(offset(), codec=codec))) == [kept()]
+    assert plain(read(batch(offset(), codec=codec))) == [stored_offset()]
 
 
 @pytest.mark.fact("P-019", "P-020")
@@ -161,21 +161,21 @@ def test_what_a_transaction_holds_counts_once_it_is_committed() -> None:
     open_, closed = batch(offset(offset=1), producer=5), batch(offset(offset=2), producer=6)
     reader = FactReader()
     assert [fact for each in (open_, closed) for fact in reader.read(each)] == []
-    assert plain(list(reader.read(marker(COMMIT, 6)))) == [kept(offset=2)]
+    assert plain(list(reader.read(marker(COMMIT, 6)))) == [stored_offset(offset=2)]
     assert reader.open_transactions == 1
     assert list(reader.read(marker(COMMIT, 7))) == [], "there is nothing of that producer"
-    assert plain(list(reader.read(marker(COMMIT, 5)))) == [kept(offset=1)]
+    assert plain(list(reader.read(marker(COMMIT, 5)))) == [stored_offset(offset=1)]
 
 
 def test_of_an_offset_and_one_of_a_transaction_the_later_in_the_log_counts() -> None:
     pending = batch(offset(offset=1), offset(partition=4, offset=2), producer=5)
     facts = plain(read(pending, batch(offset(offset=9)), marker(COMMIT, 5)))
-    assert facts == [kept(offset=9), kept(offset=2)._replace(partitions=(4,))]
+    assert facts == [stored_offset(offset=9), stored_offset(offset=2)._replace(partitions=(4,))]
 
 
 @pytest.mark.fact("P-015")
 def test_a_deletion_takes_away_what_a_transaction_has_pending() -> None:
-    deletion = (write_key(OFFSET, PLACE), None)
+    deletion = (write_key(OFFSET, KEY), None)
     facts = read(batch(offset(), producer=5), batch(deletion), marker(COMMIT, 5))
     assert facts == [OffsetDeleted(group_id="g", topic="t", partition=3)]
 
@@ -226,7 +226,7 @@ def test_records_of_unknown_types_and_with_bad_keys_are_skipped_and_counted() ->
     strange = batch(
         (b"\x03\xe7 from the future", b"x"), (b"\x00", b"x"), (None, b"x"), (b"\x00\x01\x7f\xff", b"x"), offset()
     )
-    assert plain(list(reader.read(strange))) == [kept()]
+    assert plain(list(reader.read(strange))) == [stored_offset()]
     assert reader.skipped == 4
 
 
@@ -234,7 +234,7 @@ def test_records_of_unknown_types_and_with_bad_keys_are_skipped_and_counted() ->
     ("value", "why"), [(b"\x00\x63", "version 99"), (b"\x00\x04\x00", "breaks off"), (b"", "0 bytes")]
 )
 def test_a_value_that_cannot_be_read_tells_of_its_group(value: bytes, why: str) -> None:
-    [fact] = read(batch((write_key(OFFSET, PLACE), value)))
+    [fact] = read(batch((write_key(OFFSET, KEY), value)))
     assert isinstance(fact, Unreadable)
     assert fact.group_id == "g"
     assert why in fact.why
@@ -244,13 +244,13 @@ def test_offsets_that_only_look_usual_are_read_with_care() -> None:
     key, value = offset()
     assert value is not None
     longer = value[:-1] + b"\x01\x07\x02ab"  # An unknown tagged field.
-    assert plain(read(batch((key, longer)))) == [kept()]
+    assert plain(read(batch((key, longer)))) == [stored_offset()]
 
 
 @pytest.mark.parametrize("cut", range(1, 20))
 def test_records_that_break_off_are_a_bad_batch(cut: int) -> None:
     data = bytes(write_batch([Record(key=b"key", value=b"value", headers=(("h", b"v"),))]))[61:]
-    with pytest.raises(BadBatch):
+    with pytest.raises(CorruptBatch):
         read_key_value(data[: len(data) - cut], 0)
     assert read_key_value(data, 0) == (b"key", b"value", len(data))
 

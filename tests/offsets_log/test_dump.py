@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcoord.offsets_log.dump import Dumped, DumpedBatch, Problem, Wanted, batch_json, dump_segment, segments_in
+from kcoord.offsets_log.dump import Dumped, DumpedBatch, DumpFilter, Problem, batch_json, dump_segment, segments_in
 from kcoord.offsets_log.record_codec import write_key, write_value
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
@@ -22,7 +22,7 @@ VALUE = write_value(1, {"offset": 41})
 
 
 def dumped(segment: Path, **wanted: Any) -> list[Dumped]:
-    return list(dump_segment(segment, Wanted(**wanted)))
+    return list(dump_segment(segment, DumpFilter(**wanted)))
 
 
 def batches_in(found: Sequence[Dumped]) -> list[dict[str, Any]]:
@@ -146,7 +146,7 @@ def test_a_batch_with_a_wrong_checksum_hides_nothing_but_itself(segment: Path) -
 
 
 @pytest.mark.parametrize(
-    ("rest", "said"),
+    ("rest", "expected"),
     [
         (bytes(100), "no batch: a length of 0; 100 bytes are left"),
         (struct.pack(">qiib", 6, 88, 0, 7) + bytes(83), "no batch: a magic of 7; 100 bytes are left"),
@@ -154,14 +154,14 @@ def test_a_batch_with_a_wrong_checksum_hides_nothing_but_itself(segment: Path) -
         (struct.pack(">qiib", 6, 2**31 - 1, 0, 2) + bytes(83), "a batch of 2147483659 bytes, of which 100 are left"),
     ],
 )
-def test_what_is_no_batch_ends_the_segment(segment: Path, rest: bytes, said: str) -> None:
+def test_what_is_no_batch_ends_the_segment(segment: Path, rest: bytes, expected: str) -> None:
     end = segment.stat().st_size
     segment.write_bytes(segment.read_bytes() + rest)
     found = dumped(segment)
     assert offsets_in(found) == list(range(6))
     ((position, message),) = problems_in(found)
     assert position == end
-    assert said in message
+    assert expected in message
 
 
 def test_messages_of_an_old_format_are_stepped_over(segment: Path) -> None:
@@ -273,5 +273,5 @@ def test_any_bytes_are_told_to_their_end(
     path.write_bytes(content)
     found = dumped(path, as_offsets=True)
     json.dumps(batches_in(found))
-    told = sum(batch["size"] for batch in batches_in(found))
-    assert told == len(content) or problems_in(found)
+    dumped_bytes = sum(batch["size"] for batch in batches_in(found))
+    assert dumped_bytes == len(content) or problems_in(found)

@@ -115,20 +115,20 @@ def test_whatever_the_clock_does_records_keep_their_order_and_batches_their_time
         times += [NOW_MS + drift] * (sum(batch.count for batch in batches) - before)
     sealed = [batch.sealed() for batch in batches]
     assert all(has_valid_crc(batch) for batch in sealed)
-    kept = [record.timestamp for batch in sealed for record in wire.read_records(batch)]
-    assert kept == times
+    timestamps = [record.timestamp for batch in sealed for record in wire.read_records(batch)]
+    assert timestamps == times
     assert single(read_back(batches)) == single(facts)
 
 
 @pytest.mark.fact("O-024")
 @given(st.lists(facts, min_size=1, max_size=4))
 def test_every_record_is_what_the_layouts_say(facts: list[Record]) -> None:
-    expected = [pair for fact in facts for pair in as_layouts_say(fact)]
-    kept = [record for batch in written(facts) for record in wire.read_records(batch.sealed())]
-    assert [(record.key, record.value) for record in kept] == expected
+    expected = [pair for fact in facts for pair in encoded_by_schemas(fact)]
+    found = [record for batch in written(facts) for record in wire.read_records(batch.sealed())]
+    assert [(record.key, record.value) for record in found] == expected
 
 
-def as_layouts_say(fact: Record) -> list[tuple[bytes, bytes | None]]:
+def encoded_by_schemas(fact: Record) -> list[tuple[bytes, bytes | None]]:
     match fact:
         case OffsetsStored():
             version = 4 if fact.expires_at_ms is None else 1
@@ -193,9 +193,9 @@ def test_a_batch_has_no_more_records_than_it_may() -> None:
 
 def test_offsets_of_one_commit_are_read_back_as_one_fact() -> None:
     fact = OffsetsStored("g", "t", (0, 1, 5), (10, 11, 12), (0, 0, 1), ("", "", ""), NOW_MS, None, UUID(int=5))
-    [kept] = read_back(written([fact]))
-    assert isinstance(kept, OffsetsStored)
-    assert list(kept.partitions) == [0, 1, 5]
+    [stored] = read_back(written([fact]))
+    assert isinstance(stored, OffsetsStored)
+    assert list(stored.partitions) == [0, 1, 5]
 
 
 def test_a_group_of_another_kind_is_deleted_by_its_keys() -> None:

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcoord.offsets_log.record_codec import (
-    BadRecord,
-    Malformed,
+    CorruptRecord,
     UnknownType,
     UnknownVersion,
+    UnreadableRecord,
     Unwritable,
     read_key,
     read_value,
@@ -26,10 +26,10 @@ from kcoord.offsets_log.record_schemas import (
     CONSUMER_ASSIGNMENT,
     CONSUMER_SUBSCRIPTION,
     RECORD_TYPES,
-    Layout,
+    RecordSchema,
     default_of,
 )
-from kcoord.protocol.records.batch import split
+from kcoord.protocol.records.batch import split_batches
 from kcoord.protocol.records.record import Record, read_records
 from tests.offsets_log.schema_values import EVERY_VERSION, values_of
 
@@ -39,7 +39,7 @@ OFFSET_COMMIT, GROUP_METADATA, MEMBER_METADATA, STREAMS_METADATA = 1, 2, 5, 17
 
 def records_of(segment: Path) -> list[Record]:
     """Returns all records but the markers of transactions."""
-    batches = [batch for batch in split(segment.read_bytes()) if not batch.header.is_control]
+    batches = [batch for batch in split_batches(segment.read_bytes()) if not batch.header.is_control]
     return [record for batch in batches for record in read_records(batch)]
 
 
@@ -63,7 +63,7 @@ def test_each_record_of_a_broker_is_written_as_the_broker_wrote_it(segment: Path
 )
 @settings(max_examples=20)
 @given(data=st.data())
-def test_what_is_written_is_read_back(name: str, layout: Layout, version: int, data: st.DataObject) -> None:
+def test_what_is_written_is_read_back(name: str, layout: RecordSchema, version: int, data: st.DataObject) -> None:
     values = data.draw(values_of(layout, version))
     assert read_versioned(layout, write_versioned(layout, version, values), what=name) == (version, values)
 
@@ -72,7 +72,9 @@ def test_what_is_written_is_read_back(name: str, layout: Layout, version: int, d
 @pytest.mark.parametrize("version", range(4))
 @settings(max_examples=20)
 @given(data=st.data())
-def test_what_consumers_put_into_their_bytes_is_read_back(layout: Layout, version: int, data: st.DataObject) -> None:
+def test_what_consumers_put_into_their_bytes_is_read_back(
+    layout: RecordSchema, version: int, data: st.DataObject
+) -> None:
     values = data.draw(values_of(layout, version))
     assert read_versioned(layout, write_versioned(layout, version, values), what="bytes") == (version, values)
 
@@ -154,7 +156,7 @@ def test_a_version_that_is_not_known_is_told_from_bytes_that_are_wrong() -> None
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "expected"),
     [
         ("", "a key of 0 bytes"),
         ("00", "a key of 1 bytes"),
@@ -164,13 +166,13 @@ def test_a_version_that_is_not_known_is_told_from_bytes_that_are_wrong() -> None
         ("0001 0000 0000 000000", "breaks off"),
     ],
 )
-def test_a_malformed_key_says_what_is_wrong(key: str, said: str) -> None:
-    with pytest.raises(Malformed, match=said):
+def test_a_malformed_key_says_what_is_wrong(key: str, expected: str) -> None:
+    with pytest.raises(CorruptRecord, match=expected):
         read_key(bytes.fromhex(key))
 
 
 @pytest.mark.parametrize(
-    ("number", "value", "said"),
+    ("number", "value", "expected"),
     [
         (1, "00", "OffsetCommit of 1 bytes"),
         (1, "0004 0000000000000007 00000005 ffffffff0f", "metadata claims a length"),
@@ -184,15 +186,15 @@ def test_a_malformed_key_says_what_is_wrong(key: str, said: str) -> None:
         (7, "0000 02" + "ab" * 16 + "05 0000000000000001 00", "breaks off"),
     ],
 )
-def test_a_malformed_value_says_what_is_wrong(number: int, value: str, said: str) -> None:
-    with pytest.raises(Malformed, match=said):
+def test_a_malformed_value_says_what_is_wrong(number: int, value: str, expected: str) -> None:
+    with pytest.raises(CorruptRecord, match=expected):
         read_value(number, bytes.fromhex(value))
 
 
 @given(number=st.sampled_from(sorted(RECORD_TYPES)), content=st.binary(max_size=200), version=st.integers(0, 4))
 def test_any_bytes_give_values_or_a_bad_record(number: int, content: bytes, version: int) -> None:
     read_or_refused(number, version.to_bytes(2) + content)
-    with suppress(BadRecord):
+    with suppress(UnreadableRecord):
         _, key = read_key(number.to_bytes(2) + content)
         assert read_key(write_key(number, key)) == (number, key)
 
@@ -212,19 +214,19 @@ def test_a_broken_record_gives_values_or_a_bad_record(data: st.DataObject) -> No
 
 def read_or_refused(number: int, value: bytes) -> None:
     """Checks that whatever can be read can be written."""
-    with suppress(BadRecord):
+    with suppress(UnreadableRecord):
         version, values = read_value(number, value)
         assert read_value(number, write_value(number, values, version=version)) == (version, values)
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "expected"),
     [
         ({"metadata": None}, "metadata is never null"),
         ({"metadata": "m" * 32_768}, "metadata is too long: 32768 bytes"),
         ({"offset": 2**63}, "int too large|argument out of range"),
     ],
 )
-def test_what_a_field_cannot_hold_is_refused(values: dict[str, Any], said: str) -> None:
-    with pytest.raises(Unwritable, match=said):
+def test_what_a_field_cannot_hold_is_refused(values: dict[str, Any], expected: str) -> None:
+    with pytest.raises(Unwritable, match=expected):
         write_value(OFFSET_COMMIT, values)

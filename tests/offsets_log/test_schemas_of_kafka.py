@@ -12,7 +12,7 @@ from kcoord.offsets_log.record_schemas import (
     CONSUMER_SUBSCRIPTION,
     RECORD_TYPES,
     Field,
-    Layout,
+    RecordSchema,
     Zero,
 )
 from kcoord.testing.jars import kafka_folder
@@ -53,12 +53,12 @@ def test_a_record_type_is_laid_out_as_in_kafka(number: int, group_schemas: dict[
     [("ConsumerProtocolSubscription", CONSUMER_SUBSCRIPTION), ("ConsumerProtocolAssignment", CONSUMER_ASSIGNMENT)],
 )
 def test_what_consumers_put_into_their_bytes_is_laid_out_as_in_kafka(
-    name: str, layout: Layout, java_tools: JavaTools
+    name: str, layout: RecordSchema, java_tools: JavaTools
 ) -> None:
     assert described(layout) == expected(schemas_of("kafka-clients")[name])
 
 
-def described(layout: Layout) -> Any:
+def described(layout: RecordSchema) -> Any:
     """Converts a RecordSchema to nested tuples."""
     most = layout.versions[-1]
     return (

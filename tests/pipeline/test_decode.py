@@ -15,7 +15,7 @@ from kcoord.offsets_log.record_schemas import CONSUMER_SUBSCRIPTION, RECORD_TYPE
 from kcoord.pipeline.decoding.decode import decode_records
 from kcoord.pipeline.decoding.records import Source, of_messages
 from kcoord.pipeline.schemas import COMMITS
-from kcoord.protocol.records.batch import split, stamp_timestamp
+from kcoord.protocol.records.batch import split_batches, stamp_timestamp
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, read_records, write_batch
 from tests.offsets_log.kafka_dump import printed_batches
@@ -50,7 +50,7 @@ def test_rows_are_what_kafkas_own_tool_prints(name: str) -> None:
 @pytest.mark.parametrize("codec", Codec)
 def test_batches_of_every_codec_give_the_same_rows(codec: Codec, tmp_path: Path) -> None:
     golden = FOLDER / "plain" / SEGMENT
-    batches = [each for each in split(golden.read_bytes()) if not each.header.is_transactional]
+    batches = [each for each in split_batches(golden.read_bytes()) if not each.header.is_transactional]
     again = [
         write_batch(list(read_records(each)), base_offset=each.header.base_offset, codec=codec) for each in batches
     ]

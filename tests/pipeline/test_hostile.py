@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcoord.offsets_log.dump import DumpedBatch, Wanted, dump_segment
-from kcoord.protocol.records.batch import HEADER_SIZE, assemble, read_header, split
+from kcoord.offsets_log.dump import DumpedBatch, DumpFilter, dump_segment
+from kcoord.protocol.records.batch import HEADER_SIZE, assemble, read_header, split_batches
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record
 from tests.pipeline.segment_files import AT_MS, batch, commit, in_a_row, tombstone, write_segment
@@ -33,7 +33,7 @@ def assert_told(folder: Path, segment: Path) -> None:
     """Checks that the rows are those of the dump, and that records without a row are rejected."""
     rows = decoded(folder)
     assert comparable(rows) == told(segment)
-    sound = [each for each in dump_segment(segment, Wanted()) if isinstance(each, DumpedBatch) and each.is_valid]
+    sound = [each for each in dump_segment(segment, DumpFilter()) if isinstance(each, DumpedBatch) and each.is_valid]
     (scanned,) = rows["scanned"]
     assert scanned["batches"] == len(sound)
     assert scanned["records"] == sum(max(0, each.header.record_count) for each in sound)
@@ -54,7 +54,7 @@ def test_a_segment_with_any_bytes_changed_gives_what_is_left_of_it(
 def _sealed_again(content: bytes, changes: list[tuple[int, int]]) -> bytes:
     """Returns the batches with changed records, under checksums that are right."""
     parts = []
-    for number, each in enumerate(split(content)):
+    for number, each in enumerate(split_batches(content)):
         packed = bytes(each.data[HEADER_SIZE:])
         mine = [change for index, change in enumerate(changes) if index % 3 == number % 3]
         parts.append(assemble(each.header, changed(packed, mine) if packed else packed))

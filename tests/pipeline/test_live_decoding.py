@@ -13,7 +13,7 @@ from kcoord.admin.wire.fetching import Aborted, Fetched
 from kcoord.pipeline.decoding.fetched import LogRange, RangeDecoder
 from kcoord.pipeline.decoding.row_filter import Wanted
 from kcoord.pipeline.schemas import TABLES
-from kcoord.protocol.records.batch import read_header, split
+from kcoord.protocol.records.batch import read_header, split_batches
 from kcoord.protocol.records.compression import Codec
 from tests.pipeline.segment_files import ABORT, COMMIT, batch, commit, in_a_row, marker, tombstone, write_segment
 from tests.pipeline.told import Rows, decoded
@@ -48,7 +48,7 @@ def fetch(place: int, batches: Sequence[bytes], *, most_bytes: int) -> Fetched:
     ahead = [each for each in batches if read_header(each).last_offset >= place]
     sent = b"".join(ahead)[: max(most_bytes, len(ahead[0]) if ahead else 0)]
     last = place
-    for each in split(sent):
+    for each in split_batches(sent):
         last = each.header.last_offset
     # Kafka lists the aborted transactions that overlap the returned batches.
     ends = {3: 8, 15: 16}

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from kcoord.offsets_log.dump import DumpedBatch, Wanted, batch_json, dump_segment
+from kcoord.offsets_log.dump import DumpedBatch, DumpFilter, batch_json, dump_segment
 from kcoord.offsets_log.record_schemas import RECORD_TYPES
 from kcoord.pipeline.decoding.decode import decode_range
 from kcoord.pipeline.decoding.segments import SegmentRange, find_segments, plan_ranges
@@ -44,7 +44,7 @@ def decoded_ranges(ranges: list[SegmentRange]) -> Rows:
 
 def told(segment: Path) -> Rows:
     """Returns the expected rows, by our own dump."""
-    dumped = dump_segment(segment, Wanted())
+    dumped = dump_segment(segment, DumpFilter())
     return told_by([batch_json(each) for each in dumped if isinstance(each, DumpedBatch)], segment)
 
 

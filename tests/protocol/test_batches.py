@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import (
     HEADER_SIZE,
-    BadBatch,
     BatchHeader,
+    CorruptBatch,
     assemble,
     has_valid_crc,
     produced_batch,
     read_header,
-    split,
+    split_batches,
     stamp_offsets,
     stamp_timestamp,
     step_sequence,
@@ -32,7 +32,7 @@ def patched(batch: bytes, position: int, data: bytes) -> bytes:
 
 
 def refusal(records: bytes | None) -> ErrorCode:
-    with pytest.raises(BadBatch) as caught:
+    with pytest.raises(CorruptBatch) as caught:
         produced_batch(records)
     return caught.value.error
 
@@ -82,7 +82,7 @@ def test_a_batch_without_sequences_has_no_last_sequence() -> None:
 
 def test_batches_in_a_row_are_split_and_a_cut_one_at_the_end_is_left_out() -> None:
     other = write_batch([Record(value=b"other")])
-    whole = [bytes(batch.data) for batch in split(plain + other + plain[:-1])]
+    whole = [bytes(batch.data) for batch in split_batches(plain + other + plain[:-1])]
     assert whole == [plain, other]
 
 
@@ -132,7 +132,7 @@ def test_offsets_are_stamped_in_place_and_the_checksum_still_holds() -> None:
     stamp_offsets(buffer, 6, base_offset=2**40, leader_epoch=3)
     header = read_header(buffer, 6)
     assert (header.base_offset, header.leader_epoch) == (2**40, 3)
-    assert has_valid_crc(next(split(buffer[6:-6])))
+    assert has_valid_crc(next(split_batches(buffer[6:-6])))
     assert buffer.startswith(b"before")
     assert buffer.endswith(b"behind")
 
@@ -140,7 +140,7 @@ def test_offsets_are_stamped_in_place_and_the_checksum_still_holds() -> None:
 def test_the_time_of_append_stands_for_the_times_of_the_records() -> None:
     buffer = bytearray(b"before" + plain + b"behind")
     stamp_timestamp(buffer, 6, len(plain), max_timestamp=5000, uses_append_time=True)
-    batch = next(split(buffer[6:-6]))
+    batch = next(split_batches(buffer[6:-6]))
     assert has_valid_crc(batch)
     assert batch.header.uses_append_time
     assert [record.timestamp for record in read_records(batch)] == [5000, 5000, 5000]
@@ -153,7 +153,7 @@ def test_stamping_a_time_drops_the_bits_without_a_meaning_and_keeps_the_others()
     stamp_timestamp(buffer, 0, len(buffer), max_timestamp=5000, uses_append_time=False)
     header = read_header(buffer)
     assert header.attributes == 0x16
-    assert has_valid_crc(next(split(buffer)))
+    assert has_valid_crc(next(split_batches(buffer)))
 
 
 @settings(deadline=None)
@@ -162,7 +162,7 @@ def test_broken_bytes_are_only_ever_a_bad_batch(position: int, byte: int, cut: i
     broken = patched(plain, position, bytes([byte]))[: len(plain) - cut]
     try:
         batch = produced_batch(broken)
-    except BadBatch:
+    except CorruptBatch:
         return
     assert len(batch.data) == batch.header.size
 
@@ -171,7 +171,7 @@ def test_broken_bytes_are_only_ever_a_bad_batch(position: int, byte: int, cut: i
 @given(st.binary(max_size=200))
 def test_any_bytes_split_into_batches_or_are_a_bad_batch(noise: bytes) -> None:
     try:
-        batches = list(split(noise))
-    except BadBatch:
+        batches = list(split_batches(noise))
+    except CorruptBatch:
         return
     assert sum(batch.header.size for batch in batches) <= len(noise)

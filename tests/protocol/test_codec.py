@@ -10,7 +10,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_writer
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import (
     MAX_REQUEST_ELEMENTS,
     codec,
@@ -21,7 +21,7 @@ from kcoord.protocol.codec import (
 )
 from kcoord.protocol.encode import compiled_writer
 from kcoord.protocol.headers import RequestHeader
-from kcoord.protocol.validate import BadBody, compiled_check
+from kcoord.protocol.validate import CorruptMessage, compiled_validator
 from tests.protocol.entities import random_entity
 
 _every_version = [(key, version) for key, name in api_key_map.items() for version in schema_name_map[name]]
@@ -48,7 +48,7 @@ def test_the_writer_writes_what_kio_writes_and_the_check_lets_it_pass(key: int, 
             entity_writer(entity_type)(by_kio, entity)
             written = _written(entity)
             assert written == by_kio.getvalue()
-            assert compiled_check(entity_type, MAX_REQUEST_ELEMENTS)(written, 0) is None
+            assert compiled_validator(entity_type, MAX_REQUEST_ELEMENTS)(written, 0) is None
 
 
 @pytest.mark.parametrize(("key", "version"), _every_version)
@@ -58,7 +58,7 @@ def test_whatever_is_done_to_a_body_reading_it_ends_in_an_entity_or_a_bad_body(k
     for entity_type, read in zip(_both(key, version), (served.read_request, served.read_response), strict=True):
         good = _written(random_entity(entity_type, rng))
         for _ in range(30):
-            with suppress(BadBody):
+            with suppress(CorruptMessage):
                 read(_mutated(good, rng), 0)
 
 
@@ -88,7 +88,7 @@ def test_unknown_tagged_fields_are_skipped_at_every_level(version: int) -> None:
 
 
 def test_an_unknown_tag_beside_a_known_one_leaves_the_known_one() -> None:
-    entity = build(load_request_schema(1, 12), {"cluster_id": "c"})
+    entity = build_entity(load_request_schema(1, 12), {"cluster_id": "c"})
     body = _written(entity)
     known = b"\x00\x02\x02c"
     assert body.endswith(b"\x01" + known)
@@ -106,19 +106,19 @@ def test_an_unknown_tag_in_an_array_element_is_skipped() -> None:
 @pytest.mark.fact("A-409")
 @pytest.mark.parametrize("length", [b"\x7f\xff\xff\xff", b"\x00\x0f\xff\xff"])
 def test_an_array_length_that_lies_is_refused_before_anything_is_allocated(length: bytes) -> None:
-    with pytest.raises(BadBody, match="longer than its body"):
+    with pytest.raises(CorruptMessage, match="longer than its body"):
         codec(3, 1).read_request(length, 0)
 
 
 def test_a_body_of_millions_of_empty_elements_is_refused() -> None:
     body = (MAX_REQUEST_ELEMENTS + 1).to_bytes(4) + b"\0\0" * (MAX_REQUEST_ELEMENTS + 1)
-    with pytest.raises(BadBody, match="array elements"):
+    with pytest.raises(CorruptMessage, match="array elements"):
         codec(3, 1).read_request(body, 0)
 
 
 @pytest.mark.fact("A-409")
 def test_a_null_array_where_none_may_be_is_refused() -> None:
-    with pytest.raises(BadBody, match="a null array of topics"):
+    with pytest.raises(CorruptMessage, match="a null array of topics"):
         codec(2, 1).read_request(b"\xff\xff\xff\xff" * 2, 0)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcoord.protocol.records.compression import BadCompression, Codec, TooMuch, compress, decompress
+from kcoord.protocol.records.compression import BadCompression, Codec, DecompressedTooLarge, compress, decompress
 
 packing = [codec for codec in Codec if codec]
 texts = st.binary(max_size=300) | st.builds(
@@ -36,7 +36,7 @@ def test_noise_is_only_ever_bad_compression(codec: Codec, noise: bytes) -> None:
 def test_a_limit_is_kept_to_the_byte(codec: Codec, size: int) -> None:
     packed = compress(codec, bytes(size))
     assert len(decompress(codec, packed, limit=size)) == size
-    with pytest.raises(TooMuch):
+    with pytest.raises(DecompressedTooLarge):
         decompress(codec, packed, limit=size - 1)
 
 

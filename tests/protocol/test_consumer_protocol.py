@@ -1,7 +1,7 @@
 import pytest
 
 from kcoord.protocol.consumer_protocol import read_assignment
-from kcoord.protocol.validate import BadBody
+from kcoord.protocol.validate import CorruptMessage
 
 
 def assignment(version: int, *topics: tuple[str, list[int]], user_data: bytes | None = None) -> bytes:
@@ -36,5 +36,5 @@ def test_no_bytes_are_no_partitions() -> None:
 
 @pytest.mark.parametrize("cut", range(1, len(assignment(0, ("orders", [0, 3])))))
 def test_an_assignment_that_is_cut_off_is_refused(cut: int) -> None:
-    with pytest.raises(BadBody):
+    with pytest.raises(CorruptMessage):
         read_assignment(assignment(0, ("orders", [0, 3]))[:cut])

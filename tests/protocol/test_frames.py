@@ -14,20 +14,20 @@ def test_frames_come_out_whole_however_the_stream_is_cut(frames: list[bytes], cu
     splitter = FrameSplitter(1000)
     came = [frame for start, end in pairwise(edges) for frame in splitter.feed(stream[start:end])]
     assert came == frames
-    assert splitter.held_bytes == 0
+    assert splitter.buffered_bytes == 0
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 1001, 2**31 - 1])
 def test_a_length_that_no_frame_may_have_ends_the_stream(length: int) -> None:
     splitter = FrameSplitter(1000)
     assert splitter.feed(length.to_bytes(4, signed=True)) == []
-    assert str(length) in str(splitter.broken)
+    assert str(length) in str(splitter.error)
     assert splitter.feed(framed([b"good"])) == []
-    assert splitter.held_bytes == 0
+    assert splitter.buffered_bytes == 0
 
 
 @pytest.mark.parametrize(
-    ("start", "said"),
+    ("start", "expected"),
     [
         (b"\x16\x03\x01\x02", "it speaks TLS, and this port does not"),  # A client's TLS handshake.
         (b"\x15\x03\x03\x00", "it speaks TLS"),  # A server's TLS alert.
@@ -39,18 +39,18 @@ def test_a_length_that_no_frame_may_have_ends_the_stream(length: int) -> None:
         (b"\x17\x03\x03\x00", "a frame length of 386073344, where 0 to 1000 is allowed"),
     ],
 )
-def test_the_beginning_of_tls_or_http_is_told_from_a_length(start: bytes, said: str) -> None:
+def test_the_beginning_of_tls_or_http_is_told_from_a_length(start: bytes, expected: str) -> None:
     splitter = FrameSplitter(1000)
     splitter.feed(start)
-    assert str(splitter.broken) == said
+    assert str(splitter.error) == expected
 
 
 def test_what_came_before_a_bad_length_comes_out() -> None:
     splitter = FrameSplitter(1000)
     assert splitter.feed(framed([b"good"]) + b"\0\0") == [b"good"]
-    assert splitter.broken is None
+    assert splitter.error is None
     assert splitter.feed(b"\0\1a" + framed([b"better"]) + b"\xff\xff\xff\xff") == [b"a", b"better"]
-    assert splitter.broken is not None
+    assert splitter.error is not None
 
 
 def test_an_empty_frame_is_a_frame() -> None:
@@ -60,7 +60,7 @@ def test_an_empty_frame_is_a_frame() -> None:
 def test_only_what_has_arrived_is_held_whatever_the_length_claims() -> None:
     splitter = FrameSplitter(2**31 - 1)
     assert splitter.feed(b"\x7f\xff\xff\xffabc") == []
-    assert splitter.held_bytes == 7
+    assert splitter.buffered_bytes == 7
 
 
 def test_an_unfinished_frame_is_handed_over_to_who_reads_the_rest() -> None:
@@ -70,8 +70,8 @@ def test_an_unfinished_frame_is_handed_over_to_who_reads_the_rest() -> None:
     assert splitter.missing_bytes == 0, "its length is not known yet"
     assert splitter.feed(b"\x0aabc") == []
     assert splitter.missing_bytes == 7
-    assert splitter.hand_over() == b"abc"
-    assert (splitter.missing_bytes, splitter.held_bytes, splitter.is_amidst) == (0, 0, False)
+    assert splitter.take_partial() == b"abc"
+    assert (splitter.missing_bytes, splitter.buffered_bytes, splitter.has_partial) == (0, 0, False)
     assert splitter.feed(framed([b"next"])) == [b"next"]
 
 

@@ -8,7 +8,7 @@ from kcoord.protocol.headers import (
     write_request_header,
     write_response_header,
 )
-from kcoord.protocol.validate import BadBody
+from kcoord.protocol.validate import CorruptMessage
 
 _header = RequestHeader(api_key=3, api_version=12, correlation_id=-7, client_id="tester")
 
@@ -35,12 +35,12 @@ def test_tagged_fields_of_a_request_header_are_stepped_over() -> None:
 @pytest.mark.parametrize("length", range(15))
 def test_a_header_that_ends_too_early_is_bad(length: int) -> None:
     encoded = write_request_header(_header, 2)
-    with pytest.raises(BadBody):
+    with pytest.raises(CorruptMessage):
         read_request_header(encoded[:length], 2)
 
 
 def test_a_client_id_longer_than_its_frame_is_bad() -> None:
-    with pytest.raises(BadBody, match="client id"):
+    with pytest.raises(CorruptMessage, match="client id"):
         read_request_header(write_request_header(_header, 1)[:8] + b"\x7f\xff" + b"abc", 1)
 
 
@@ -50,7 +50,7 @@ def test_a_client_id_that_is_not_utf_8_is_read_all_the_same() -> None:
 
 
 def test_a_header_tag_longer_than_the_frame_is_bad() -> None:
-    with pytest.raises(BadBody):
+    with pytest.raises(CorruptMessage):
         read_request_header(write_request_header(_header, 2)[:-1] + b"\x01\x00\x7f", 2)
 
 

@@ -11,15 +11,15 @@ import pytest
 from kio.index import load_request_schema, load_response_schema
 
 from kcoord.admin.wire import apis
-from kcoord.client.client_codec import by_layouts
-from kcoord.client.kio_codec import build
+from kcoord.client.client_codec import schema_codec
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import encode_request, encode_response
 from kcoord.protocol.entity_fields import Shape, shape_of
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import RequestHeader
 from kcoord.protocol.schema.message_readers import columns_of
-from kcoord.protocol.schema.messages import Fields, known_layouts, layout_of
+from kcoord.protocol.schema.messages import Fields, apis_with_schema, schema_of
 from tests.protocol.entities import random_entity
 
 METADATA, OFFSET_FETCH, SASL_HANDSHAKE, API_VERSIONS = 3, 9, 17, 18
@@ -27,12 +27,12 @@ KAFKA_TYPES = {"timedelta_i32": "int32", "timedelta_i64": "int64", "records": "b
 
 
 def all_versions(key: int) -> range:
-    layout = layout_of(key)
-    assert layout
-    return layout.versions
+    schema = schema_of(key)
+    assert schema
+    return schema.versions
 
 
-EVERY_VERSION = [(key, version) for key in known_layouts() for version in all_versions(key)]
+EVERY_VERSION = [(key, version) for key in apis_with_schema() for version in all_versions(key)]
 
 
 def plain(value: Any) -> Any:
@@ -55,7 +55,7 @@ def header_of(key: int, version: int) -> RequestHeader:
 
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
 def test_every_version_of_a_layout_has_the_fields_that_kio_has(key: int, version: int) -> None:
-    layout = layout_of(key)
+    layout = schema_of(key)
     assert layout
     for fields, entity_type in (
         (layout.request, load_request_schema(key, version)),
@@ -90,7 +90,7 @@ def test_what_reading_asks_for_has_a_layout_in_every_version() -> None:
         apis.STREAMS_GROUP_HEARTBEAT,
     }
     for api in [api for api in vars(apis).values() if isinstance(api, apis.Api) and api not in changes]:
-        layout = layout_of(api.key)
+        layout = schema_of(api.key)
         assert layout, api.name
         assert layout.versions == range(api.oldest, api.newest + 1), api.name
 
@@ -104,7 +104,7 @@ def test_a_request_is_written_as_kio_writes_it(key: int, version: int) -> None:
     for _ in range(5):
         request = untagged(random_entity(load_request_schema(key, version), rng))
         header = header_of(key, version)
-        assert by_layouts(key, version).request(header, values_of(request)) == encode_request(header, request)
+        assert schema_codec(key, version).encode_request(header, values_of(request)) == encode_request(header, request)
 
 
 def untagged(entity: Any) -> Any:
@@ -126,15 +126,15 @@ def values_of(entity: Any) -> dict[str, Any]:
 def test_a_request_without_values_has_its_defaults() -> None:
     for key, version in EVERY_VERSION:
         header = header_of(key, version)
-        defaults = build(load_request_schema(key, version), {})
-        assert by_layouts(key, version).request(header, {}) == encode_request(header, defaults)
+        defaults = build_entity(load_request_schema(key, version), {})
+        assert schema_codec(key, version).encode_request(header, {}) == encode_request(header, defaults)
 
 
 def test_values_that_a_version_does_not_have_are_left_out() -> None:
     header = header_of(OFFSET_FETCH, 5)
     asked = {"group_id": "g", "topics": None, "groups": [{"group_id": "g", "topics": None}], "require_stable": False}
-    older = build(load_request_schema(OFFSET_FETCH, 5), {"group_id": "g", "topics": None})
-    assert by_layouts(OFFSET_FETCH, 5).request(header, asked) == encode_request(header, older)
+    older = build_entity(load_request_schema(OFFSET_FETCH, 5), {"group_id": "g", "topics": None})
+    assert schema_codec(OFFSET_FETCH, 5).encode_request(header, asked) == encode_request(header, older)
 
 
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
@@ -142,31 +142,31 @@ def test_a_response_is_read_as_kio_wrote_it(key: int, version: int) -> None:
     rng = random.Random(key * 100 + version)
     for _ in range(5):
         response = random_entity(load_response_schema(key, version), rng)
-        correlation_id, row = by_layouts(key, version).response(frame_of(key, version, response))
+        correlation_id, row = schema_codec(key, version).decode_response(frame_of(key, version, response))
         assert correlation_id == 7
-        assert_told(row, response)
+        assert_row_equals(row, response)
 
 
 def frame_of(key: int, version: int, response: Any) -> bytes:
     return encode_response(header_of(key, version), response)[4:]
 
 
-def assert_told(row: Any, entity: Any) -> None:
+def assert_row_equals(row: Any, entity: Any) -> None:
     for field in shape_of(type(entity)).plain:
         ours, theirs = getattr(row, field.name), getattr(entity, field.name)
         if field.entity is None or theirs is None:
             assert ours == plain(theirs), field.name
         elif not field.is_array:
-            assert_told(ours, theirs)
+            assert_row_equals(ours, theirs)
         else:
             assert len(ours) == len(theirs)
             for each, other in zip(ours, theirs, strict=True):
-                assert_told(each, other)
+                assert_row_equals(each, other)
 
 
 def test_what_a_version_does_not_have_is_there_with_its_default() -> None:
-    response = build(load_response_schema(OFFSET_FETCH, 2), {"topics": [offsets_of(2, metadata="m")]})
-    _, row = by_layouts(OFFSET_FETCH, 2).response(frame_of(OFFSET_FETCH, 2, response))
+    response = build_entity(load_response_schema(OFFSET_FETCH, 2), {"topics": [offsets_of(2, metadata="m")]})
+    _, row = schema_codec(OFFSET_FETCH, 2).decode_response(frame_of(OFFSET_FETCH, 2, response))
     assert (row.groups, row.error_code) == ((), ErrorCode.none)
     assert [each.committed_leader_epoch for each in row.topics[0].partitions] == [-1, -1]
 
@@ -181,11 +181,11 @@ def offsets_of(count: int, **values: Any) -> dict[str, Any]:
 
 def read_offsets(version: int, topic: dict[str, Any]) -> Any:
     values = {"topics": [topic], "groups": [{"group_id": "g", "topics": [topic]}]}
-    response = build(load_response_schema(OFFSET_FETCH, version), values)
-    _, row = by_layouts(OFFSET_FETCH, version).response(frame_of(OFFSET_FETCH, version, response))
-    own, theirs = (row.groups[0], response.groups[0]) if version >= 8 else (row, response)
-    assert_told(own.topics[0], theirs.topics[0])
-    return own.topics[0].partitions
+    response = build_entity(load_response_schema(OFFSET_FETCH, version), values)
+    _, row = schema_codec(OFFSET_FETCH, version).decode_response(frame_of(OFFSET_FETCH, version, response))
+    ours, theirs = (row.groups[0], response.groups[0]) if version >= 8 else (row, response)
+    assert_row_equals(ours.topics[0], theirs.topics[0])
+    return ours.topics[0].partitions
 
 
 @pytest.mark.parametrize("version", range(2, 10))
@@ -199,13 +199,13 @@ def test_many_rows_are_read_as_one_is(version: int, metadata: str | None, count:
 
 
 @pytest.mark.parametrize("version", range(2, 10))
-@pytest.mark.parametrize("place", [0, 1, 30, 59])
+@pytest.mark.parametrize("index", [0, 1, 30, 59])
 @pytest.mark.parametrize("odd", [{"metadata": "m"}, {"metadata": None}, {"error_code": ErrorCode.not_coordinator}])
-def test_a_row_that_is_not_like_the_others_is_read_as_it_is(version: int, place: int, odd: dict[str, Any]) -> None:
+def test_a_row_that_is_not_like_the_others_is_read_as_it_is(version: int, index: int, odd: dict[str, Any]) -> None:
     topic = offsets_of(60)
-    topic["partitions"][place] |= odd
+    topic["partitions"][index] |= odd
     rows = read_offsets(version, topic)
-    assert [list(column)[place] for column in columns_of(rows)] == list(list(rows)[place])
+    assert [list(column)[index] for column in columns_of(rows)] == list(list(rows)[index])
 
 
 def test_rows_that_are_alike_may_be_gone_through_again() -> None:
@@ -215,11 +215,13 @@ def test_rows_that_are_alike_may_be_gone_through_again() -> None:
 
 
 def test_rows_that_break_off_are_refused() -> None:
-    response = build(load_response_schema(OFFSET_FETCH, 9), {"groups": [{"group_id": "g", "topics": [offsets_of(50)]}]})
+    response = build_entity(
+        load_response_schema(OFFSET_FETCH, 9), {"groups": [{"group_id": "g", "topics": [offsets_of(50)]}]}
+    )
     frame = frame_of(OFFSET_FETCH, 9, response)
     for cut in range(5, len(frame)):
-        with pytest.raises(BadBody):
-            by_layouts(OFFSET_FETCH, 9).response(frame[:cut])
+        with pytest.raises(CorruptMessage):
+            schema_codec(OFFSET_FETCH, 9).decode_response(frame[:cut])
 
 
 # Responses that no broker sends
@@ -228,11 +230,11 @@ def test_rows_that_break_off_are_refused() -> None:
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
 def test_whatever_is_done_to_a_response_reading_it_ends_in_a_row_or_a_bad_body(key: int, version: int) -> None:
     rng = random.Random(key * 100 + version)
-    asking = by_layouts(key, version)
+    asking = schema_codec(key, version)
     good = frame_of(key, version, random_entity(load_response_schema(key, version), rng))
     for _ in range(100):
-        with suppress(BadBody):
-            asking.response(mutated(good, rng))
+        with suppress(CorruptMessage):
+            asking.decode_response(mutated(good, rng))
 
 
 def mutated(frame: bytes, rng: random.Random) -> bytes:
@@ -257,7 +259,7 @@ def test_unknown_tagged_fields_are_stepped_over_at_every_level() -> None:
     tags = b"\x02" + b"\x05\x03abc" + b"\xff\x7f\x00"
     topic = b"\0\0" + b"\x02t" + b"\0" + b"\x01" + bytes(4) + tags
     body = bytes(4) + b"\x01" + b"\0" + b"\0\0\0\x09" + b"\x02" + topic + bytes(4) + tags
-    _, row = by_layouts(METADATA, 9).response(bytes(4) + b"\0" + body)
+    _, row = schema_codec(METADATA, 9).decode_response(bytes(4) + b"\0" + body)
     assert (row.controller_id, [each.name for each in row.topics]) == (9, ["t"])
 
 
@@ -277,14 +279,14 @@ def test_unknown_tagged_fields_are_stepped_over_at_every_level() -> None:
 )
 def test_a_response_that_cannot_be_is_refused_with_the_reason(key: int, version: int, body: bytes, why: str) -> None:
     head = bytes(4) + (b"\0" if version == 9 else b"")
-    with pytest.raises(BadBody, match=why):
-        by_layouts(key, version).response(head + body)
+    with pytest.raises(CorruptMessage, match=why):
+        schema_codec(key, version).decode_response(head + body)
 
 
 def test_what_has_no_layout_is_asked_by_kio() -> None:
     header = header_of(42, 2)
-    request = build(load_request_schema(42, 2), {"groups_names": ["g"]})
-    assert by_layouts(42, 2).request(header, {"groups_names": ["g"]}) == encode_request(header, request)
-    newer = build(load_response_schema(METADATA, 13), {})
-    _, entity = by_layouts(METADATA, 13).response(frame_of(METADATA, 13, newer))
+    request = build_entity(load_request_schema(42, 2), {"groups_names": ["g"]})
+    assert schema_codec(42, 2).encode_request(header, {"groups_names": ["g"]}) == encode_request(header, request)
+    newer = build_entity(load_response_schema(METADATA, 13), {})
+    _, entity = schema_codec(METADATA, 13).decode_response(frame_of(METADATA, 13, newer))
     assert entity == newer

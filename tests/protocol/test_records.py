@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import (
     HEADER_SIZE,
-    BadBatch,
     Batch,
+    CorruptBatch,
     assemble,
     has_valid_crc,
     produced_batch,
     read_header,
-    split,
+    split_batches,
 )
 from kcoord.protocol.records.compression import Codec, compress
 from kcoord.protocol.records.record import ProducerStamp, Record, plain_records, read_records, record_spans, write_batch
-from kcoord.protocol.records.record_scan import survey_records
+from kcoord.protocol.records.record_scan import scan_records
 
 blobs = st.none() | st.binary(max_size=40) | st.just(b"long" * 3000)
 header_lists = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3).map(tuple)
@@ -42,7 +42,7 @@ def batch_of(plain: bytes, count: int, codec: Codec = Codec.NONE) -> Batch:
 def fault_of(batch: Batch) -> ErrorCode | None:
     try:
         found = list(read_records(batch, limit=1_000_000))
-    except BadBatch as bad:
+    except CorruptBatch as bad:
         return bad.error
     assert len(found) == batch.header.record_count
     return None
@@ -51,7 +51,7 @@ def fault_of(batch: Batch) -> ErrorCode | None:
 @settings(deadline=None)
 @given(written=record_lists, codec=st.sampled_from(Codec), base_offset=st.integers(0, 2**62))
 def test_what_is_written_is_read_back(written: list[Record], codec: Codec, base_offset: int) -> None:
-    batch = next(split(write_batch(written, codec=codec, base_offset=base_offset)))
+    batch = next(split_batches(write_batch(written, codec=codec, base_offset=base_offset)))
     assert has_valid_crc(batch)
     assert list(read_records(batch)) == numbered(written, base_offset)
     assert batch.header.max_timestamp == max(record.timestamp for record in written)
@@ -61,7 +61,7 @@ def test_what_is_written_is_read_back(written: list[Record], codec: Codec, base_
 @given(record_lists)
 def test_a_survey_tells_what_reading_would_tell(written: list[Record]) -> None:
     batch = produced_batch(write_batch(written))
-    survey = survey_records(plain_records(batch), len(written))
+    survey = scan_records(plain_records(batch), len(written))
     timestamps = [record.timestamp - batch.header.base_timestamp for record in written]
     assert (survey.oldest_delta, survey.newest_delta) == (min(timestamps), max(timestamps))
     assert survey.has_null_key == any(record.key is None for record in written)
@@ -79,7 +79,7 @@ def test_a_survey_finds_fault_with_the_same_bytes_as_reading_does(written: list[
     def read() -> tuple[int, int, bool, bool, int] | None:
         try:
             spans = list(record_spans(broken, len(written)))
-        except BadBatch:
+        except CorruptBatch:
             return None
         times = [span.timestamp_delta for span in spans]
         is_consecutive = [span.offset_delta for span in spans] == list(range(len(spans)))
@@ -87,8 +87,8 @@ def test_a_survey_finds_fault_with_the_same_bytes_as_reading_does(written: list[
         return min(times), max(times), not all(span.has_key for span in spans), is_consecutive, headers
 
     try:
-        survey = tuple(survey_records(broken, len(written)))
-    except BadBatch:
+        survey = tuple(scan_records(broken, len(written)))
+    except CorruptBatch:
         assert read() is None
     else:
         assert survey == read()
@@ -132,16 +132,16 @@ one = plain_records(
     ],
 )
 def test_records_that_do_not_hold_together_are_an_invalid_record(plain: bytes) -> None:
-    with pytest.raises(BadBatch) as caught:
+    with pytest.raises(CorruptBatch) as caught:
         list(read_records(batch_of(plain, 1)))
     assert caught.value.error == ErrorCode.invalid_record
-    with pytest.raises(BadBatch):
-        survey_records(plain, 1)
+    with pytest.raises(CorruptBatch):
+        scan_records(plain, 1)
 
 
 def test_a_codec_that_does_not_exist_is_kafkas_unknown_server_error() -> None:
     header = read_header(write_batch([Record()]))._replace(attributes=5)
-    with pytest.raises(BadBatch) as caught:
+    with pytest.raises(CorruptBatch) as caught:
         list(read_records(produced_batch(assemble(header, one))))
     assert caught.value.error == ErrorCode.unknown_server_error
 
@@ -150,7 +150,7 @@ def test_a_codec_that_does_not_exist_is_kafkas_unknown_server_error() -> None:
 def test_a_bomb_is_stopped_at_the_limit(codec: Codec) -> None:
     bomb = produced_batch(write_batch([Record(value=bytes(30_000_000))], codec=codec))
     assert bomb.header.size < 3_000_000
-    with pytest.raises(BadBatch) as caught:
+    with pytest.raises(CorruptBatch) as caught:
         list(read_records(bomb, limit=1_000_000))
     assert caught.value.error == ErrorCode.message_too_large
 

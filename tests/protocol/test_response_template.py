@@ -12,7 +12,7 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.replies import JoinedMember, JoinReply, SyncReply
 from kcoord.protocol.codec import codec, encode_response
 from kcoord.protocol.headers import RequestHeader
-from kcoord.protocol.response_template import Splice
+from kcoord.protocol.response_template import ResponseTemplate
 from kcoord.protocol.varint import read_uvarint, uvarint
 
 JOIN_GROUP, SYNC_GROUP = 11, 14
@@ -48,22 +48,24 @@ syncs = st.builds(
 def test_whoever_was_answered_before_a_join_is_answered_as_if_it_were_the_first(
     version: int, replies: Sequence[JoinReply], member_ids: Sequence[str]
 ) -> None:
-    splice = Splice(codec(JOIN_GROUP, version), join_group.PER_MEMBER_FIELD)
+    splice = ResponseTemplate(codec(JOIN_GROUP, version), join_group.PER_MEMBER_FIELD)
     crowd = [reply._replace(member_id=member_id) for reply in replies for member_id in (reply.member_id, *member_ids)]
-    said = [join_group.to_response(reply, version) for reply in crowd]
-    _are_as_if_first(splice, JOIN_GROUP, version, said)
+    responses = [join_group.to_response(reply, version) for reply in crowd]
+    _are_as_if_first(splice, JOIN_GROUP, version, responses)
 
 
 @given(st.sampled_from(range(6)), st.lists(syncs, max_size=6), st.lists(blobs, max_size=4))
 def test_whoever_was_answered_before_a_sync_is_answered_as_if_it_were_the_first(
     version: int, replies: Sequence[SyncReply], assignments: Sequence[bytes]
 ) -> None:
-    splice = Splice(codec(SYNC_GROUP, version), "assignment")
-    crowd = [reply._replace(assignment=own) for reply in replies for own in (reply.assignment, *assignments)]
+    splice = ResponseTemplate(codec(SYNC_GROUP, version), "assignment")
+    crowd = [
+        reply._replace(assignment=assignment) for reply in replies for assignment in (reply.assignment, *assignments)
+    ]
     _are_as_if_first(splice, SYNC_GROUP, version, crowd)
 
 
-def _are_as_if_first(splice: Splice, api_key: int, version: int, replies: Sequence[object]) -> None:
+def _are_as_if_first(splice: ResponseTemplate, api_key: int, version: int, replies: Sequence[object]) -> None:
     """Compares the template's frames with ordinary ones, for each reply by itself and then for all together."""
     ids = range(len(replies))
     anew = [encode_response(RequestHeader(api_key, version, number), replies[number]) for number in ids]
@@ -73,14 +75,14 @@ def _are_as_if_first(splice: Splice, api_key: int, version: int, replies: Sequen
 
 @pytest.mark.parametrize("correlation_id", [0, 1, 2**31 - 1, -1, -(2**31)])
 def test_every_correlation_id_comes_back(correlation_id: int) -> None:
-    splice = Splice(codec(JOIN_GROUP, 9), "member_id")
+    splice = ResponseTemplate(codec(JOIN_GROUP, 9), "member_id")
     for member_id in ("a", "b"):
         (frame,) = splice.frames([correlation_id], [JoinReply(member_id)])
         assert int.from_bytes(frame[4:8], signed=True) == correlation_id
 
 
 def test_what_only_a_leader_is_told_is_not_kept() -> None:
-    splice = Splice(codec(JOIN_GROUP, 9), "member_id")
+    splice = ResponseTemplate(codec(JOIN_GROUP, 9), "member_id")
     everybody = tuple(JoinedMember(f"m{number}", None, bytes(100)) for number in range(100))
     before = sys.getrefcount(everybody)
     splice.frames([1], [JoinReply("m0", generation_id=1, members=everybody)])

@@ -9,7 +9,7 @@ from typing import Any
 
 from kio.index import load_response_schema
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import encode_response
 from kcoord.protocol.frames import FrameSplitter
 from kcoord.protocol.headers import RequestHeader, read_request_start
@@ -89,5 +89,5 @@ class FakeCluster:
                 values = {"brokers": [{"node_id": each, **at._asdict()} for each, at in self.endpoints.items()]}
             case 12:  # Heartbeat: the port as the throttle time, which every client can read
                 values = {"throttle_time": timedelta(milliseconds=port)}
-        answer = build(load_response_schema(asked.api_key, asked.api_version), values)
+        answer = build_entity(load_response_schema(asked.api_key, asked.api_version), values)
         return encode_response(RequestHeader(asked.api_key, asked.api_version, asked.correlation_id), answer)

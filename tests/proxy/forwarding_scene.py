@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.downstream_connection import DownstreamConnection
@@ -155,7 +155,7 @@ class RecordingInterceptor:
 def request(api_key: int, version: int, correlation_id: int, **values: Any) -> bytes:
     """Encodes a request with its length."""
     header = RequestHeader(api_key, version, correlation_id, "me")
-    return encode_request(header, build(request_type(api_key, version), values))
+    return encode_request(header, build_entity(request_type(api_key, version), values))
 
 
 def heartbeat(correlation_id: int) -> bytes:

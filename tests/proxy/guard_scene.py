@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import (
     decode_request,
@@ -57,7 +57,7 @@ class FakeClient:
 
 def asked(api_key: int, version: int, client_id: str = "app", **values: Any) -> Request:
     header = RequestHeader(api_key, version, 42, client_id)
-    frame = encode_request(header, build(request_type(api_key, version), values))[4:]
+    frame = encode_request(header, build_entity(request_type(api_key, version), values))[4:]
     return Request(frame=frame, api_key=api_key, api_version=version, correlation_id=42)
 
 
@@ -65,7 +65,7 @@ def answered(request: Request, **values: Any) -> bytes:
     """Encodes a broker's answer to a request."""
     header = RequestHeader(request.api_key, request.api_version, request.correlation_id)
     entity_type = response_type(request.api_key, request.api_version)
-    return encode_response(header, build(entity_type, values))[4:]
+    return encode_response(header, build_entity(entity_type, values))[4:]
 
 
 def subscription(*topics: str, version: int = 0) -> bytes:

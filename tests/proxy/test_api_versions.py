@@ -8,7 +8,7 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response, known_versions
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.proxy.forwarding.api_versions import API_VERSIONS, NEWEST, intersect_versions, unsupported_version
 from kcoord.proxy.forwarding.routes import version_limits
 from tests.proxy.answers import CORRELATION_ID, frame_of, random_answer
@@ -75,5 +75,5 @@ def test_a_version_that_is_not_known_is_answered_as_a_broker_would() -> None:
 def test_a_broken_answer_is_an_error_and_nothing_worse(version: int) -> None:
     whole = answer_of(version, {FETCH: (4, 99), METADATA: (0, 5)})
     for end in range(len(whole)):
-        with contextlib.suppress(BadBody):
+        with contextlib.suppress(CorruptMessage):
             intersect_versions(whole[:end], version, version_limits(()))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from kio.index import load_response_schema
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import encode_response
 from kcoord.protocol.headers import RequestHeader
@@ -18,7 +18,7 @@ VERSION = 8
 def answered(correlation_id: int, *errors: ErrorCode) -> bytes:
     lines = [{"partition_index": index, "error_code": error} for index, error in enumerate(errors)]
     values: dict[str, Any] = {"topics": [{"name": "t", "partitions": lines}]}
-    response = build(load_response_schema(OFFSET_COMMIT, VERSION), values)
+    response = build_entity(load_response_schema(OFFSET_COMMIT, VERSION), values)
     return encode_response(RequestHeader(OFFSET_COMMIT, VERSION, correlation_id), response)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcoord.protocol.codec import decode_response, known_versions
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.forwarding.fetch_scanner import FIRST_WITH_ENDPOINTS, FetchScanner
 from kcoord.proxy.forwarding.node_endpoints import brokers_in, rewrite_same_length
@@ -122,5 +122,5 @@ def test_a_broken_answer_is_an_error_and_nothing_worse(seed: int, junk: bytes, d
             if len(tail) > 1:
                 brokers_in(tail)
                 assert len(rewrite_same_length(tail, here)) == len(tail)
-    except BadBody:
+    except CorruptMessage:
         pass

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response, encode_response, known_versions
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.api_versions import NEWEST
 from kcoord.proxy.forwarding.endpoints import Endpoint
@@ -40,7 +40,9 @@ def metadata_answer(correlation_id: int, *, version: int = 12) -> tuple[bytes, A
     from kio.index import load_response_schema
 
     brokers = [{"node_id": 1, "host": "kafka-1", "port": 9092}, {"node_id": 2, "host": "kafka-2", "port": 9092}]
-    entity = build(load_response_schema(METADATA, version), {"brokers": brokers, "cluster_id": "c", "topics": ()})
+    entity = build_entity(
+        load_response_schema(METADATA, version), {"brokers": brokers, "cluster_id": "c", "topics": ()}
+    )
     return encode_response(RequestHeader(METADATA, version, correlation_id), entity), entity
 
 
@@ -178,7 +180,7 @@ def test_versions_are_cut_to_what_can_be_passed_on() -> None:
     scene = Scene()
     scene.ask(request(API_VERSIONS, 3, 1, client_software_name="x", client_software_version="1"))
     values = {"api_keys": [{"api_key": FETCH, "min_version": 4, "max_version": 99}]}
-    scene.answer(encode_response(RequestHeader(API_VERSIONS, 3, 1), build(load_response_schema(18, 3), values)))
+    scene.answer(encode_response(RequestHeader(API_VERSIONS, 3, 1), build_entity(load_response_schema(18, 3), values)))
     _, sent = decode_response(scene.client_link.written[4:], API_VERSIONS, 3)
     assert [(each.api_key, each.max_version) for each in sent.api_keys] == [(FETCH, known_versions(FETCH)[-1])]
 
@@ -369,7 +371,7 @@ def test_who_sends_what_cannot_be_is_hung_up_on(hostile: bytes, reason: str, cap
 
 def test_a_request_that_an_interceptor_cannot_read_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     def refuse(request: Request) -> Decision:
-        raise BadBody("the body ends too early")
+        raise CorruptMessage("the body ends too early")
 
     scene = Scene(RecordingInterceptor(refuse, interests=[HEARTBEAT]))
     scene.ask(heartbeat(1) + heartbeat(2))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_request, decode_response, encode_response, response_type
 from kcoord.protocol.frames import FrameSplitter
@@ -31,7 +31,7 @@ def secretive() -> GuardInterceptor:
 
 def _described(correlation_id: int, *names: str) -> bytes:
     """Encodes a broker's DescribeGroups answer, with its length."""
-    entity = build(response_type(DESCRIBE_GROUPS, 5), {"groups": [{"group_id": name} for name in names]})
+    entity = build_entity(response_type(DESCRIBE_GROUPS, 5), {"groups": [{"group_id": name} for name in names]})
     return encode_response(RequestHeader(DESCRIBE_GROUPS, 5, correlation_id), entity)
 
 

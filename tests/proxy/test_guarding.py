@@ -9,7 +9,7 @@ import pytest
 
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response, known_versions
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.proxy.forwarding.interceptors import PASS, Answer, Pass, Request
 from kcoord.proxy.guards.guard_rules import GuardRules, parse_rate, parse_rule, parse_size
 from kcoord.proxy.guards.guarded_apis import GUARDED
@@ -109,7 +109,7 @@ def test_a_fetch_hides_its_replica_neither_behind_other_tags_nor_behind_itself()
 def test_in_read_only_mode_a_fetch_that_ends_too_early_is_not_passed_on(version: int) -> None:
     frame = asked(FETCH, version).frame
     for cut in (frame[:-1] if version == 17 else frame[:16], frame[:13], frame[:9]):
-        with pytest.raises(BadBody):
+        with pytest.raises(CorruptMessage):
             _guard(is_read_only=True).request(FakeClient(), Request(cut, FETCH, version, 42))
 
 
@@ -184,7 +184,7 @@ def test_in_read_only_mode_an_api_that_nobody_knows_is_neither_offered_nor_passe
     assert guard.limits[150] == range(0)
     assert 150 in guard.interests
     unknown = Request(frame=bytes(8), api_key=150, api_version=0, correlation_id=0)
-    with pytest.raises(BadBody, match="version 0 of API key 150"):
+    with pytest.raises(CorruptMessage, match="version 0 of API key 150"):
         guard.request(FakeClient(), unknown)
     assert not _guard().limits
 
@@ -370,7 +370,7 @@ def test_in_every_version_of_every_api_of_groups_the_groups_are_found(api: Any) 
 
 def test_a_request_that_cannot_be_read_is_not_passed_on() -> None:
     broken = Request(frame=join("g").frame[:-3], api_key=JOIN_GROUP, api_version=9, correlation_id=42)
-    with pytest.raises(BadBody):
+    with pytest.raises(CorruptMessage):
         _deny("JoinGroup:secret").request(FakeClient(), broken)
 
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import (
     decode_request,
@@ -361,7 +361,7 @@ def test_produce_and_fetch_pass_between_others_in_order(hiding: HidingIntercepto
     assert [each.topic for each in decode_request(second, FETCH, 12)[1].topics] == ["t"]
 
     records = {"partition_index": 0, "high_watermark": 9, "records": b"records"}
-    fetched = build(response_type(FETCH, 12), {"responses": [{"topic": "t", "partitions": [records]}]})
+    fetched = build_entity(response_type(FETCH, 12), {"responses": [{"topic": "t", "partitions": [records]}]})
     whole = encode_response(RequestHeader(FETCH, 12, 3), fetched)
     scene.answer(answer(1), whole[:9], whole[9:], answer(4))  # in pieces
     first, second, third, fourth = FrameSplitter(1 << 20).feed(scene.client_link.written)
@@ -404,7 +404,7 @@ def test_guards_may_change_the_same_request(hiding: HidingInterceptor) -> None:
     (passed,) = FrameSplitter(1 << 20).feed(scene.broker_link.written)
     assert not decode_request(passed, METADATA, 12)[1].allow_auto_topic_creation
     values = {"topics": [{"name": JOURNAL}, {"name": "t"}], "brokers": []}
-    scene.answer(encode_response(RequestHeader(METADATA, 12, 1), build(response_type(METADATA, 12), values)))
+    scene.answer(encode_response(RequestHeader(METADATA, 12, 1), build_entity(response_type(METADATA, 12), values)))
     (result,) = FrameSplitter(1 << 20).feed(scene.client_link.written)
     assert [each.name for each in decode_response(result, METADATA, 12)[1].topics] == ["t"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_request, decode_response, encode_response, response_type
 from kcoord.protocol.frames import FrameSplitter
@@ -62,7 +62,9 @@ def test_other_topics_of_the_same_fetch_are_read() -> None:
     scene.ask(fetch("t", OFFSETS))
     (frame,) = passed(scene)
     assert [each.topic for each in decode_request(frame, FETCH, 12)[1].topics] == ["t"]
-    entity = build(response_type(FETCH, 12), {"responses": [{"topic": "t", "partitions": [{"partition_index": 0}]}]})
+    entity = build_entity(
+        response_type(FETCH, 12), {"responses": [{"topic": "t", "partitions": [{"partition_index": 0}]}]}
+    )
     scene.answer(encode_response(RequestHeader(FETCH, 12, 1), entity))
     topics = decode_response(answers_in(scene)[0], FETCH, 12)[1].responses
     assert [(each.topic, each.partitions[0].error_code) for each in topics] == [

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcoord.protocol.codec import known_versions
-from kcoord.protocol.frames import BadBody, framed
+from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.proxy.forwarding.fetch_scanner import FIRST_WITH_ENDPOINTS
 from kcoord.proxy.forwarding.passthrough import (
     fetch_needs_no_rewrite,
@@ -91,7 +91,7 @@ def test_a_broken_answer_is_plain_only_if_it_has_no_addresses(
     for _ in range(rng.randint(1, 3)):
         frame[rng.randrange(4, len(frame))] = rng.choice((0, 1, 2, 0x7F, 0x80, 0xFF, rng.randrange(256)))
     if is_plain(framed([bytes(frame)])):
-        with suppress(BadBody):  # such as a null array: the client gets it unchanged
+        with suppress(CorruptMessage):  # such as a null array: the client gets it unchanged
             assert find_addresses(bytes(frame), api_key, version) is None
 
 
@@ -107,7 +107,7 @@ def test_an_answer_that_is_too_short_or_too_long_is_not_plain(
 
 
 def test_what_no_layout_fits_is_not_plain() -> None:
-    with pytest.raises(BadBody):
+    with pytest.raises(CorruptMessage):
         find_addresses(bytes(5) + b"\xff" * 5, FETCH, FETCHES[0][1])
     for _, _, is_plain in FETCHES + PRODUCES:
         assert not is_plain(bytes(8) + b"\xff" * 40)

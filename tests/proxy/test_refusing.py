@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import codec, decode_response, known_versions, request_type
 from kcoord.protocol.entity_fields import Field, shape_of
@@ -79,7 +79,7 @@ def test_every_version_of_every_api_is_refused_with_the_code_where_clients_look(
 @pytest.mark.parametrize("api_key", _APIS)
 def test_a_request_for_nothing_can_be_refused(api_key: int) -> None:
     for version in known_versions(api_key):
-        _answered(api_key, version, build(request_type(api_key, version), _nothing(api_key, version)))
+        _answered(api_key, version, build_entity(request_type(api_key, version), _nothing(api_key, version)))
 
 
 def _nothing(api_key: int, version: int) -> dict[str, object]:
@@ -92,7 +92,7 @@ def _nothing(api_key: int, version: int) -> dict[str, object]:
 def _produce(version: int) -> Any:
     partitions = [{"index": 3, "records": b""}, {"index": 5, "records": b""}]
     topics = [{"name": "orders", "topic_id": UUID(int=9), "partition_data": partitions}]
-    return build(request_type(0, version), {"acks": 1, "topic_data": topics})
+    return build_entity(request_type(0, version), {"acks": 1, "topic_data": topics})
 
 
 def test_a_refused_produce_names_each_partition() -> None:
@@ -113,7 +113,7 @@ def test_a_refused_produce_by_topic_id_names_the_id() -> None:
 def test_a_refused_fetch_says_so_of_each_partition_and_not_of_the_session(version: int) -> None:
     partitions = [{"partition": 0}, {"partition": 7}]
     topics = [{"topic": "orders", "topic_id": UUID(int=9), "partitions": partitions}]
-    answer = _answered(1, version, build(request_type(1, version), {"topics": topics}))
+    answer = _answered(1, version, build_entity(request_type(1, version), {"topics": topics}))
     assert getattr(answer, "error_code", ErrorCode.none) == ErrorCode.none
     (topic,) = answer.responses
     assert [(each.partition_index, each.error_code) for each in topic.partitions] == [
@@ -129,7 +129,7 @@ def test_refused_groups_are_named_where_they_were_bare_names() -> None:
         (69, 1, "group_ids", "groups", "group_id"),
         (10, 4, "coordinator_keys", "coordinators", "key"),
     ]:
-        answer = _answered(api_key, version, build(request_type(api_key, version), {asked: ["a", "b"]}))
+        answer = _answered(api_key, version, build_entity(request_type(api_key, version), {asked: ["a", "b"]}))
         results = getattr(answer, result_field)
         assert [(getattr(each, name), each.error_code) for each in results] == [
             ("a", _REFUSAL.error),
@@ -140,9 +140,9 @@ def test_refused_groups_are_named_where_they_were_bare_names() -> None:
 
 def test_a_refused_fetch_of_offsets_says_so_of_the_group_from_version_8_and_of_partitions_in_version_1() -> None:
     topics = [{"name": "orders", "partition_indexes": [0, 1]}]
-    many = _answered(9, 8, build(request_type(9, 8), {"groups": [{"group_id": "g", "topics": topics}]}))
+    many = _answered(9, 8, build_entity(request_type(9, 8), {"groups": [{"group_id": "g", "topics": topics}]}))
     assert [(group.group_id, group.error_code, group.topics) for group in many.groups] == [("g", _REFUSAL.error, ())]
-    (topic,) = _answered(9, 1, build(request_type(9, 1), {"group_id": "g", "topics": topics})).topics
+    (topic,) = _answered(9, 1, build_entity(request_type(9, 1), {"group_id": "g", "topics": topics})).topics
     assert [(each.partition_index, each.committed_offset, each.error_code) for each in topic.partitions] == [
         (0, -1, _REFUSAL.error),
         (1, -1, _REFUSAL.error),
@@ -152,18 +152,18 @@ def test_a_refused_fetch_of_offsets_says_so_of_the_group_from_version_8_and_of_p
 def test_a_refused_join_gives_neither_a_generation_nor_members() -> None:
     for version in known_versions(11):
         answer = _answered(
-            11, version, build(request_type(11, version), {"group_id": "g", "protocol_type": "consumer"})
+            11, version, build_entity(request_type(11, version), {"group_id": "g", "protocol_type": "consumer"})
         )
         assert (answer.error_code, answer.generation_id, answer.members) == (_REFUSAL.error, -1, ())
 
 
 def test_no_coordinator_is_told_to_whom_it_is_refused() -> None:
-    answer = _answered(10, 3, build(request_type(10, 3), {"key": "g"}))
+    answer = _answered(10, 3, build_entity(request_type(10, 3), {"key": "g"}))
     assert (answer.error_code, answer.node_id, answer.host, answer.port) == (_REFUSAL.error, -1, "", -1)
 
 
 def test_the_user_of_a_deletion_and_an_upsertion_is_named_once() -> None:
-    request = build(
+    request = build_entity(
         request_type(51, 0),
         {
             "deletions": [{"name": "alice", "mechanism": 1}],
@@ -178,14 +178,14 @@ def test_topics_of_all_folders_are_named() -> None:
         {"path": "/a", "topics": [{"name": "orders", "partitions": [0, 1]}]},
         {"path": "/b", "topics": [{"name": "bills", "partitions": [2]}]},
     ]
-    results = _answered(34, 2, build(request_type(34, 2), {"dirs": folders})).results
+    results = _answered(34, 2, build_entity(request_type(34, 2), {"dirs": folders})).results
     named = [(each.topic_name, [partition.partition_index for partition in each.partitions]) for each in results]
     assert named == [("orders", [0, 1]), ("bills", [2])]
 
 
 def test_a_quota_that_is_not_changed_is_named_as_it_was_asked_for() -> None:
     entity = [{"entity_type": "user", "entity_name": "alice"}]
-    request = build(request_type(49, 1), {"entries": [{"entity": entity, "ops": [{"key": "k", "value": 1.0}]}]})
+    request = build_entity(request_type(49, 1), {"entries": [{"entity": entity, "ops": [{"key": "k", "value": 1.0}]}]})
     (entry,) = _answered(49, 1, request).entries
     assert [(part.entity_type, part.entity_name) for part in entry.entity] == [("user", "alice")]
 
@@ -194,6 +194,6 @@ def test_a_topic_that_is_not_made_carries_the_message() -> None:
     topics = [
         {"name": "orders", "num_partitions": 3, "replication_factor": 1, "configs": [{"name": "a", "value": "b"}]}
     ]
-    response = refused_response(19, 7, build(request_type(19, 7), {"topics": topics}), _REFUSAL)
+    response = refused_response(19, 7, build_entity(request_type(19, 7), {"topics": topics}), _REFUSAL)
     (topic,) = response.topics
     assert (topic.name, topic.error_code, topic.error_message) == ("orders", _REFUSAL.error, "not here")

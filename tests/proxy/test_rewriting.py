@@ -8,10 +8,10 @@ import pytest
 from kio.index import load_response_schema
 from kio.schema.index import api_key_map
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import decode_response, known_versions
 from kcoord.protocol.entity_fields import shape_of
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.proxy.forwarding import rewriting
 from kcoord.proxy.forwarding.endpoints import Endpoint
 from kcoord.proxy.forwarding.rewriting import find_addresses, rewritable_versions
@@ -101,7 +101,7 @@ def test_a_broken_answer_is_an_error_and_nothing_worse(api_key: int, version: in
         for _ in range(rng.randrange(4)):
             if frame:
                 frame[rng.randrange(len(frame))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF))
-        with contextlib.suppress(BadBody):
+        with contextlib.suppress(CorruptMessage):
             rewrite(bytes(frame), api_key, version)
 
 
@@ -109,7 +109,7 @@ def test_a_broken_answer_is_an_error_and_nothing_worse(api_key: int, version: in
 def test_a_coordinator_that_was_not_found_stays_nowhere(version: int) -> None:
     nowhere = {"node_id": -1, "host": "", "port": -1}
     answer_type = load_response_schema(rewriting.FIND_COORDINATOR, version)
-    answer = build(answer_type, {"coordinators": [{"key": "g", **nowhere}]} if version >= 4 else nowhere)
+    answer = build_entity(answer_type, {"coordinators": [{"key": "g", **nowhere}]} if version >= 4 else nowhere)
     frame = frame_of(rewriting.FIND_COORDINATOR, version, answer)
     assert rewrite(frame, rewriting.FIND_COORDINATOR, version) == frame
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kcoord.client import scram
 from kcoord.client.connect_errors import LoginFailed, in_one_line
-from kcoord.client.kio_codec import build
-from kcoord.client.sasl import Steps, login_steps
+from kcoord.client.kio_codec import build_entity
+from kcoord.client.sasl import LoginSteps, login_steps
 from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Sasl, Scram, Security
 from kcoord.errors import ErrorCode
@@ -28,7 +28,7 @@ USERS = Users.nobody().with_user(NAME, Secret("pässword"), iterations=4096)
 
 def request(api_key: int, version: int, correlation_id: int = 1, **values: Any) -> bytes:
     header = RequestHeader(api_key=api_key, api_version=version, correlation_id=correlation_id, client_id="test")
-    return encode_request(header, build(request_type(api_key, version), values))[4:]
+    return encode_request(header, build_entity(request_type(api_key, version), values))[4:]
 
 
 def login(*mechanisms: str) -> Login:
@@ -57,7 +57,7 @@ def refused(outcome: Outcome) -> Refusal:
 
 def log_in(made: Login, sasl: Sasl) -> Outcome:
     """Runs the whole login with kcoord's client; returns the outcome of the last frame."""
-    steps: Steps = login_steps(Security(sasl=sasl), where="here")
+    steps: LoginSteps = login_steps(Security(sasl=sasl), where="here")
     question, outcome = steps.send(None), None
     while True:
         frame = request(question.api_key, question.api_version, **question.values)
@@ -214,7 +214,7 @@ def test_bytes_that_are_no_text_fail_the_login() -> None:
 def scram_final(made: Login, first: scram.ClientFirst, password: str = "pässword") -> scram.ClientFinal:
     outcome = made.receive(request(AUTHENTICATE, 2, auth_bytes=first.text().encode()))
     challenge = response(outcome, AUTHENTICATE, 2).auth_bytes.decode()
-    return scram.answer("SCRAM-SHA-256", first, password, challenge)[0]
+    return scram.answer_challenge("SCRAM-SHA-256", first, password, challenge)[0]
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,9 @@ def test_after_an_old_handshake_messages_come_and_go_as_they_are() -> None:
     first = scram.ClientFirst(username=NAME, nonce="client")
     challenge = made.receive(first.text().encode())
     assert isinstance(challenge, Send)
-    final, expected = scram.answer("SCRAM-SHA-256", first, "pässword", b"".join(challenge.pieces)[4:].decode())
+    final, expected = scram.answer_challenge(
+        "SCRAM-SHA-256", first, "pässword", b"".join(challenge.pieces)[4:].decode()
+    )
     closing = made.receive(final.text().encode())
     assert isinstance(closing, LoggedIn)
     assert scram.ServerFinal.parse(b"".join(closing.pieces)[4:].decode()).signature == expected

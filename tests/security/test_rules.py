@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kcoord.broker.alter_configs import AlterConfigs, AlteredResource, alter_configs
-from kcoord.broker.cluster import Asked, Node, NodeId
-from kcoord.broker.describe_configs import DescribeConfigs, ResourceAsked, describe_configs
+from kcoord.broker.cluster import Node, NodeId, RequestContext
+from kcoord.broker.describe_configs import DescribeConfigs, RequestedResource, describe_configs
 from kcoord.errors import ErrorCode
 from kcoord.security.listener import ANONYMOUS
 from kcoord.security.rules import CLUSTER_NAME, Kind, Operation, Rights, Verdict
@@ -166,10 +166,10 @@ def test_settings_of_groups_are_asked_for_by_who_may_though_there_are_none(rules
     permissions = Permissions(rights(rules), "User:alice", HOST)
     cluster: Any = None  # it is not used
     asked = DescribeConfigs(
-        resources=(ResourceAsked(resource_type=32, resource_name="orders", configuration_keys=None),)
+        resources=(RequestedResource(resource_type=32, resource_name="orders", configuration_keys=None),)
     )
     altered = AlterConfigs(resources=(AlteredResource(resource_type=32, resource_name="orders", alterations=()),))
-    at = Asked(node=Node(node_id=NodeId(1), host=HOST, port=9092), now_ms=0)
+    at = RequestContext(node=Node(node_id=NodeId(1), host=HOST, port=9092), now_ms=0)
     described = topic_apis.describe_configs(
         asked, permissions, cluster, lambda allowed: describe_configs(cluster, allowed, at)
     )

@@ -9,7 +9,7 @@ import pytest
 from kcoord.api.table import HEARTBEAT
 from kcoord.groups.instant import Instant
 from kcoord.protocol.frames import framed
-from kcoord.protocol.validate import BadBody
+from kcoord.protocol.validate import CorruptMessage
 from kcoord.server.connection.connection import Connection
 from kcoord.server.connection.event_round import DecideCallback
 from kcoord.server.dispatch.dispatch import Answer, HangUp, Outcome, Park
@@ -331,7 +331,7 @@ def test_a_bad_length_closes_with_one_line(
 def test_a_malformed_request_closes_with_one_line(
     send: Send, link: Link, script: Script, caplog: pytest.LogCaptureFixture
 ) -> None:
-    script.fault = BadBody("odd")
+    script.fault = CorruptMessage("odd")
     send(b"a", b"b")
     assert link.is_closed
     assert caplog.messages == ["closed peer=10.0.0.1:5 node=1 why='a malformed request: odd'"]

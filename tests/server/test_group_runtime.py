@@ -12,7 +12,7 @@ from crc32c import crc32c
 from kcoord.broker.cluster import Cluster, Node, NodeId
 from kcoord.broker.describe_cluster import offsets_partition
 from kcoord.broker.log.partition_log import PartitionLog
-from kcoord.broker.log.storage import MemoryStore, PassingStorage
+from kcoord.broker.log.storage import EphemeralStorage, MemoryStore
 from kcoord.broker.offsets_topic import make_offsets_topic
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
@@ -21,7 +21,7 @@ from kcoord.groups.records import GroupDeleted
 from kcoord.groups.requests import FetchOffsets, Heartbeat, Join, ListGroups, RequestedGroup, Sync
 from kcoord.offsets_log import encoding
 from kcoord.offsets_log.pending_batches import PendingBatch
-from kcoord.protocol.records.batch import CHECKED_FROM, HEADER_SIZE, Batch, split
+from kcoord.protocol.records.batch import ATTRIBUTES_OFFSET, HEADER_SIZE, Batch, split_batches
 from kcoord.protocol.records.record import Record, read_records
 from kcoord.server.groups.group_runtime import GroupRuntime
 from kcoord.settings import Settings
@@ -57,7 +57,7 @@ class Stage:
             nodes=[Node(node_id=NODE, host="host", port=1)],
             settings=Settings(group_initial_rebalance_delay_ms=0),
             fresh_id=lambda: UUID(int=next(ids)),
-            storage=PassingStorage(FullStore),
+            storage=EphemeralStorage(FullStore),
         )
         self.cluster.create_topic("t", [(NODE,)] * 4, {}, AT.wall_ms)
         make_offsets_topic(self.cluster, AT.wall_ms)
@@ -95,7 +95,7 @@ class Stage:
         """Returns the batches in the group's partition."""
         content = self.log_of(group_id).read(0, max_bytes=1 << 30)
         assert isinstance(content, bytes)
-        return [list(read_records(batch)) for batch in split(content)]
+        return [list(read_records(batch)) for batch in split_batches(content)]
 
     def commit(self, *partitions: int, offset: int = 7, group_id: str = "g") -> list[ErrorCode]:
         request = commit_of([("t", [Line(partition, offset) for partition in partitions])], group_id=group_id)
@@ -323,7 +323,7 @@ def test_a_group_whose_value_is_of_a_newer_version_is_quarantined_and_others_are
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = encoding.group_key("newer")
-    stage.log_of("newer").append_own([batch_of(key, b"\x00\x63 from the future")], AT.wall_ms)
+    stage.log_of("newer").append_internal([batch_of(key, b"\x00\x63 from the future")], AT.wall_ms)
     stage.commit(0, offset=6)
     stage.flush()
     stage.restart()
@@ -363,8 +363,8 @@ def test_a_batch_that_holds_no_records_though_its_checksum_is_right_is_damage(
 ) -> None:
     batch = bytearray(batch_of(encoding.group_key("g"), None).data)
     struct.pack_into(">i", batch, HEADER_SIZE - 4, 2)
-    struct.pack_into(">I", batch, CHECKED_FROM - 4, crc32c(bytes(batch[CHECKED_FROM:])))
-    stage.log_of("g").append_own(list(split(bytes(batch))), AT.wall_ms)
+    struct.pack_into(">I", batch, ATTRIBUTES_OFFSET - 4, crc32c(bytes(batch[ATTRIBUTES_OFFSET:])))
+    stage.log_of("g").append_internal(list(split_batches(bytes(batch))), AT.wall_ms)
     stage.restart()
     stage.read()
     assert stage.error_of_offsets("g") is ErrorCode.coordinator_not_available

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from kcoord.broker.cluster import Cluster, Node, NodeId
-from kcoord.broker.log.storage import MemoryStore, PassingStorage
+from kcoord.broker.log.storage import EphemeralStorage, MemoryStore
 from kcoord.broker.offsets_topic import make_offsets_topic
 from kcoord.errors import ErrorCode
 from kcoord.groups.coordinator import Coordinator
@@ -57,7 +57,7 @@ class FakeTarget:
             nodes=[Node(node_id=_NODE, host="host", port=1)],
             settings=Settings(offsets_topic_num_partitions=1),
             fresh_id=lambda: UUID(int=next(ids)),
-            storage=PassingStorage(lambda: FailingStore(self.faults)),
+            storage=EphemeralStorage(lambda: FailingStore(self.faults)),
         )
         self.cluster.create_topic("t", [(_NODE,)], {}, self.now().wall_ms)
         make_offsets_topic(self.cluster, self.now().wall_ms)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kcoord.client.connect_errors import CannotConnect, LoginFailed, TlsFailed, Unreachable
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.client.secret import Secret
 from kcoord.client.security import Plain, Scram, Security, Tls
 from kcoord.errors import ErrorCode
@@ -86,7 +86,7 @@ def closed_after(server: Server, content: bytes) -> bytes:
 
 def frame(api_key: int, version: int, **values: Any) -> bytes:
     header = RequestHeader(api_key=api_key, api_version=version, correlation_id=1, client_id="test")
-    return encode_request(header, build(request_type(api_key, version), values))
+    return encode_request(header, build_entity(request_type(api_key, version), values))
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])

@@ -5,8 +5,8 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from kcoord.broker.fetching import FetchReply
-from kcoord.broker.fetching import PartitionLine as FetchedPartition
-from kcoord.broker.fetching import TopicLine as FetchedTopic
+from kcoord.broker.fetching import PartitionResult as FetchedPartition
+from kcoord.broker.fetching import TopicResult as FetchedTopic
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import CommitReply, HeartbeatReply, PartitionError, Reply, TopicErrors
 from kcoord.server.dispatch.reply_errors import first_error

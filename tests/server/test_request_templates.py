@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kcoord.api.caller import Caller
 from kcoord.client.client import Client
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import CommitReply, HeartbeatReply, PartitionError, TopicErrors
 from kcoord.groups.requests import Commit
@@ -39,7 +39,7 @@ Shape = list[tuple[str, list[int]]]  # topics and partitions of a commit
 def heartbeat(joined: Any, correlation_id: int, **values: Any) -> bytes:
     header = RequestHeader(HEARTBEAT, VERSION, correlation_id, "c")
     known = {"group_id": "g", "generation_id": joined.generation_id, "member_id": joined.member_id}
-    return encode_request(header, build(request_type(HEARTBEAT, VERSION), {**known, **values}))
+    return encode_request(header, build_entity(request_type(HEARTBEAT, VERSION), {**known, **values}))
 
 
 def answers(client: Client, *requests: bytes) -> list[tuple[int, ErrorCode]]:
@@ -129,7 +129,7 @@ def a_commit(version: int, correlation_id: int, shape: Shape, offsets: Iterator[
         for name, partitions in shape
     ]
     values = {"group_id": "g", "generation_id_or_member_epoch": 3, "member_id": "m", "topics": topics}
-    entity = build(request_type(OFFSET_COMMIT, version), values)
+    entity = build_entity(request_type(OFFSET_COMMIT, version), values)
     return encode_request(RequestHeader(OFFSET_COMMIT, version, correlation_id, "c"), entity)[4:]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kcoord.api.caller import Caller
 from kcoord.client.client import Client
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import decode_response, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
 from kcoord.server.dispatch.routes import START, ClientSession, RequestTemplate, route_for
@@ -55,7 +55,7 @@ def a_sync(version: int, correlation_id: int, generation: int, plan: dict[str, b
 
 def _frame(api_key: int, version: int, correlation_id: int, asked: dict[str, Any]) -> bytes:
     header = RequestHeader(api_key, version, correlation_id, "c")
-    return encode_request(header, build(request_type(api_key, version), asked))[4:]
+    return encode_request(header, build_entity(request_type(api_key, version), asked))[4:]
 
 
 def read(frame: bytes) -> Any:

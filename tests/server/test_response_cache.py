@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kcoord.client.client import Client
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.groups.classic.member import Member
-from kcoord.offsets_log.group_log import Appending
+from kcoord.offsets_log.group_log import CommitAppender
 from kcoord.protocol.codec import decode_response, encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
 from tests.server.conftest import Serve, Server
@@ -67,7 +67,9 @@ class Asking:
     def frame(self, api_key: int, version: int, **values: Any) -> bytes:
         self.correlation_id += 1
         header = RequestHeader(api_key, version, self.correlation_id, "c")
-        return encode_request(header, build(request_type(api_key, version), {"group_id": self.group_id, **values}))
+        return encode_request(
+            header, build_entity(request_type(api_key, version), {"group_id": self.group_id, **values})
+        )
 
     def a_heartbeat(self, **values: Any) -> bytes:
         who = {"generation_id": self.joined.generation_id, "member_id": self.joined.member_id}
@@ -317,11 +319,11 @@ def test_a_commit_that_cannot_be_kept_is_not_acknowledged(
 def test_a_fault_of_ours_closes_the_connection_and_leaves_nothing_undecided_in_memory(
     member: Asking, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(appending: Appending, record: Any, now_ms: int) -> None:
+    def fail(appending: CommitAppender, record: Any, now_ms: int) -> None:
         raise KeyError("ours")
 
     member.warm_up()
-    monkeypatch.setattr(Appending, "append", fail)
+    monkeypatch.setattr(CommitAppender, "append", fail)
     member.client.send_bytes(member.a_commit(999))
     with pytest.raises(ConnectionError):
         member.client.receive_frame()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kcoord.client.client import Client
-from kcoord.protocol.response_template import Splice
+from kcoord.protocol.response_template import ResponseTemplate
 from kcoord.server.cluster_runtime import ClusterRuntime
 from kcoord.server.connection.connection import Connection
 from kcoord.server.dispatch.dispatch import Answer
@@ -227,13 +227,13 @@ def test_an_answer_that_cannot_be_written_is_the_matter_of_its_member_alone(
     crowd: Crowd, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     crowd.begin_to_sync(server)
-    write_part = Splice._own
+    write_part = ResponseTemplate._encode_member_part
 
-    def fails(splice: Splice, reply: Any) -> bytes:
+    def fails(splice: ResponseTemplate, reply: Any) -> bytes:
         assert reply[0] != b"unwritable"
         return write_part(splice, reply)
 
-    monkeypatch.setattr(Splice, "_encode_member_part", fails)
+    monkeypatch.setattr(ResponseTemplate, "_encode_member_part", fails)
     crowd.sync_all_but_one(b"unwritable")
     assert caplog.text.count(UNANSWERED) == 1
     assert nothing_waits(server)

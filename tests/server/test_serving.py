@@ -9,7 +9,7 @@ import pytest
 
 from kcoord.api.table import SERVED
 from kcoord.client.client import Client, Disconnected
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import encode_request, request_type
 from kcoord.protocol.headers import RequestHeader
@@ -44,7 +44,7 @@ def _produce_fields(topic: str, value: bytes = b"v", acks: int = -1, partition: 
 
 def _framed(api_key: int, version: int, correlation_id: int, **values: Any) -> bytes:
     header = RequestHeader(api_key=api_key, api_version=version, correlation_id=correlation_id, client_id="t")
-    return encode_request(header, build(request_type(api_key, version), values))
+    return encode_request(header, build_entity(request_type(api_key, version), values))
 
 
 def test_api_versions_announces_the_table(serve: Serve) -> None:

@@ -14,7 +14,7 @@ import pytest
 from kcoord.broker.log.slices import SMALL_BYTES, Decompression, Slices
 from kcoord.client.client import Client
 from kcoord.client.connect_errors import Disconnected
-from kcoord.protocol.records.batch import BadBatch, Batch, produced_batch
+from kcoord.protocol.records.batch import Batch, CorruptBatch, produced_batch
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import Record, write_batch
 from kcoord.server.connection.sliced_requests import SlicedRequests
@@ -49,7 +49,7 @@ class Running:
     def end(self) -> None:
         try:
             self._result = self._act()
-        except BadBatch as bad:
+        except CorruptBatch as bad:
             self._error = bad
         for then in self._then:
             then(self)
@@ -178,7 +178,7 @@ def test_what_cannot_be_decompressed_is_told_to_the_one_who_asked() -> None:
         torn = Batch(header=BATCH.header, data=BATCH.data[:-5])
         try:
             yield Decompression(torn, 1 << 20)
-        except BadBatch:
+        except CorruptBatch:
             return "refused"
         return "taken"
 

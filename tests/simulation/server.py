@@ -10,7 +10,7 @@ from uuid import UUID
 from kcoord.broker import cluster as embedded
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, NodeId
 from kcoord.broker.describe_cluster import coordinator_of
-from kcoord.broker.log.storage import MemoryStore, PassingStorage
+from kcoord.broker.log.storage import EphemeralStorage, MemoryStore
 from kcoord.broker.offsets_topic import make_offsets_topic
 from kcoord.groups.classic.group import Group
 from kcoord.groups.classic.prevalidated import PrevalidatedCommit, PrevalidatedJoin, PrevalidatedSync
@@ -19,12 +19,12 @@ from kcoord.groups.records import CommitPartitions, Record, RepeatedCommit
 from kcoord.groups.replies import Reply
 from kcoord.groups.requests import Commit, DeleteGroups, Join, Sync
 from kcoord.offsets_log.decoding import FactReader, Unreadable
-from kcoord.offsets_log.group_log import Appending, GroupLog
+from kcoord.offsets_log.group_log import CommitAppender, GroupLog
 from kcoord.server.groups.cluster_topics import ClusterTopics
 from kcoord.server.groups.group_runtime import GroupRuntime
 from kcoord.settings import Settings
 from kcoord.storage import cleaner
-from kcoord.storage.cleaner import Compacted, compact
+from kcoord.storage.cleaner import CompactionResult, compact
 from kcoord.tickets import WAITS, Ticket
 from tests.simulation.ledger import Ledger
 from tests.simulation.link import Call, Link
@@ -65,8 +65,8 @@ class WatchedLog(GroupLog):
         super().append(records, now_ms)
         self._waiting += records
 
-    def appender(self, partitions: CommitPartitions) -> Appending:
-        plain = super().appending(partitions)
+    def appender(self, partitions: CommitPartitions) -> CommitAppender:
+        plain = super().appender(partitions)
         return _Noted(self, plain)
 
     def note(self, record: Record) -> None:
@@ -79,9 +79,9 @@ class WatchedLog(GroupLog):
         return failed
 
 
-class _Noted(Appending):
-    def __init__(self, log: WatchedLog, plain: Appending) -> None:
-        super().__init__(plain._pending, plain._partition, plain._way)
+class _Noted(CommitAppender):
+    def __init__(self, log: WatchedLog, plain: CommitAppender) -> None:
+        super().__init__(plain._pending, plain._partition, plain._encoder)
         self._log = log
 
     def append(self, record: RepeatedCommit, now_ms: int) -> None:
@@ -100,7 +100,7 @@ class Server:
             nodes=[embedded.Node(node_id=NodeId(number), host="host", port=number) for number in range(1, nodes + 1)],
             settings=settings,
             fresh_id=lambda: UUID(int=next(self._topics_made)),
-            storage=PassingStorage(lambda: FlakyStore(environment)),
+            storage=EphemeralStorage(lambda: FlakyStore(environment)),
         )
         for name in TOPICS:
             self._create_topic(name)
@@ -112,7 +112,7 @@ class Server:
         self._links: list[Link] = []
         self._parked: dict[Ticket, tuple[Link, Call]] = {}
         self._is_draining = False
-        self._compaction: Generator[None, None, Compacted] | None = None
+        self._compaction: Generator[None, None, CompactionResult] | None = None
         self._lateness = 0.0
         self._start()
 
@@ -333,7 +333,7 @@ class Server:
 
     def _create_topic(self, name: str) -> None:
         self.cluster.create_topic(
-            name, self.cluster.spread(0, TOPICS[name], 1), {}, self._environment.instant().wall_ms
+            name, self.cluster.assign_replicas(0, TOPICS[name], 1), {}, self._environment.instant().wall_ms
         )
 
 

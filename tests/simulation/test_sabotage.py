@@ -18,7 +18,7 @@ from kcoord.groups.effects import NO_EFFECTS, Effects
 from kcoord.groups.offsets import committing
 from kcoord.groups.records import OffsetsStored, Record
 from kcoord.server.groups.group_runtime import GroupRuntime, RepeatedCommitAppender
-from kcoord.storage.superseded import Overtaken, ToRead
+from kcoord.storage.superseded import BatchesToRead, SupersededBatches
 from kcoord.tickets import Ticket, Waits
 from tests.simulation.server import WatchedLog
 from tests.simulation.simulation import Simulation, SimulationFailed, run_all
@@ -154,7 +154,9 @@ def prevalidated_commits_are_not_journalled(patch: Patch) -> None:
 
 
 def the_last_commit_counts_as_overtaken(patch: Patch) -> None:
-    patch.setattr(Overtaken, "to_read", lambda overtaken, end_offset: ToRead(all_before=0, base_offsets=()))
+    patch.setattr(
+        SupersededBatches, "to_read", lambda overtaken, end_offset: BatchesToRead(all_before=0, base_offsets=())
+    )
 
 
 NOTICED: Final[dict[Callable[[Patch], None], str]] = {

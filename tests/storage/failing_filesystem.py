@@ -3,14 +3,14 @@
 import errno
 from pathlib import Path
 
-from kcoord.storage.filesystem import System
+from kcoord.storage.filesystem import Filesystem
 
 
 class Crash(BaseException):
     """Stands for the end of the process: no code after it runs."""
 
 
-class FailingSystem(System):
+class FailingFilesystem(Filesystem):
     """Fails as its attributes demand. It counts the calls that change something, and crashes at the `crash_at`-th of
     these.
     """

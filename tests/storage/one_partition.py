@@ -6,13 +6,13 @@ from uuid import UUID
 
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Node, NodeId
 from kcoord.broker.log.partition_log import PartitionLog
-from kcoord.broker.log.storage import PassingStorage, Store
+from kcoord.broker.log.storage import EphemeralStorage, Store
 from kcoord.groups.coordinator import Coordinator
 from kcoord.offsets_log.decoding import FactReader, Unreadable
 from kcoord.offsets_log.group_log import GroupLog
 from kcoord.server.groups.cluster_topics import ClusterTopics
 from kcoord.settings import Settings
-from kcoord.storage.cleaner import Compacted, compact
+from kcoord.storage.cleaner import CompactionResult, compact
 
 NODE: Final = NodeId(1)
 NOW_MS: Final = 1_700_000_000_000
@@ -26,7 +26,7 @@ class OnePartition:
             nodes=[Node(node_id=NODE, host="host", port=1)],
             settings=Settings(),
             fresh_id=lambda: UUID(int=1),
-            storage=PassingStorage(make_store),
+            storage=EphemeralStorage(make_store),
         )
         self.cluster.create_topic(OFFSETS_TOPIC, [(NODE,)], {"cleanup.policy": "compact"}, NOW_MS)
         self.groups = GroupLog(self.cluster)
@@ -45,14 +45,14 @@ class OnePartition:
                 coordinator.replay(fact)
         return coordinator
 
-    def steps(self, now_ms: int = NOW_MS) -> Generator[None, None, Compacted]:
-        return compact(self.log, self.groups.overtaken_in(0), now_ms=now_ms, delete_retention_ms=DAY_MS)
+    def steps(self, now_ms: int = NOW_MS) -> Generator[None, None, CompactionResult]:
+        return compact(self.log, self.groups.superseded_in(0), now_ms=now_ms, delete_retention_ms=DAY_MS)
 
-    def compact(self, now_ms: int = NOW_MS) -> Compacted:
+    def compact(self, now_ms: int = NOW_MS) -> CompactionResult:
         going = self.steps(now_ms)
         while True:
             try:
                 next(going)
             except StopIteration as end:
-                outcome: Compacted = end.value
+                outcome: CompactionResult = end.value
                 return outcome

@@ -4,7 +4,7 @@ import pytest
 
 from kcoord.broker.log.storage import MemoryStore
 from kcoord.groups.records import GroupDeleted, GroupStored, OffsetDeleted, OffsetsStored, Record
-from kcoord.protocol.records.batch import BadBatch, split
+from kcoord.protocol.records.batch import CorruptBatch, split_batches
 from kcoord.storage import cleaner
 from kcoord.storage.cleaner import is_worth_compacting
 from tests.groups import invariants
@@ -33,20 +33,20 @@ class Journal(OnePartition):
     def __init__(self) -> None:
         super().__init__(CountedStore)
 
-    def keep(self, *records: Record, at_ms: int = NOW_MS) -> None:
+    def append_and_flush(self, *records: Record, at_ms: int = NOW_MS) -> None:
         self.groups.append(records, at_ms)
         assert self.groups.flush(at_ms) == {}
 
     def commit(self, group_id: str, offset: int, partitions: int = 3) -> None:
         lines = range(partitions)
-        self.keep(
+        self.append_and_flush(
             OffsetsStored(group_id, "t", lines, [offset] * partitions, [-1] * partitions, [""] * partitions, NOW_MS)
         )
 
     def records(self) -> int:
         content = self.log.read(self.log.start_offset, max_bytes=1 << 30)
         assert isinstance(content, bytes)
-        return sum(batch.header.record_count for batch in split(content))
+        return sum(batch.header.record_count for batch in split_batches(content))
 
 
 @pytest.fixture
@@ -60,10 +60,10 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
     empty = GroupStored(
         group_id="gone", generation=1, protocol_type="consumer", protocol=None, leader_id=None, since_ms=1
     )
-    journal.keep(empty)
+    journal.append_and_flush(empty)
     journal.commit("gone", 1)
-    journal.keep(*[OffsetDeleted(group_id="gone", topic="t", partition=each) for each in range(3)])
-    journal.keep(GroupDeleted(group_id="gone"))
+    journal.append_and_flush(*[OffsetDeleted(group_id="gone", topic="t", partition=each) for each in range(3)])
+    journal.append_and_flush(GroupDeleted(group_id="gone"))
     return journal
 
 
@@ -87,7 +87,7 @@ def test_tombstones_go_once_everybody_could_have_seen_them(journal: Journal) -> 
 
 def run_again(journal: Journal, now_ms: int) -> None:
     """Compacts again, after an append that makes the log worth compacting."""
-    journal.keep(GroupDeleted(group_id="nobody's"), at_ms=now_ms)
+    journal.append_and_flush(GroupDeleted(group_id="nobody's"), at_ms=now_ms)
     journal.compact(now_ms)
 
 
@@ -138,7 +138,7 @@ def test_what_is_damaged_is_not_written_anew_as_sound(journal: Journal) -> None:
     store = journal.log.segments[0].store
     assert isinstance(store, MemoryStore)
     store._bytes[200] ^= 1
-    with pytest.raises(BadBatch, match="corrupt"):
+    with pytest.raises(CorruptBatch, match="corrupt"):
         journal.compact()
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcoord.protocol.records.batch import BadBatch, Batch, assemble, has_valid_crc, split, without_records
+from kcoord.protocol.records.batch import Batch, CorruptBatch, assemble, has_valid_crc, split_batches, without_records
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import ProducerStamp, Record, read_records, write_batch
 from tests.storage.compacted import compacted as compacted_log
@@ -31,12 +31,12 @@ class LogWriter:
     ) -> None:
         records = [
             Record(
-                timestamp=NOW - 100 + self._next_offset + place,
+                timestamp=NOW - 100 + self._next_offset + index,
                 key=None if key is None else key.encode(),
                 value=None if value is None else value.encode(),
                 headers=(("h", b"1"),),
             )
-            for place, (key, value) in enumerate(pairs)
+            for index, (key, value) in enumerate(pairs)
         ]
         self._append(records, codec=codec, producer=_stamp(producer))
 
@@ -59,11 +59,11 @@ def compacted(content: bytes, *, now: int = NOW) -> bytes:
     return compacted_log(content, now_ms=now, delete_retention_ms=RETENTION)
 
 
-def told(content: bytes) -> list[tuple[int, str | None, str | None]]:
+def records_in(content: bytes) -> list[tuple[int, str | None, str | None]]:
     """Returns offset, key and value of each record that is no marker."""
     return [
         (record.offset, record.key.decode() if record.key else None, record.value.decode() if record.value else None)
-        for batch in split(content)
+        for batch in split_batches(content)
         if not batch.header.is_control
         for record in read_records(batch)
     ]
@@ -71,7 +71,7 @@ def told(content: bytes) -> list[tuple[int, str | None, str | None]]:
 
 def batches_in(content: bytes) -> list[tuple[int, int, int]]:
     """Returns base offset, last offset and count of each batch."""
-    found = [batch.header for batch in split(content)]
+    found = [batch.header for batch in split_batches(content)]
     return [(header.base_offset, header.last_offset, header.record_count) for header in found]
 
 
@@ -83,16 +83,16 @@ def log() -> LogWriter:
 def test_of_each_key_the_last_record_stays_at_its_offset(log: LogWriter) -> None:
     log.put(("a", "1"), ("b", "1"), ("a", "2"))
     log.put(("b", "2"), ("c", "1"))
-    assert told(compacted(log.content)) == [(2, "a", "2"), (3, "b", "2"), (4, "c", "1")]
+    assert records_in(compacted(log.content)) == [(2, "a", "2"), (3, "b", "2"), (4, "c", "1")]
 
 
 def test_records_keep_their_timestamps_and_headers_and_batches_their_ends(log: LogWriter) -> None:
     log.put(("a", "1"), ("b", "1"), ("a", "2"), ("c", "1"))
     log.put(("c", "2"))
-    before = {record.offset: record for batch in split(log.content) for record in read_records(batch)}
+    before = {record.offset: record for batch in split_batches(log.content) for record in read_records(batch)}
     after = compacted(log.content)
     assert batches_in(after) == [(0, 3, 2), (4, 4, 1)]
-    first, _ = split(after)
+    first, _ = split_batches(after)
     assert [before[record.offset] for record in read_records(first)] == list(read_records(first))
     assert first.header.max_timestamp == before[2].timestamp
     assert first.header.leader_epoch == 3
@@ -110,7 +110,7 @@ def test_a_batch_of_which_nothing_stays_goes_unless_it_is_the_last(log: LogWrite
     log.put((None, "no key"), (None, "none"), codec=Codec.GZIP)
     after = compacted(log.content)
     assert batches_in(after) == [(2, 3, 2), (4, 5, 0)]
-    assert list(split(after))[-1].header.codec == Codec.NONE
+    assert list(split_batches(after))[-1].header.codec == Codec.NONE
     assert compacted(after) == after
     log.content = after
     log.put(("c", "1"))
@@ -121,27 +121,27 @@ def test_a_batch_of_which_nothing_stays_goes_unless_it_is_the_last(log: LogWrite
 def test_a_batch_keeps_its_codec(log: LogWriter, codec: Codec) -> None:
     log.put(("a", "1"), ("b", "1" * 100), ("a", "2"), codec=codec)
     after = compacted(log.content)
-    assert told(after) == [(1, "b", "1" * 100), (2, "a", "2")]
-    assert next(split(after)).header.codec == codec
+    assert records_in(after) == [(1, "b", "1" * 100), (2, "a", "2")]
+    assert next(split_batches(after)).header.codec == codec
 
 
 def test_a_tombstone_stays_for_its_time_then_goes(log: LogWriter) -> None:
     log.put(("a", "1"), ("a", None), ("b", "1"))
     log.put(("c", "1"))
     first = compacted(log.content)
-    assert told(first) == [(1, "a", None), (2, "b", "1"), (3, "c", "1")]
-    stamped, other = split(first)
+    assert records_in(first) == [(1, "a", None), (2, "b", "1"), (3, "c", "1")]
+    stamped, other = split_batches(first)
     assert stamped.header.delete_horizon == NOW + RETENTION
     assert other.header.delete_horizon is None
     assert [record.timestamp for record in read_records(stamped)] == [NOW - 99, NOW - 98]
     assert compacted(first, now=NOW + RETENTION - 1) == first, "the first horizon stays"
-    assert told(compacted(first, now=NOW + RETENTION)) == [(2, "b", "1"), (3, "c", "1")]
+    assert records_in(compacted(first, now=NOW + RETENTION)) == [(2, "b", "1"), (3, "c", "1")]
 
 
 def test_a_tombstone_that_was_overwritten_goes_at_once(log: LogWriter) -> None:
     log.put(("a", None))
     log.put(("a", "1"))
-    assert told(compacted(log.content)) == [(1, "a", "1")]
+    assert records_in(compacted(log.content)) == [(1, "a", "1")]
 
 
 def test_an_aborted_record_goes_and_deletes_nothing_before_it(log: LogWriter) -> None:
@@ -151,7 +151,7 @@ def test_an_aborted_record_goes_and_deletes_nothing_before_it(log: LogWriter) ->
     log.put(("b", "1"), producer=7)
     log.end(7, commits=True)
     after = compacted(log.content)
-    assert told(after) == [(0, "a", "1"), (3, "b", "1")]
+    assert records_in(after) == [(0, "a", "1"), (3, "b", "1")]
     assert batches_in(after) == [(0, 0, 1), (2, 2, 1), (3, 3, 1), (4, 4, 1)], "markers stay"
 
 
@@ -160,7 +160,7 @@ def test_a_committed_record_takes_the_place_of_what_has_a_lower_offset(log: LogW
     log.put(("a", "2"), ("b", "2"), producer=7)
     log.put(("b", "3"))
     log.end(7, commits=True)
-    assert told(compacted(log.content)) == [(2, "a", "2"), (4, "b", "3")]
+    assert records_in(compacted(log.content)) == [(2, "a", "2"), (4, "b", "3")]
 
 
 def test_a_record_of_an_open_transaction_stays_and_so_does_what_it_may_replace(log: LogWriter) -> None:
@@ -176,34 +176,34 @@ def test_what_is_behind_the_begin_of_an_open_transaction_stays_until_it_has_ende
     log.put(("a", "1"), producer=7)
     log.put(("a", None), ("b", "2"), ("b", "3"))
     after = compacted(compacted(log.content), now=NOW + RETENTION)
-    assert told(after) == [(1, "a", "1"), (2, "a", None), (3, "b", "2"), (4, "b", "3")]
+    assert records_in(after) == [(1, "a", "1"), (2, "a", None), (3, "b", "2"), (4, "b", "3")]
     log.content = after
     log.end(7, commits=True)
     ended = compacted(log.content, now=NOW + RETENTION)
-    assert told(ended) == [(2, "a", None), (4, "b", "3")]
-    assert told(compacted(ended, now=NOW + 2 * RETENTION)) == [(4, "b", "3")]
+    assert records_in(ended) == [(2, "a", None), (4, "b", "3")]
+    assert records_in(compacted(ended, now=NOW + 2 * RETENTION)) == [(4, "b", "3")]
 
 
 def test_what_a_broker_has_emptied_neither_begins_nor_ends_a_transaction(log: LogWriter) -> None:
     """A broker retains the last batch of a known producer without its records, and may drop the marker."""
     log.put(("a", "1"), producer=7)
     log.end(8, commits=True)
-    emptied = b"".join(assemble(without_records(batch.header), b"") for batch in split(log.content))
+    emptied = b"".join(assemble(without_records(batch.header), b"") for batch in split_batches(log.content))
     log.content = emptied
     log.put(("b", "1"))
     log.put(("b", "2"), producer=8)
     log.content += emptied[61:]
     log.put(("b", "3"), ("b", "4"))
-    assert told(compacted(log.content)) == [(3, "b", "2"), (4, "b", "3"), (5, "b", "4")], "open, since 3"
+    assert records_in(compacted(log.content)) == [(3, "b", "2"), (4, "b", "3"), (5, "b", "4")], "open, since 3"
     log.end(8, commits=True)
-    assert told(compacted(log.content)) == [(5, "b", "4")]
+    assert records_in(compacted(log.content)) == [(5, "b", "4")]
 
 
 def test_a_corrupt_batch_is_not_written_anew(log: LogWriter) -> None:
     log.put(("a", "1"), ("a", "2"))
     broken = bytearray(log.content)
     broken[-1] ^= 1
-    with pytest.raises(BadBatch, match="batch at offset 0 is corrupt"):
+    with pytest.raises(CorruptBatch, match="batch at offset 0 is corrupt"):
         compacted(bytes(broken))
 
 
@@ -212,22 +212,22 @@ def test_records_that_are_not_what_they_say_are_refused_or_leave_a_sound_batch(d
     """The checksum is right: a writer has made it so."""
     log = LogWriter()
     log.put(("a", None), ("b", "1" * 70), ("a", "2"))
-    (batch,) = split(log.content)
+    (batch,) = split_batches(log.content)
     plain = bytearray(batch.data[61:])
     for _ in range(data.draw(st.integers(1, 3))):
         plain[data.draw(st.integers(0, len(plain) - 1))] = data.draw(st.integers(0, 255))
     broken = assemble(batch.header, bytes(plain[: data.draw(st.integers(0, len(plain)))]))
-    with suppress(BadBatch):
-        assert all(has_valid_crc(left) for left in split(compacted(broken)))
+    with suppress(CorruptBatch):
+        assert all(has_valid_crc(left) for left in split_batches(compacted(broken)))
 
 
 def test_a_record_whose_time_is_no_number_is_refused(log: LogWriter) -> None:
     log.put(("a", "1"), ("a", "2"))
-    (batch,) = split(log.content)
+    (batch,) = split_batches(log.content)
     plain = batch.data[61:].tobytes()
     record = plain[plain[0] // 2 + 1 :]
     endless = bytes([record[0] + 22]) + record[1:2] + b"\xff" * 11 + record[2:]
-    with pytest.raises(BadBatch, match="a number that is too long"):
+    with pytest.raises(CorruptBatch, match="a number that is too long"):
         compacted(assemble(batch.header, plain[: -len(record)] + endless))
 
 
@@ -250,7 +250,7 @@ class Reader:
     pending: dict[int, dict[bytes, tuple[int, bytes]]] = field(default_factory=dict)
 
     def read(self, content: bytes) -> "Reader":
-        for batch in split(content):
+        for batch in split_batches(content):
             for record in read_records(batch):
                 self._replay(batch, record)
         self.pending = {producer: offsets for producer, offsets in self.pending.items() if offsets}
@@ -294,7 +294,7 @@ def test_who_reads_the_compacted_log_knows_the_same(steps: list[Any], codec: Cod
     later = compacted(once, now=NOW + RETENTION)
     for after in (once, later):
         assert Reader().read(after) == Reader().read(content)
-        assert all(has_valid_crc(batch) for batch in split(after))
+        assert all(has_valid_crc(batch) for batch in split_batches(after))
         assert batches_in(after)[-1][1] == batches_in(content)[-1][1], "the log ends where it ended"
         ends = {(first, last) for first, last, _ in batches_in(content)}
         assert {(first, last) for first, last, _ in batches_in(after)} <= ends
@@ -320,7 +320,7 @@ def test_a_log_that_goes_on_after_a_compaction_gives_what_it_would_have_given(
 def test_once_all_transactions_have_ended_nothing_is_left_but_one_record_of_each_living_key(steps: list[Any]) -> None:
     content = written([*steps, ("end", 1, True), ("end", 2, False), ("put", [("z", "end")])])
     after = compacted(compacted(content), now=NOW + RETENTION)
-    records = told(after)
+    records = records_in(after)
     living = Reader().read(content).values
     assert {key.encode(): (offset, (value or "").encode()) for offset, key, value in records if key} == living
     assert len(records) == len(living)

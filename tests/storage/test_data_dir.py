@@ -19,10 +19,10 @@ from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
 from kcoord.settings import Settings
 from kcoord.storage.data_dir import BadDataDir, DataDir
 from kcoord.storage.log_dir import read_topic_id, topic_id_text
-from kcoord.storage.topic_discovery import find_topics
+from kcoord.storage.topic_discovery import load_topics
 from kcoord.storage.topics_file import NAME
 from tests.broker.appending import append_at_once, offset_for_timestamp, offset_of_max_timestamp
-from tests.storage.failing_filesystem import Crash, FailingSystem, open_files_of
+from tests.storage.failing_filesystem import Crash, FailingFilesystem, open_files_of
 
 now_ms = 1_800_000_000_000
 _ids = count(1)
@@ -37,9 +37,11 @@ class Server:
     """The part of a server that uses its data folder."""
 
     def __init__(
-        self, folder: Path, *, nodes: int = 1, fsync: bool = False, system: FailingSystem | None = None
+        self, folder: Path, *, nodes: int = 1, fsync: bool = False, filesystem: FailingFilesystem | None = None
     ) -> None:
-        self.data_dir = DataDir(folder, fresh_cluster_id=lambda: "fresh", most_files=20, is_synced=fsync, system=system)
+        self.data_dir = DataDir(
+            folder, fresh_cluster_id=lambda: "fresh", most_files=20, is_synced=fsync, filesystem=filesystem
+        )
         self.cluster = Cluster(
             cluster_id=self.data_dir.cluster_id,
             nodes=[Node(node_id=NodeId(number), host="h", port=number) for number in range(1, nodes + 1)],
@@ -48,13 +50,13 @@ class Server:
             storage=self.data_dir,
         )
         try:
-            find_topics(self.cluster, self.data_dir, _fresh_id, now_ms)
+            load_topics(self.cluster, self.data_dir, _fresh_id, now_ms)
         except BaseException:
             self.cluster.close()
             raise
 
     def create(self, name: str, partitions: int = 1, overrides: dict[str, str] | None = None) -> None:
-        self.cluster.create_topic(name, self.cluster.spread(0, partitions, 1), overrides or {}, now_ms)
+        self.cluster.create_topic(name, self.cluster.assign_replicas(0, partitions, 1), overrides or {}, now_ms)
 
     def append(self, topic: str, index: int = 0, producer: int = -1) -> int:
         outcome = append_at_once(self.cluster.topics[topic].partitions[index].log, batch(producer), now_ms)
@@ -147,10 +149,10 @@ def test_what_is_no_folder_is_said_to_be_none(folder: Path) -> None:
 
 
 def test_a_full_disk_at_the_start_is_one_line(folder: Path) -> None:
-    system = FailingSystem()
+    system = FailingFilesystem()
     system.room = 0
     with pytest.raises(BadDataDir, match=f"cannot use {folder}: No space left on device"):
-        Server(folder, system=system)
+        Server(folder, filesystem=system)
 
 
 # Topics
@@ -226,8 +228,8 @@ def test_a_crash_at_any_step_of_making_a_topic_leaves_all_of_it_or_none(folder: 
         data = folder / str(step)
         with Server(data) as server:
             server.create("before")
-        system = FailingSystem()
-        with Server(data, system=system) as server:
+        system = FailingFilesystem()
+        with Server(data, filesystem=system) as server:
             system._crash_at = system.changes + step
             try:
                 server.create("orders", 3)
@@ -245,8 +247,8 @@ def test_a_crash_at_any_step_of_deleting_a_topic_leaves_all_of_it_or_none(folder
     outcomes = []
     for step in range(100):
         data = folder / str(step)
-        system = FailingSystem()
-        with Server(data, system=system) as server:
+        system = FailingFilesystem()
+        with Server(data, filesystem=system) as server:
             server.create("orders", 2)
             server.append("orders", 0)
             server.append("orders", 1)
@@ -266,8 +268,8 @@ def test_a_crash_at_any_step_of_deleting_a_topic_leaves_all_of_it_or_none(folder
 
 def test_a_topic_for_which_there_is_no_room_is_not_made(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
-    system = FailingSystem()
-    with Server(folder, system=system) as server:
+    system = FailingFilesystem()
+    with Server(folder, filesystem=system) as server:
         for room in range(5):  # A line of the file of topics; for each partition a folder and its metadata.
             system.room = room
             with pytest.raises(OSError, match="No space"):
@@ -289,8 +291,8 @@ def test_a_topic_for_which_there_is_no_room_is_not_made(folder: Path, caplog: py
 
 
 def test_with_fsync_a_topic_and_its_records_wait_for_the_disk(folder: Path) -> None:
-    system = FailingSystem()
-    with Server(folder, fsync=True, system=system) as server:
+    system = FailingFilesystem()
+    with Server(folder, fsync=True, filesystem=system) as server:
         server.create("t")
         server.append("t")
         system.synced.clear()
@@ -305,8 +307,8 @@ def test_with_fsync_a_topic_and_its_records_wait_for_the_disk(folder: Path) -> N
 
 
 def test_a_log_whose_file_could_not_be_synced_takes_nothing_more(folder: Path) -> None:
-    system = FailingSystem()
-    with Server(folder, fsync=True, system=system) as server:
+    system = FailingFilesystem()
+    with Server(folder, fsync=True, filesystem=system) as server:
         server.create("t", 2)
         server.cluster.storage.sync()
         server.append("t", 0)
@@ -410,6 +412,6 @@ def test_a_folder_that_cannot_be_read_is_one_line(folder: Path, monkeypatch: pyt
     def refuse(self: object, path: Path) -> int:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(FailingSystem, "open", refuse)
+    monkeypatch.setattr(FailingFilesystem, "open", refuse)
     with pytest.raises(BadDataDir, match=r"cannot use .*: Permission denied"):
-        Server(folder, system=FailingSystem())
+        Server(folder, filesystem=FailingFilesystem())

@@ -8,7 +8,7 @@ import pytest
 
 from kcoord.protocol.records.record import Record, write_batch
 from kcoord.protocol.varint import uvarint
-from kcoord.storage.kraft_metadata import FOLDER, BrokerMetadata, BrokerTopic, read_broker_metadata
+from kcoord.storage.kraft_metadata import FOLDER, KraftMetadata, KraftTopic, read_kraft_metadata
 
 orders, payments = UUID(int=1), UUID(int=2)
 
@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_without_the_log_tells_nothing(tmp_path: Path) -> None:
-    assert read_broker_metadata(tmp_path) == BrokerMetadata()
+    assert read_kraft_metadata(tmp_path) == KraftMetadata()
 
 
 def test_topics_partitions_settings_and_producer_ids_are_read(folder: Path) -> None:
@@ -70,8 +70,8 @@ def test_topics_partitions_settings_and_producer_ids_are_read(folder: Path) -> N
     )
     (folder / "00000000000000000000.log").write_bytes(first + control)
     (folder / "00000000000000000005.log").write_bytes(second + second[:40])
-    assert read_broker_metadata(folder.parent) == BrokerMetadata(
-        topics={orders: BrokerTopic(name="orders", partitions=2, configs={"retention.ms": "5"})}, producer_ids=2000
+    assert read_kraft_metadata(folder.parent) == KraftMetadata(
+        topics={orders: KraftTopic(name="orders", partitions=2, configs={"retention.ms": "5"})}, producer_ids=2000
     )
 
 
@@ -80,7 +80,7 @@ def test_the_newest_checkpoint_stands_for_what_was_before_it(folder: Path) -> No
     (folder / "00000000000000000007-0000000001.checkpoint").write_bytes(batch(topic("orders", orders)))
     log = batch(*[removal(orders)] * 7) + batch(partition(4, orders), base_offset=7)
     (folder / "00000000000000000000.log").write_bytes(log)
-    assert read_broker_metadata(folder.parent).topics == {orders: BrokerTopic(name="orders", partitions=5)}
+    assert read_kraft_metadata(folder.parent).topics == {orders: KraftTopic(name="orders", partitions=5)}
 
 
 @pytest.mark.parametrize(
@@ -98,5 +98,5 @@ def test_a_log_that_cannot_be_read_is_left_aside_as_a_whole(
 ) -> None:
     caplog.set_level(logging.WARNING)
     (folder / "00000000000000000000.log").write_bytes(batch(topic("orders", orders)) + content)
-    assert read_broker_metadata(folder.parent) == BrokerMetadata()
+    assert read_kraft_metadata(folder.parent) == KraftMetadata()
     assert [each.message.partition(" why")[0] for each in caplog.records] == [f"left aside folder={folder}"]

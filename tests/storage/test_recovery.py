@@ -9,14 +9,14 @@ import pytest
 
 from kcoord.broker.log.batch_validation import LogSettings
 from kcoord.broker.log.partition_log import Appended, EpochEnd, PartitionLog
-from kcoord.protocol.records.batch import Batch, produced_batch, split
+from kcoord.protocol.records.batch import Batch, produced_batch, split_batches
 from kcoord.protocol.records.record import ProducerStamp, Record, write_batch
-from kcoord.storage.log_dir import LogFolder
+from kcoord.storage.log_dir import LogDir
 from kcoord.storage.producer_snapshot import read_snapshot
 from kcoord.storage.recovery import Unrecoverable, recover
 from kcoord.storage.segment_files import SegmentFiles
 from tests.broker.appending import append_at_once, offset_for_timestamp
-from tests.storage.failing_filesystem import Crash, FailingSystem
+from tests.storage.failing_filesystem import Crash, FailingFilesystem
 
 now_ms = 1_800_000_000_000
 topic_id = UUID(int=7)
@@ -31,12 +31,12 @@ class Disk:
         self.files = SegmentFiles(most_files=4)
         self.start_offset = 0
 
-    def open_folder(self, system: FailingSystem | None = None) -> LogFolder:
+    def open_folder(self, filesystem: FailingFilesystem | None = None) -> LogDir:
         self.files.close()
-        self.files = SegmentFiles(most_files=4, system=system)
-        return LogFolder(self.folder, self.files, self.keep_start_offset)
+        self.files = SegmentFiles(most_files=4, filesystem=filesystem)
+        return LogDir(self.folder, self.files, self.persist_start_offset)
 
-    def keep_start_offset(self, name: str, offset: int) -> None:
+    def persist_start_offset(self, name: str, offset: int) -> None:
         self.start_offset = offset
 
     def make(self, settings: LogSettings | None = None) -> PartitionLog:
@@ -44,8 +44,8 @@ class Disk:
         folder.make(topic_id)
         return PartitionLog("t-0", settings or LogSettings(), now_ms=now_ms, storage=folder)
 
-    def find(self, settings: LogSettings | None = None, system: FailingSystem | None = None) -> PartitionLog:
-        folder = self.open_folder(system)
+    def find(self, settings: LogSettings | None = None, filesystem: FailingFilesystem | None = None) -> PartitionLog:
+        folder = self.open_folder(filesystem)
         found = recover(folder, start_offset=self.start_offset, now_ms=now_ms)
         assert found is not None
         return PartitionLog("t-0", settings or LogSettings(), now_ms=now_ms, storage=folder, recovered=found)
@@ -78,7 +78,7 @@ def append(log: PartitionLog, *batches: Batch) -> list[int]:
 def offsets(log: PartitionLog) -> list[int]:
     read = log.read(log.start_offset, max_bytes=1 << 20)
     assert isinstance(read, bytes)
-    return [found.header.base_offset for found in split(read)]
+    return [found.header.base_offset for found in split_batches(read)]
 
 
 size = batch().header.size
@@ -102,14 +102,14 @@ def test_a_folder_without_segments_is_no_log(disk: Disk) -> None:
 def test_a_tail_torn_at_any_byte_is_cut_to_the_batch_before(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
     append(disk.make(), batch(), batch(records=2), batch())
     whole = disk.segment().read_bytes()
-    kept = len(whole) - size
-    for end in range(kept + 1, len(whole)):
+    size_before = len(whole) - size
+    for end in range(size_before + 1, len(whole)):
         disk.segment().write_bytes(whole[:end])
         caplog.clear()
         log = disk.find()
-        assert (log.end_offset, disk.segment().stat().st_size) == (3, kept)
+        assert (log.end_offset, disk.segment().stat().st_size) == (3, size_before)
         assert [record.getMessage() for record in caplog.records] == [
-            f"torn tail log=t-0 segment=0 bytes={end - kept}: cut off"
+            f"torn tail log=t-0 segment=0 bytes={end - size_before}: cut off"
         ]
         assert append(log, batch()) == [3]
         assert disk.segment().read_bytes() == whole
@@ -196,7 +196,7 @@ def test_offsets_that_no_segment_has_are_left_out(disk: Disk) -> None:
     assert offsets(log) == [0, 1, 2, 6, 7, 8]
     read = log.read(4, max_bytes=1, min_one_batch=True)
     assert isinstance(read, bytes)
-    assert [found.header.base_offset for found in split(read)] == [6]
+    assert [found.header.base_offset for found in split_batches(read)] == [6]
 
 
 def test_a_segment_that_goes_beyond_the_next_one_is_damaged(disk: Disk) -> None:
@@ -297,7 +297,7 @@ def test_leader_epochs_of_a_broker_are_kept(disk: Disk) -> None:
     assert log.end_offset_for_epoch(1) == EpochEnd(leader_epoch=1, end_offset=4)
     read = log.read(6, max_bytes=1 << 20)
     assert isinstance(read, bytes)
-    assert [found.header.leader_epoch for found in split(read)] == [5]
+    assert [found.header.leader_epoch for found in split_batches(read)] == [5]
 
 
 def test_an_epoch_is_never_below_what_the_log_holds(disk: Disk) -> None:
@@ -319,7 +319,7 @@ def test_an_epoch_is_never_below_what_the_log_holds(disk: Disk) -> None:
 def compacted(log: PartitionLog, count: int) -> list[bytes]:
     """Returns every second batch of the oldest segments."""
     content = b"".join(segment.whole_batches(0, segment.size) for segment in log.segments[:count])
-    return [bytes(found.data) for found in split(content)][::2]
+    return [bytes(found.data) for found in split_batches(content)][::2]
 
 
 def replace(log: PartitionLog, count: int) -> None:
@@ -339,7 +339,9 @@ def test_a_replacement_takes_the_place_of_the_oldest_segments(disk: Disk) -> Non
         for offset in range(10):
             read = each.read(offset, max_bytes=1, min_one_batch=True)
             assert isinstance(read, bytes)
-            assert [found.header.base_offset for found in split(read)] == [min(o for o in expected if o >= offset)]
+            assert [found.header.base_offset for found in split_batches(read)] == [
+                min(o for o in expected if o >= offset)
+            ]
     assert disk.names(".log") == [f"{offset:020}.log" for offset in (0, 9)]
     assert disk.names(".swap") == disk.names(".cleaned") == []
 
@@ -372,8 +374,8 @@ def test_a_crash_at_any_step_of_a_replacement_leaves_all_of_it_or_none(disk: Dis
         for name, content in originals.items():
             disk.segment(name).write_bytes(content)
         log = disk.find(three_per_segment)
-        system = FailingSystem(crash_at=step)
-        disk.files.system = system
+        system = FailingFilesystem(crash_at=step)
+        disk.files.filesystem = system
         try:
             replace(log, 3)
         except Crash:
@@ -398,7 +400,7 @@ def test_a_crash_while_a_replacement_is_finished_is_finished_the_next_time(disk:
             disk.segment(name).write_bytes(original)
         disk.segment(f"{first_segment}.swap").write_bytes(content)
         try:
-            disk.find(three_per_segment, FailingSystem(crash_at=step))
+            disk.find(three_per_segment, FailingFilesystem(crash_at=step))
         except Crash:
             assert offsets(disk.find(three_per_segment)) == [0, 2, 4, 6, 8, 9]
         else:
@@ -421,9 +423,9 @@ def test_a_full_disk_that_has_no_room_for_a_new_segment_refuses_the_batch(
     caplog.set_level(logging.CRITICAL)
     log = disk.make(three_per_segment)
     append(log, *[batch()] * 3)
-    system = FailingSystem()
+    system = FailingFilesystem()
     system.room = 0
-    disk.files.system = system
+    disk.files.filesystem = system
     refused = append_at_once(log, batch(), now_ms)
     assert not isinstance(refused, Appended)
     assert refused.message == "The records cannot be written: No space left on device"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from kcoord.broker.log.segment import Damaged
+from kcoord.broker.log.segment import CorruptSegment
 from kcoord.storage.segment_files import SegmentFile, SegmentFiles
-from tests.storage.failing_filesystem import FailingSystem, open_files_of
+from tests.storage.failing_filesystem import FailingFilesystem, open_files_of
 
 
-def files_of(*, most: int = 10, is_synced: bool = False, system: FailingSystem | None = None) -> SegmentFiles:
-    return SegmentFiles(most_files=most, is_synced=is_synced, system=system)
+def files_of(*, most: int = 10, is_synced: bool = False, filesystem: FailingFilesystem | None = None) -> SegmentFiles:
+    return SegmentFiles(most_files=most, is_synced=is_synced, filesystem=filesystem)
 
 
 @contextmanager
@@ -83,8 +83,8 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, caplog: pytest.Lo
 
 
 def test_what_a_failed_write_left_behind_is_overwritten(tmp_path: Path) -> None:
-    system = FailingSystem()
-    files = files_of(system=system)
+    system = FailingFilesystem()
+    files = files_of(filesystem=system)
     file = SegmentFile(files, tmp_path / "a.log")
     file.append(b"good")
     system.room, system.cannot_truncate = 0, True
@@ -98,22 +98,22 @@ def test_what_a_failed_write_left_behind_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_without_fsync_nobody_waits_for_the_disk(tmp_path: Path) -> None:
-    system = FailingSystem()
-    files = files_of(system=system)
+    system = FailingFilesystem()
+    files = files_of(filesystem=system)
     SegmentFile(files, tmp_path / "a.log").append(b"x")
-    files.made(tmp_path / "a.log")
+    files.note_created(tmp_path / "a.log")
     files.sync()
     assert system.synced == system.synced_folders == []
     files.close()
 
 
 def test_each_file_that_was_written_is_synced_once(tmp_path: Path) -> None:
-    system = FailingSystem()
-    files = files_of(most=1, is_synced=True, system=system)
+    system = FailingFilesystem()
+    files = files_of(most=1, is_synced=True, filesystem=system)
     first, second, third = (SegmentFile(files, tmp_path / name) for name in "abc")
     for file in (first, second, first, third):
         file.append(b"x")
-    files.made(first.path)
+    files.note_created(first.path)
     files.sync()
     assert (sorted(system.synced), system.synced_folders) == (["a", "b", "c"], [tmp_path.name])
     files.sync()
@@ -125,8 +125,8 @@ def test_each_file_that_was_written_is_synced_once(tmp_path: Path) -> None:
 
 
 def test_a_file_that_could_not_be_synced_takes_nothing_more(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    system = FailingSystem()
-    files = files_of(is_synced=True, system=system)
+    system = FailingFilesystem()
+    files = files_of(is_synced=True, filesystem=system)
     failed, other = SegmentFile(files, tmp_path / "a"), SegmentFile(files, tmp_path / "b")
     failed.append(b"x")
     system.cannot_sync = True
@@ -161,6 +161,6 @@ def test_a_file_that_was_cut_short_is_an_error_of_the_read(tmp_path: Path) -> No
     file.append(b"x" * 500)
     with (tmp_path / "a.log").open("r+b") as opened:
         opened.truncate(300)
-    with pytest.raises(Damaged, match="ends at 300, not at 500"):
+    with pytest.raises(CorruptSegment, match="ends at 300, not at 500"):
         file.read(250, 100)
     files.close()

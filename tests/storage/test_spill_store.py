@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kcoord.storage.spill_store import FileStore, FileStores
+from kcoord.storage.spill_store import SpillStore, SpillStores
 
 Folder = Path
 
@@ -37,12 +37,12 @@ def full_disk(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-class TrackedStores(FileStores):
+class TrackedSpillStores(SpillStores):
     """Stores that are closed after the test: Python warns of open files, and warnings are failures here."""
 
-    made: ClassVar[list[FileStore]] = []
+    made: ClassVar[list[SpillStore]] = []
 
-    def make(self) -> FileStore:
+    def make(self) -> SpillStore:
         self.made.append(super().make())
         return self.made[-1]
 
@@ -50,19 +50,19 @@ class TrackedStores(FileStores):
 @pytest.fixture(autouse=True)
 def closed_in_the_end() -> Iterator[None]:
     yield
-    while TrackedStores.made:
-        TrackedStores.made.pop().close()
+    while TrackedSpillStores.made:
+        TrackedSpillStores.made.pop().close()
 
 
-def stores_of(*, tail: int = 100, memory: int = 10_000, files: int = 10) -> FileStores:
-    return TrackedStores(most_files=files, tail_bytes=tail, memory_bytes=memory)
+def stores_of(*, tail: int = 100, memory: int = 10_000, files: int = 10) -> SpillStores:
+    return TrackedSpillStores(most_files=files, tail_bytes=tail, memory_bytes=memory)
 
 
 def pattern(size: int, seed: int = 0) -> bytearray:
     return bytearray((number * 7 + seed) % 251 for number in range(size))
 
 
-def content(store: FileStore) -> bytes:
+def content(store: SpillStore) -> bytes:
     return store.read(0, store.size)
 
 
@@ -71,7 +71,7 @@ def test_what_fits_the_tail_needs_no_file() -> None:
     store = stores.make()
     store.append(pattern(60))
     store.append(pattern(40))
-    assert (store.size, stores.open_files, stores.held_bytes) == (100, 0, 100)
+    assert (store.size, stores.open_files, stores.buffered_bytes) == (100, 0, 100)
     assert content(store) == pattern(60) + pattern(40)
 
 
@@ -80,7 +80,7 @@ def test_a_tail_that_is_full_goes_to_the_file_and_a_new_one_begins() -> None:
     store = stores.make()
     store.append(pattern(60))
     store.append(pattern(50, seed=1))
-    assert (store.size, stores.open_files, stores.held_bytes) == (110, 1, 50)
+    assert (store.size, stores.open_files, stores.buffered_bytes) == (110, 1, 50)
     assert content(store) == pattern(60) + pattern(50, seed=1)
 
 
@@ -89,7 +89,7 @@ def test_what_is_larger_than_a_tail_goes_to_the_file_at_once() -> None:
     store = stores.make()
     store.append(pattern(10))
     store.append(pattern(5000, seed=1))
-    assert (store.size, stores.held_bytes) == (5010, 0)
+    assert (store.size, stores.buffered_bytes) == (5010, 0)
     assert content(store) == pattern(10) + pattern(5000, seed=1)
 
 
@@ -119,7 +119,7 @@ def test_closing_gives_back_the_file_and_the_memory() -> None:
     store.append(pattern(150))
     store.append(pattern(50))
     store.close()
-    assert (stores.open_files, stores.held_bytes) == (0, 0)
+    assert (stores.open_files, stores.buffered_bytes) == (0, 0)
 
 
 def test_many_stores_together_take_no_more_memory_than_they_may() -> None:
@@ -128,7 +128,7 @@ def test_many_stores_together_take_no_more_memory_than_they_may() -> None:
     for number in range(20):
         for store in made:
             store.append(pattern(20, seed=number))
-            assert stores.held_bytes <= 450
+            assert stores.buffered_bytes <= 450
     expected = b"".join(pattern(20, seed=number) for number in range(20))
     assert all(content(store) == expected for store in made)
 
@@ -139,11 +139,11 @@ def test_where_no_more_files_are_to_be_had_the_tails_grow() -> None:
     for store in made:
         store.append(pattern(300))
         store.append(pattern(300))
-    assert (stores.open_files, stores.held_bytes) == (2, 1200)
+    assert (stores.open_files, stores.buffered_bytes) == (2, 1200)
     assert all(content(store) == pattern(300) * 2 for store in made)
     made[0].close()
     made[2].append(pattern(10))
-    assert (stores.open_files, stores.held_bytes) == (2, 610)
+    assert (stores.open_files, stores.buffered_bytes) == (2, 610)
     assert content(made[2]) == pattern(300) * 2 + pattern(10)
 
 
@@ -171,10 +171,10 @@ def test_a_tail_that_cannot_be_written_stays_in_memory() -> None:
             with pytest.raises(OSError, match="too large"):
                 store.append(pattern(20, seed=1))
     assert content(store) == pattern(100)
-    assert stores.held_bytes == 100
+    assert stores.buffered_bytes == 100
     store.append(pattern(20, seed=2))
     assert content(store) == pattern(100) + pattern(20, seed=2)
-    assert stores.held_bytes == 20
+    assert stores.buffered_bytes == 20
 
 
 def test_a_failed_write_gives_the_disk_back_what_it_took() -> None:
@@ -268,12 +268,12 @@ class StoreLife(RuleBasedStateMachine):
     @invariant()
     def they_hold_what_they_were_given(self) -> None:
         assert [content(store) for store in self.made] == self.expected
-        assert 0 <= self.stores.held_bytes <= 60
+        assert 0 <= self.stores.buffered_bytes <= 60
 
     def teardown(self) -> None:
         for store in self.made:
             store.close()
-        assert (self.stores.open_files, self.stores.held_bytes) == (0, 0)
+        assert (self.stores.open_files, self.stores.buffered_bytes) == (0, 0)
 
 
 StoreLife.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

@@ -10,7 +10,7 @@ from kcoord.broker.log.storage import MemoryStore
 from kcoord.groups.records import CommitPartitions, GroupDeleted, OffsetDeleted, OffsetsStored, Record, RepeatedCommit
 from kcoord.offsets_log.group_log import GroupLog
 from kcoord.storage import cleaner, superseded
-from kcoord.storage.superseded import Overtaken, Trail
+from kcoord.storage.superseded import CommitSeries, SupersededBatches
 from tests.groups import invariants
 from tests.storage.one_partition import DAY_MS, NOW_MS, OnePartition
 
@@ -40,7 +40,7 @@ class Journal(OnePartition):
     def __init__(self) -> None:
         super().__init__(WatchedStore)
         self._waiting: list[Record] = []
-        self.kept = self.coordinator()
+        self.expected = self.coordinator()
 
     def add(self, *records: Record) -> None:
         self.groups.append(records, NOW_MS)
@@ -51,17 +51,17 @@ class Journal(OnePartition):
         if self.groups.flush(NOW_MS):
             return False
         for record in waiting:
-            self.kept.replay(record)
+            self.expected.replay(record)
         return True
 
     def check(self) -> None:
-        invariants.check_same(self.read().groups, self.kept.groups)
+        invariants.check_same(self.read().groups, self.expected.groups)
 
 
 @pytest.fixture(autouse=True)
-def looks_up_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def uses_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes compaction use lookups also in logs that are small enough for a scan."""
-    monkeypatch.setattr(cleaner, "_LOOK_BYTES", 1)
+    monkeypatch.setattr(cleaner, "_LOOKUP_COST_BYTES", 1)
 
 
 @pytest.fixture
@@ -71,23 +71,29 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
     return Journal()
 
 
-def usual(first: int, count: int, text: str = "") -> CommitPartitions:
+def partitions_of(first: int, count: int, text: str = "") -> CommitPartitions:
     partitions = tuple(range(first, first + count))
     return CommitPartitions([OffsetsStored("g", "t", partitions, (0,) * count, (-1,) * count, (text,) * count, NOW_MS)])
 
 
-PLACES = (usual(0, 1), usual(1, 1), usual(1, 3), usual(2, 9), usual(0, 2, text="note"))
+COMMIT_PARTITIONS = (
+    partitions_of(0, 1),
+    partitions_of(1, 1),
+    partitions_of(1, 3),
+    partitions_of(2, 9),
+    partitions_of(0, 2, text="note"),
+)
 """One for each encoder of commits; some of them share partitions."""
 
 
-def again(places: CommitPartitions, offset: int) -> RepeatedCommit:
-    return RepeatedCommit("g", places, tuple(range(offset, offset + places.count)), NOW_MS)
+def repeated(partitions: CommitPartitions, offset: int) -> RepeatedCommit:
+    return RepeatedCommit("g", partitions, tuple(range(offset, offset + partitions.count)), NOW_MS)
 
 
 def test_of_many_commits_to_the_same_places_the_last_alone_is_read(journal: Journal) -> None:
-    places = (usual(0, 1), usual(100, 9), usual(200, 3))
+    partitions = (partitions_of(0, 1), partitions_of(100, 9), partitions_of(200, 3))
     for offset in range(2000):
-        journal.add(*(again(each, offset) for each in places))
+        journal.add(*(repeated(each, offset) for each in partitions))
         assert journal.flush()
     WatchedStore.read_bytes = 0
     outcome = journal.compact()
@@ -98,11 +104,11 @@ def test_of_many_commits_to_the_same_places_the_last_alone_is_read(journal: Jour
 
 
 def test_what_could_not_be_written_overtakes_nothing(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    for places in PLACES:
-        journal.add(again(places, 1))
+    for partitions in COMMIT_PARTITIONS:
+        journal.add(repeated(partitions, 1))
         assert journal.flush()
     monkeypatch.setattr(WatchedStore, "is_full", True)
-    journal.add(*(again(places, 2) for places in PLACES))
+    journal.add(*(repeated(partitions, 2) for partitions in COMMIT_PARTITIONS))
     assert not journal.flush()
     monkeypatch.setattr(WatchedStore, "is_full", False)
     journal.compact()
@@ -110,16 +116,16 @@ def test_what_could_not_be_written_overtakes_nothing(journal: Journal, monkeypat
 
 
 def test_what_somebody_else_has_written_is_read(journal: Journal) -> None:
-    journal.add(again(PLACES[0], 1))
+    journal.add(repeated(COMMIT_PARTITIONS[0], 1))
     assert journal.flush()
     other = GroupLog(journal.cluster)
     others = OffsetsStored("g", "other", (0,), (7,), (-1,), ("",), NOW_MS)
     other.append([others], NOW_MS)
     assert not other.flush(NOW_MS)
-    journal.kept.replay(others)
+    journal.expected.replay(others)
     journal.compact()
     journal.check()
-    journal.add(again(PLACES[0], 2))
+    journal.add(repeated(COMMIT_PARTITIONS[0], 2))
     assert journal.flush()
     journal.compact()
     journal.check()
@@ -130,9 +136,12 @@ def test_of_more_batches_than_can_be_known_those_before_are_read(
 ) -> None:
     monkeypatch.setattr(superseded, "_MOST_BATCHES", 10)
     for offset in range(50):
-        journal.add(again(PLACES[offset % 2], offset), OffsetDeleted(group_id="g", topic="t", partition=offset % 7))
+        journal.add(
+            repeated(COMMIT_PARTITIONS[offset % 2], offset),
+            OffsetDeleted(group_id="g", topic="t", partition=offset % 7),
+        )
         assert journal.flush()
-    to_read = journal.groups.overtaken_in(0).to_read(journal.log.end_offset)
+    to_read = journal.groups.superseded_in(0).to_read(journal.log.end_offset)
     assert 0 < to_read.all_before < journal.log.end_offset
     assert len(to_read.base_offsets) <= 11
     journal.compact()
@@ -143,12 +152,12 @@ def test_what_retention_has_deleted_is_not_looked_for(journal: Journal) -> None:
     """An operator may configure it so: cleanup.policy=compact,delete."""
     journal.log.settings = replace(journal.log.settings, is_deletable=True)
     for offset in range(3):
-        journal.add(again(usual(offset, 1), 7))
+        journal.add(repeated(partitions_of(offset, 1), 7))
         assert journal.flush()
     assert journal.log.enforce_retention(NOW_MS + 10 * DAY_MS) == 1
-    journal.kept = journal.coordinator()
+    journal.expected = journal.coordinator()
     for offset in range(3):
-        journal.add(again(usual(10 + offset, 1), 7), again(PLACES[3], offset))
+        journal.add(repeated(partitions_of(10 + offset, 1), 7), repeated(COMMIT_PARTITIONS[3], offset))
         assert journal.flush()
     journal.compact()
     journal.check()
@@ -158,15 +167,15 @@ def test_what_retention_has_deleted_is_not_looked_for(journal: Journal) -> None:
 
 def test_a_log_that_loses_segments_meanwhile_is_not_replaced(journal: Journal) -> None:
     journal.log.settings = replace(journal.log.settings, is_deletable=True)
-    journal.add(again(PLACES[0], 1))
+    journal.add(repeated(COMMIT_PARTITIONS[0], 1))
     assert journal.flush()
     going = journal.steps()
     next(going)
     assert journal.log.enforce_retention(NOW_MS + 10 * DAY_MS) == 1
-    journal.kept = journal.coordinator()
+    journal.expected = journal.coordinator()
     with pytest.raises(OSError, match="has deleted segments meanwhile"):
         list(going)
-    journal.add(again(PLACES[0], 2))
+    journal.add(repeated(COMMIT_PARTITIONS[0], 2))
     assert journal.flush()
     journal.compact()
     journal.check()
@@ -175,7 +184,7 @@ def test_a_log_that_loses_segments_meanwhile_is_not_replaced(journal: Journal) -
 def test_several_segments_are_compacted_though_some_were_to_be_before(journal: Journal) -> None:
     for part in range(3):
         for offset in range(40):
-            journal.add(again(PLACES[offset % 5], 100 * part + offset))
+            journal.add(repeated(COMMIT_PARTITIONS[offset % 5], 100 * part + offset))
             assert journal.flush()
         dropped = journal.steps()
         next(dropped)
@@ -188,8 +197,8 @@ def test_several_segments_are_compacted_though_some_were_to_be_before(journal: J
 
 def test_of_a_flush_that_is_kept_in_part_that_part_counts(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each commit of nine offsets is a batch, and there are more batches than one write has."""
-    many = [usual(100 * number, 9) for number in range(100)]
-    journal.add(*(again(each, 1) for each in many))
+    many = [partitions_of(100 * number, 9) for number in range(100)]
+    journal.add(*(repeated(each, 1) for each in many))
     assert journal.flush()
     original, writes = WatchedStore.append, 0
 
@@ -203,12 +212,12 @@ def test_of_a_flush_that_is_kept_in_part_that_part_counts(journal: Journal, monk
     end_offset = journal.log.end_offset
     with monkeypatch.context() as patch:
         patch.setattr(WatchedStore, "append", take_one)
-        journal.add(*(again(each, 2) for each in many))
+        journal.add(*(repeated(each, 2) for each in many))
         assert not journal.flush()
-    kept = (journal.log.end_offset - end_offset) // 9
-    assert 0 < kept < 100
-    for each in many[:kept]:
-        journal.kept.replay(again(each, 2))
+    written = (journal.log.end_offset - end_offset) // 9
+    assert 0 < written < 100
+    for each in many[:written]:
+        journal.expected.replay(repeated(each, 2))
     journal.compact()
     journal.check()
 
@@ -227,30 +236,30 @@ def test_many_batches_that_stand_are_read_through(journal: Journal, monkeypatch:
 class Batch:
     """A batch to be written, with so many records."""
 
-    def __init__(self, count: int, *trails: Trail) -> None:
+    def __init__(self, count: int, *series: CommitSeries) -> None:
         self.count = count
-        self.trails = trails
+        self.series = series
 
 
 def test_a_batch_stands_until_all_its_commits_were_followed() -> None:
-    known, (a, b, c) = Overtaken(), (Trail(1) for _ in range(3))
-    known.wrote([Batch(3, a, b, c), Batch(2, a, c)], 0)
+    known, (a, b, c) = SupersededBatches(), (CommitSeries(1) for _ in range(3))
+    known.on_written([Batch(3, a, b, c), Batch(2, a, c)], 0)
     assert known.to_read(5).base_offsets == [0, 3]
-    known.wrote([Batch(2, b, b)], 5)
+    known.on_written([Batch(2, b, b)], 5)
     assert known.to_read(7).base_offsets == [3, 5]
-    known.wrote([Batch(3, a, b)], 7)
+    known.on_written([Batch(3, a, b)], 7)
     assert known.to_read(10).base_offsets == [3, 7], "there is something else in the last one"
-    known.wrote([Batch(3, a, b, c)], 10)
+    known.on_written([Batch(3, a, b, c)], 10)
     assert known.to_read(13).base_offsets == [7, 10]
     known.forget_before(10)
     assert (known.to_read(13).all_before, known.to_read(13).base_offsets) == (10, [10])
-    known.wrote([Batch(3, a, b, c)], 13)
+    known.on_written([Batch(3, a, b, c)], 13)
     assert known.to_read(16).base_offsets == [13]
     assert known.to_read(17).all_before == 17, "it does not end where we wrote last"
 
 
 acts = st.one_of(
-    st.tuples(st.just("commit"), st.integers(0, len(PLACES) - 1)),
+    st.tuples(st.just("commit"), st.integers(0, len(COMMIT_PARTITIONS) - 1)),
     st.tuples(st.just("delete"), st.integers(0, 11)),
     st.tuples(st.sampled_from(["first", "flush", "flush", "fail", "compact", "nobody's"]), st.just(0)),
 )
@@ -262,9 +271,9 @@ def test_whatever_was_kept_is_there_after_compaction(life: list[tuple[str, int]]
     for offset, (act, which) in enumerate(life):
         match act:
             case "commit":
-                journal.add(again(PLACES[which], offset))
+                journal.add(repeated(COMMIT_PARTITIONS[which], offset))
             case "first":
-                journal.add(*again(PLACES[2], offset).expand())
+                journal.add(*repeated(COMMIT_PARTITIONS[2], offset).expand())
             case "delete":
                 journal.add(OffsetDeleted(group_id="g", topic="t", partition=which))
             case "nobody's":

@@ -6,11 +6,11 @@ from uuid import UUID
 
 import pytest
 
-from kcoord.broker.log.storage import KeptTopic
+from kcoord.broker.log.storage import StoredTopic
 from kcoord.storage.segment_files import SegmentFiles
 from kcoord.storage.topics_file import NAME, BadTopicsFile, TopicsFile
 
-orders = KeptTopic(name="orders", topic_id=UUID(int=1), replicas=((1,), (2, 1)), overrides={"retention.ms": "9"})
+orders = StoredTopic(name="orders", topic_id=UUID(int=1), replicas=((1,), (2, 1)), overrides={"retention.ms": "9"})
 
 
 @pytest.fixture
@@ -27,24 +27,24 @@ def topics(tmp_path: Path, files: SegmentFiles) -> TopicsFile:
 
 def test_a_new_file_knows_nothing(topics: TopicsFile) -> None:
     assert not topics.exists
-    kept = topics.open()
-    assert (kept.topics, kept.deleted, kept.producer_ids, topics.exists) == ({}, set(), 0, True)
+    stored = topics.open()
+    assert (stored.topics, stored.deleted, stored.producer_ids, topics.exists) == ({}, set(), 0, True)
 
 
 def test_what_is_kept_is_there_again(topics: TopicsFile) -> None:
     topics.open()
-    topics.keep_topic(orders)
-    topics.keep_producer_ids(3000)
+    topics.persist_topic(orders)
+    topics.persist_producer_ids(3000)
     for _ in range(2):
-        kept = topics.open()
-        assert (kept.topics, kept.producer_ids) == ({orders.topic_id: orders}, 3000)
+        stored = topics.open()
+        assert (stored.topics, stored.producer_ids) == ({orders.topic_id: orders}, 3000)
 
 
 def test_the_last_word_of_a_topic_counts(topics: TopicsFile, tmp_path: Path) -> None:
     topics.open()
-    grown = KeptTopic(name="orders", topic_id=orders.topic_id, replicas=((1,),) * 3)
-    topics.keep_topic(orders)
-    topics.keep_topic(grown)
+    grown = StoredTopic(name="orders", topic_id=orders.topic_id, replicas=((1,),) * 3)
+    topics.persist_topic(orders)
+    topics.persist_topic(grown)
     before = (tmp_path / NAME).read_bytes()
     assert topics.open().topics == {orders.topic_id: grown}
     assert len((tmp_path / NAME).read_bytes()) < len(before)
@@ -52,15 +52,15 @@ def test_the_last_word_of_a_topic_counts(topics: TopicsFile, tmp_path: Path) -> 
 
 def test_a_deleted_topic_is_remembered_as_such(topics: TopicsFile) -> None:
     topics.open()
-    topics.keep_topic(orders)
+    topics.persist_topic(orders)
     topics.forget_topic(orders.topic_id)
-    kept = topics.open()
-    assert (kept.topics, kept.deleted) == ({}, {orders.topic_id})
+    stored = topics.open()
+    assert (stored.topics, stored.deleted) == ({}, {orders.topic_id})
 
 
 def test_a_line_torn_at_any_byte_is_left_out(topics: TopicsFile, tmp_path: Path) -> None:
     topics.open()
-    topics.keep_topic(orders)
+    topics.persist_topic(orders)
     whole = (tmp_path / NAME).read_bytes()
     topics.forget_topic(orders.topic_id)
     longer = (tmp_path / NAME).read_bytes()

@@ -29,7 +29,7 @@ from kcoord.admin.connecting.client_settings import (
     of_pairs,
 )
 from kcoord.admin.connecting.security import SPOKEN, bad, mechanism_of, protocol_of, security_of
-from kcoord.client.connect_errors import address
+from kcoord.client.connect_errors import format_address
 from kcoord.client.secret import Secret
 from kcoord.client.security import OAuthBearer, Plain, Scram, Security
 
@@ -141,7 +141,7 @@ def addresses(setting: Setting) -> tuple[str, ...]:
     found = tuple(text.strip() for text in setting.text.split(",") if text.strip())
     if not found:
         raise BadConnection(f"{setting.origin}: no address is given: HOST:PORT is expected")
-    return tuple(address(*host_and_port(each, setting.origin)) for each in found)
+    return tuple(format_address(*host_and_port(each, setting.origin)) for each in found)
 
 
 def host_and_port(text: str, origin: str = "-b") -> tuple[str, int]:

@@ -18,7 +18,7 @@ from kcoord.admin.model import Answers, Group, GroupType, ListedGroup, Member, N
 from kcoord.admin.retry import Round, settle
 from kcoord.errors import ErrorCode
 from kcoord.protocol.consumer_protocol import read_subscription
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 
 UNTOLD: Final = "librdkafka does not tell of groups of this type"
 CONSUMER: Final = "consumer"
@@ -166,7 +166,7 @@ def _member(described: Any, older: Any, *, is_consumer: bool) -> Member:
 def _subscription(content: bytes) -> tuple[str, ...] | None:
     try:
         return tuple(sorted(read_subscription(content))) if content else None
-    except BadBody:
+    except CorruptMessage:
         return None
 
 

@@ -17,10 +17,10 @@ from kcoord.admin.model import Node
 from kcoord.admin.waiting import Waits
 from kcoord.admin.wire.apis import API_VERSIONS, METADATA, Api
 from kcoord.client.client import Client
-from kcoord.client.client_codec import by_layouts
-from kcoord.client.connect_errors import LoginFailed, NoAnswer, Unreachable, address
+from kcoord.client.client_codec import schema_codec
+from kcoord.client.connect_errors import LoginFailed, NoAnswer, Unreachable, format_address
 from kcoord.errors import ErrorCode
-from kcoord.protocol.frames import BadBody, BadFrame
+from kcoord.protocol.frames import BadFrame, CorruptMessage
 
 SILENT_FOR: Final = 15.0  # seconds without requests to a broker that did not answer in time
 IN_FLIGHT = 4  # requests in flight on one connection: a broker that finishes one already has the next
@@ -166,7 +166,7 @@ class Brokers:
     def _keep_or_close(self, link: "_Link") -> None:
         """Reuses the bootstrap connection for its broker, if that advertises the same endpoint."""
         for node in self.nodes.values():
-            if address(node.host, node.port) == link.address:
+            if format_address(node.host, node.port) == link.address:
                 self._links[node.id] = link
                 return
         link.close()
@@ -177,7 +177,7 @@ class Brokers:
     def _link(self, node: int) -> "_Link":
         if node not in self.nodes:
             raise Unreachable(f"broker {node} is not part of the cluster now")
-        place = address(self.nodes[node].host, self.nodes[node].port)
+        place = format_address(self.nodes[node].host, self.nodes[node].port)
         link = self._links.get(node)
         if link and not link.is_broken and link.address == place:
             return link
@@ -246,7 +246,7 @@ class _Link:
             else:
                 self.close()
                 self._client = self._connect()
-        except (BadBody, BadFrame) as error:
+        except (CorruptMessage, BadFrame) as error:
             self.close()
             raise self._unreadable(error) from None
         except BaseException:
@@ -280,7 +280,7 @@ class _Link:
                     self._send(questions[spoken[sent]], versions[spoken[sent]])
                     sent += 1
                 outcomes[place] = self._receive(questions[place].api, versions[place])
-        except (OSError, BadBody, BadFrame) as error:
+        except (OSError, CorruptMessage, BadFrame) as error:
             self._break()
             failure = error if isinstance(error, ConnectionError) else self._unreadable(error)
             for place in spoken:
@@ -320,7 +320,7 @@ class _Link:
             security=self._connection.security,
             client_id=self._connection.client_id,
             timeout=min(self._connection.setup_timeout, self._connection.request_timeout),
-            asking=by_layouts,
+            codec=schema_codec,
         )
 
     def _ask_versions(self, first: Sequence[Question]) -> dict[int, tuple[int, int]]:
@@ -328,7 +328,7 @@ class _Link:
         for each in first:
             self._send(each, each.api.oldest)
         response = self._client.receive(API_VERSIONS.key, API_VERSIONS.newest)
-        self._client.wait_for_answers(self._connection.request_timeout)
+        self._client.set_response_timeout(self._connection.request_timeout)
         return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from kcoord.admin.model import Group, GroupType, Member, Node, TopicPartition
 from kcoord.protocol.consumer_protocol import read_assignment, read_subscription
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 
 CONSUMER: Final = "consumer"  # the protocol type whose subscriptions and assignments can be parsed
 _CLASSIC_MEMBER: Final = 0  # ConsumerGroupDescribe's member type, -1 if it is not known
@@ -41,7 +41,7 @@ def _classic_member(told: Any, is_consumers: bool) -> Member:
 def _assignment(content: bytes) -> Partitions | None:
     try:
         return _sorted(read_assignment(content))
-    except BadBody:
+    except CorruptMessage:
         return None
 
 
@@ -49,7 +49,7 @@ def _subscription(content: bytes) -> tuple[str, ...] | None:
     """Parses a subscription. It is None before the group is Stable: a broker sends no subscription then."""
     try:
         return tuple(sorted(read_subscription(content))) if content else None
-    except BadBody:
+    except CorruptMessage:
         return None
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from kcoord.admin.record_marks import RecordMark, checksum_of
-from kcoord.protocol.records.batch import NO_TIMESTAMP, BadBatch, Batch, BatchHeader, split
+from kcoord.protocol.records.batch import NO_TIMESTAMP, Batch, BatchHeader, CorruptBatch, split_batches
 from kcoord.protocol.records.record import plain_records, read_deltas, read_key_value, skip_records
 
 Value = TypeVar("Value")
@@ -56,14 +56,14 @@ def sweep(fetched: bytes | None, offsets: Sequence[int], read: Callable[[Fetched
     found: dict[int, Value] = {}
     end = offsets[0]
     try:
-        for batch in split(fetched or b""):
+        for batch in split_batches(fetched or b""):
             left = offsets[len(found) :]
             if not left:
                 break
             if not batch.header.is_control and batch.header.last_offset >= left[0]:
                 _look_into(batch, left, found, read)
             end = max(end, batch.header.last_offset + 1)
-    except BadBatch:
+    except CorruptBatch:
         pass  # what was read before it remains valid
     return Sweep(found=found, end=end)
 

@@ -21,10 +21,10 @@ from typing import Final, NamedTuple
 
 from kcoord.broker.log.slices import Effort, Slices, decompress
 from kcoord.errors import ErrorCode
-from kcoord.protocol.records.batch import NO_TIMESTAMP, BadBatch, Batch, BatchHeader, has_valid_crc
+from kcoord.protocol.records.batch import NO_TIMESTAMP, Batch, BatchHeader, CorruptBatch, has_valid_crc
 from kcoord.protocol.records.compression import Codec
 from kcoord.protocol.records.record import DECOMPRESSED_LIMIT, SMALLEST_RECORD
-from kcoord.protocol.records.record_scan import RecordSurvey, Rises, Surveyor, key_and_time_steps
+from kcoord.protocol.records.record_scan import RecordScan, RecordScanner, RunningMaxima, iter_timestamps_and_keys
 
 _SMALLEST_LONG, _LARGEST_LONG = -(2**63), 2**63 - 1
 _LAST_CODEC = max(Codec)
@@ -70,7 +70,7 @@ class Admitted(NamedTuple):
     """The largest timestamp that an admitted batch gets, and which of its records are newer than all before them."""
 
     max_timestamp: int
-    rises: Rises
+    maxima: RunningMaxima
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,27 +91,27 @@ class Allowance:
         """Decompresses the batch's records if the allowance suffices. Raises CorruptBatch."""
         try:
             plain = yield from decompress(batch, limit=self.decompressed_bytes)
-        except BadBatch as bad:
+        except CorruptBatch as bad:
             self.decompressed_bytes -= min(bad.effort, self.decompressed_bytes)
             raise
         if batch.header.codec:
             self.decompressed_bytes -= len(plain)
         self.records -= min(batch.header.record_count, len(plain) // SMALLEST_RECORD)
         if self.records < 0:
-            raise BadBatch(ErrorCode.message_too_large, "More records than one request may bring")
+            raise CorruptBatch(ErrorCode.message_too_large, "More records than one request may bring")
         return plain
 
-    def survey(self, batch: Batch) -> Slices[tuple[bytes, RecordSurvey, Rises]]:
+    def scan(self, batch: Batch) -> Slices[tuple[bytes, RecordScan, RunningMaxima]]:
         """Decompresses and scans the batch's records if the allowance suffices. Raises CorruptBatch."""
         plain, effort = (yield from self.decompress(batch)), self.effort
         yield from effort.spend(_BATCH + len(plain) // _KIBIBYTE)
-        surveyor = Surveyor(plain, batch.header.record_count, max_headers=self.headers)
+        scanner = RecordScanner(plain, batch.header.record_count, max_headers=self.headers)
         try:
-            while not surveyor.is_done:
-                yield from effort.spend(surveyor.advance(effort.left))
+            while not scanner.is_done:
+                yield from effort.spend(scanner.advance(effort.left))
         finally:
-            self.headers -= surveyor.header_count
-        return plain, surveyor.survey(), surveyor.rises
+            self.headers -= scanner.header_count
+        return plain, scanner.result(), scanner.maxima
 
 
 def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance) -> Slices[Admitted | Refused]:
@@ -119,13 +119,13 @@ def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance
     if refused := _check_batch(batch, settings):
         return refused
     try:
-        plain, survey, rises = yield from allowance.survey(batch)
-    except BadBatch as bad:
+        plain, scan, maxima = yield from allowance.scan(batch)
+    except CorruptBatch as bad:
         return Refused(error=bad.error, message=bad.message)
-    if batch.header.codec and not survey.is_consecutive:
+    if batch.header.codec and not scan.is_consecutive:
         # LogValidator would rewrite such a batch, and fails; it does not check this in an uncompressed batch.
         return Refused(error=ErrorCode.unknown_server_error, message="The records' offsets are not consecutive")
-    if _may_be_faulty(batch.header, survey, settings, now_ms):
+    if _may_be_faulty(batch.header, scan, settings, now_ms):
         refused = yield from _check_records(batch.header, plain, settings, now_ms, allowance.effort)
         if refused:
             return refused
@@ -134,8 +134,8 @@ def admit(batch: Batch, settings: LogSettings, now_ms: int, allowance: Allowance
             error=ErrorCode.record_list_too_large,
             message=f"A batch of {batch.header.size} bytes does not fit a segment of {settings.segment_bytes}",
         )
-    newest = max(NO_TIMESTAMP, _timestamp(batch.header, survey.newest_delta))
-    return Admitted(now_ms if settings.uses_append_time else newest, rises)
+    newest = max(NO_TIMESTAMP, _timestamp(batch.header, scan.newest_delta))
+    return Admitted(now_ms if settings.uses_append_time else newest, maxima)
 
 
 def _check_batch(batch: Batch, settings: LogSettings) -> Refused | None:
@@ -168,13 +168,13 @@ def _refuse_batch(message: str) -> Refused:
     return Refused(error=ErrorCode.invalid_record, message=message)
 
 
-def _may_be_faulty(header: BatchHeader, survey: RecordSurvey, settings: LogSettings, now_ms: int) -> bool:
+def _may_be_faulty(header: BatchHeader, scan: RecordScan, settings: LogSettings, now_ms: int) -> bool:
     """Returns whether some record may have to be refused; only then is every record checked."""
-    if header.uses_append_time or (settings.is_compacted and survey.has_null_key):
+    if header.uses_append_time or (settings.is_compacted and scan.has_null_key):
         return True
     if settings.uses_append_time:
         return False
-    oldest, newest = header.base_timestamp + survey.oldest_delta, header.base_timestamp + survey.newest_delta
+    oldest, newest = header.base_timestamp + scan.oldest_delta, header.base_timestamp + scan.newest_delta
     return not (_is_in_range(oldest, settings, now_ms) and _is_in_range(newest, settings, now_ms))
 
 
@@ -182,22 +182,22 @@ def _check_records(
     header: BatchHeader, plain: bytes, settings: LogSettings, now_ms: int, effort: Effort
 ) -> Slices[Refused | None]:
     faults, first, is_untimely = 0, "", False
-    told: list[RecordError] = []
-    for index, (delta, has_key) in enumerate(key_and_time_steps(plain, header.record_count)):
+    errors: list[RecordError] = []
+    for index, (delta, has_key) in enumerate(iter_timestamps_and_keys(plain, header.record_count)):
         if fault := _find_fault(header, delta, has_key, settings, now_ms):
             error, message = fault
             faults += 1
             first = first or message
             is_untimely = is_untimely or error is ErrorCode.invalid_timestamp
             if faults <= MOST_RECORD_ERRORS:
-                told.append(RecordError(index=index, message=message))
+                errors.append(RecordError(index=index, message=message))
         yield from effort.spend(1)
     if not faults:
         return None
     return Refused(
         error=ErrorCode.invalid_timestamp if is_untimely else ErrorCode.invalid_record,
         message=f"{faults} of {header.record_count} records are refused; the first: {first}",
-        record_errors=tuple(told),
+        record_errors=tuple(errors),
     )
 
 

@@ -27,7 +27,7 @@ class FailedLog(PartitionLog):
     def append(self, batch: Batch, admitted: Admitted, now_ms: int) -> Appended | Refused:
         return self._refused
 
-    def append_own(self, batches: Sequence[Batch], now_ms: int) -> int | Refused:
+    def append_internal(self, batches: Sequence[Batch], now_ms: int) -> int | Refused:
         return self._refused
 
     def read(self, offset: int, *, max_bytes: int, min_one_batch: bool = False) -> bytes | Refused:

@@ -36,7 +36,7 @@ class LeaderEpochs:
             return EpochEnd(leader_epoch=epoch, end_offset=end_offset)
         if not 0 <= epoch < self.current:
             return EpochEnd(leader_epoch=UNKNOWN, end_offset=UNKNOWN)
-        later = next(place for place, (each, _) in enumerate(self._epochs) if each > epoch)
+        later = next(index for index, (each, _) in enumerate(self._epochs) if each > epoch)
         next_begins = self._epochs[later][1]
         if later == 0 or next_begins <= start_offset:  # Nothing is left of the epoch.
             return EpochEnd(leader_epoch=epoch, end_offset=max(next_begins, start_offset))

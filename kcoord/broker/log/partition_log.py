@@ -18,7 +18,7 @@ from kcoord.broker.log.leader_epochs import EpochEnd, LeaderEpochs
 from kcoord.broker.log.producers import AppendedBatch, Fenced, Producers
 from kcoord.broker.log.segment import Segment
 from kcoord.broker.log.slices import Effort, Slices
-from kcoord.broker.log.storage import LogStorage, PassingStorage, Store
+from kcoord.broker.log.storage import EphemeralStorage, LogStorage, Store
 from kcoord.broker.log.timestamp_lookup import TimestampOffset, first_not_older, newest_time
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import NO_TIMESTAMP, Batch, BatchHeader
@@ -77,7 +77,7 @@ class PartitionLog:
         """Begins a log at this offset, or continues a recovered one. Raises OSError."""
         self.name = name
         self.settings = settings  # May be replaced at any time.
-        self._storage = storage or PassingStorage().make_log(name, UUID(int=0))
+        self._storage = storage or EphemeralStorage().make_log(name, UUID(int=0))
         found = recovered or Recovered(segments=(), start_offset=start_offset)
         self.start_offset = found.start_offset
         self.producers = found.producers
@@ -124,7 +124,7 @@ class PartitionLog:
         except OSError as error:
             return _storage_error("written", error)
 
-    def append_own(self, batches: Sequence[Batch], now_ms: int) -> int | Refused:
+    def append_internal(self, batches: Sequence[Batch], now_ms: int) -> int | Refused:
         """Appends batches that this process made, without validation, in one write: all or none. Returns how many
         bytes.
         """
@@ -150,7 +150,7 @@ class PartitionLog:
         except OSError as error:
             return _storage_error("read", error)
 
-    def read_own(self, offset: int, *, max_bytes: int) -> bytes:
+    def read_internal(self, offset: int, *, max_bytes: int) -> bytes:
         """Reads at least one batch, for use in this process. Raises CorruptSegment, or OSError where the
         storage fails.
         """
@@ -191,7 +191,7 @@ class PartitionLog:
             )
         if before_offset > self.start_offset:
             try:
-                self._storage.keep_start_offset(before_offset)
+                self._storage.persist_start_offset(before_offset)
                 self.start_offset = before_offset
                 self._delete_segments(self._count_before_start(), now_ms)
             except OSError as error:
@@ -289,7 +289,7 @@ class PartitionLog:
             max_timestamp=admitted.max_timestamp,
             uses_append_time=uses_append_time,
             now_ms=now_ms,
-            rises=admitted.rises,
+            maxima=admitted.maxima,
         )
         if header.has_producer_id:
             self.producers.add(header, base_offset=base_offset, timestamp=admitted.max_timestamp)

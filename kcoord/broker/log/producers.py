@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from kcoord.errors import ErrorCode
 from kcoord.protocol.records.batch import NO_SEQUENCE, BatchHeader, step_sequence
 
-BATCHES_KEPT = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as an idempotent producer has in flight.
+NUM_BATCHES_TO_RETAIN = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as an idempotent producer has in flight.
 NO_EPOCH = -1
-PRODUCERS_KEPT = 10_000
+MAX_PRODUCERS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Fenced:
 class Producer:
     epoch: int
     last_timestamp: int
-    batches: deque[AppendedBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
+    batches: deque[AppendedBatch] = field(default_factory=lambda: deque(maxlen=NUM_BATCHES_TO_RETAIN))
 
     @property
     def last_sequence(self) -> int:
@@ -57,8 +57,8 @@ class Producer:
 class Producers:
     """The producers of one partition, the longest silent first. `max_producers` bounds their memory."""
 
-    def __init__(self, *, producers_kept: int = PRODUCERS_KEPT) -> None:
-        self.producers_kept = producers_kept
+    def __init__(self, *, max_producers: int = MAX_PRODUCERS) -> None:
+        self.max_producers = max_producers
         self._by_id: dict[int, Producer] = {}
 
     def __len__(self) -> int:
@@ -107,7 +107,7 @@ class Producers:
             )
         )
         self._by_id[header.producer_id] = producer
-        if len(self._by_id) > self.producers_kept:
+        if len(self._by_id) > self.max_producers:
             del self._by_id[next(iter(self._by_id))]
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:

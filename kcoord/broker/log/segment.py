@@ -25,7 +25,7 @@ from typing import Self
 from kcoord.broker.log.storage import Store
 from kcoord.protocol.records.batch import (
     HEADER_SIZE,
-    LENGTH_COUNTS_FROM,
+    LOG_OVERHEAD,
     NO_TIMESTAMP,
     Batch,
     BatchHeader,
@@ -33,7 +33,7 @@ from kcoord.protocol.records.batch import (
     stamp_offsets,
     stamp_timestamp,
 )
-from kcoord.protocol.records.record_scan import Rises
+from kcoord.protocol.records.record_scan import RunningMaxima
 
 INDEX_INTERVAL = 4096  # index.interval.bytes
 MANY_RECORDS = 4096  # Batches with more records cache their running maxima, which take less memory than the batch does.
@@ -41,7 +41,7 @@ _READ_AHEAD = 1 << 18
 _STEP = struct.Struct(">qi11xi8xq")  # Fields of a header: base offset, length, last offset delta, max timestamp.
 
 
-class Damaged(OSError):
+class CorruptSegment(OSError):
     """The bytes of a segment are not what was appended."""
 
 
@@ -60,7 +60,7 @@ class Segment:
         self._timestamps = array("q")
         self._timestamps_so_far = array("q")
         # The running maxima of large batches that this process has appended, by position.
-        self._rises: dict[int, Rises] = {}
+        self._maxima: dict[int, RunningMaxima] = {}
 
     @classmethod
     def closed(cls, base_offset: int, *, next_offset: int, log_position: int, modified_ms: int, store: Store) -> Self:
@@ -85,7 +85,7 @@ class Segment:
     @property
     def max_timestamp(self) -> int:
         if not self._is_indexed:
-            self._need_index()
+            self._build_index_once()
         return self._timestamps_so_far[-1] if self._timestamps_so_far else NO_TIMESTAMP
 
     def append(
@@ -96,7 +96,7 @@ class Segment:
         max_timestamp: int,
         uses_append_time: bool,
         now_ms: int,
-        rises: Rises | None = None,
+        maxima: RunningMaxima | None = None,
     ) -> None:
         """Appends the batch at the next offset and sets its broker fields. If the store raises OSError, nothing has
         changed.
@@ -108,8 +108,8 @@ class Segment:
             stamp_timestamp(stamped, 0, header.size, max_timestamp=max_timestamp, uses_append_time=uses_append_time)
         self.store.append(stamped)
         self._index(position, self.next_offset, max_timestamp)
-        if rises is not None and header.record_count >= MANY_RECORDS and not uses_append_time:
-            self._rises[position] = rises
+        if maxima is not None and header.record_count >= MANY_RECORDS and not uses_append_time:
+            self._maxima[position] = maxima
         self.next_offset += header.last_offset_delta + 1
         self.modified_ms = now_ms
 
@@ -162,7 +162,7 @@ class Segment:
         found = self._find(offset)
         return self._read_batch(*found) if found else None
 
-    def batches_reaching(self, timestamp: int, *, from_offset: int) -> Iterator[tuple[Batch, Rises | None]]:
+    def batches_reaching(self, timestamp: int, *, from_offset: int) -> Iterator[tuple[Batch, RunningMaxima | None]]:
         """Yields the batches, from the one with this offset on, that have a record not older than this. Large batches
         come with their running maxima, where these are known.
         """
@@ -172,7 +172,7 @@ class Segment:
                 continue
             for position, header in self._walk(entry):
                 if header.max_timestamp >= timestamp and header.last_offset >= from_offset:
-                    yield self._read_batch(position, header), self._rises.get(position)
+                    yield self._read_batch(position, header), self._maxima.get(position)
 
     def max_timestamp_from(self, offset: int) -> int:
         """Returns the largest timestamp of the batches that begin at this offset or later."""
@@ -196,13 +196,13 @@ class Segment:
             if at + HEADER_SIZE > len(ahead):
                 start, at, ahead = position, 0, self.store.read(position, _READ_AHEAD)
                 if len(ahead) < HEADER_SIZE:
-                    raise self._damaged("there is no whole batch", position)
+                    raise self._corrupt("there is no whole batch", position)
             base_offset, length, last_delta, _ = _STEP.unpack_from(ahead, at)
-            following = position + length + LENGTH_COUNTS_FROM
+            following = position + length + LOG_OVERHEAD
             if following - position < HEADER_SIZE or following > size:
-                raise self._damaged("there is no whole batch", position)
+                raise self._corrupt("there is no whole batch", position)
             if base_offset < next_offset or last_delta < 0:
-                raise self._damaged("there is a batch of other offsets", position)
+                raise self._corrupt("there is a batch of other offsets", position)
             yield position, ahead, at
             position, next_offset = following, base_offset + last_delta + 1
 
@@ -234,19 +234,21 @@ class Segment:
         self._is_indexed = True
         return next_offset
 
-    def _need_index(self) -> None:
+    def _build_index_once(self) -> None:
         """Indexes a closed segment at its first lookup."""
         if self._make_index() > self.next_offset:
             self._clear_index()
-            raise Damaged(f"the segment {self.base_offset} goes beyond {self.next_offset}, where the next one begins")
+            raise CorruptSegment(
+                f"the segment {self.base_offset} goes beyond {self.next_offset}, where the next one begins"
+            )
 
     def _clear_index(self) -> None:
         self._is_indexed = False
         for part in (self._base_offsets, self._positions, self._timestamps, self._timestamps_so_far):
             del part[:]
 
-    def _damaged(self, what: str, position: int) -> Damaged:
-        return Damaged(f"{what} at {position} of the segment {self.base_offset}")
+    def _corrupt(self, what: str, position: int) -> CorruptSegment:
+        return CorruptSegment(f"{what} at {position} of the segment {self.base_offset}")
 
     def _index(self, position: int, base_offset: int, timestamp: int) -> None:
         if not position:
@@ -263,7 +265,7 @@ class Segment:
 
     def _entry_of(self, offset: int) -> int:
         if not self._is_indexed:
-            self._need_index()
+            self._build_index_once()
         return max(bisect_right(self._base_offsets, offset) - 1, 0)
 
     def _walk(self, entry: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -275,7 +277,7 @@ class Segment:
         while position < end:
             header = read_header(headers, position - start)
             if header.size < HEADER_SIZE:
-                raise self._damaged("there is no more batch", position)
+                raise self._corrupt("there is no more batch", position)
             yield position, header
             position += header.size
 
@@ -292,7 +294,7 @@ class Segment:
     def _last_end(self, limit: int) -> int:
         """Returns the end of the last batch that fits before this position, which is before the segment's end."""
         if not self._is_indexed:
-            self._need_index()
+            self._build_index_once()
         walk = self._walk(bisect_right(self._positions, limit) - 1)
         return next(position for position, header in walk if position + header.size > limit)
 

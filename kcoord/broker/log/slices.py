@@ -15,7 +15,7 @@ from collections.abc import Generator
 from typing import Final, NamedTuple, TypeVar
 
 from kcoord.errors import ErrorCode
-from kcoord.protocol.records.batch import BadBatch, Batch
+from kcoord.protocol.records.batch import Batch, CorruptBatch
 from kcoord.protocol.records.record import plain_records
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ def decompress(batch: Batch, *, limit: int) -> Slices[bytes]:
         return plain_records(batch, limit=limit)
     try:
         return plain_records(batch, limit=SMALL_BYTES)
-    except BadBatch as bad:
+    except CorruptBatch as bad:
         if bad.error is not ErrorCode.message_too_large:
             raise
     plain = yield Decompression(batch, limit)

@@ -46,7 +46,7 @@ class LogStorage(Protocol):
     def make_segment(self, base_offset: int, producers: "Producers") -> Store:
         """Creates a store for a new segment; `producers` are those of all batches before it."""
 
-    def keep_start_offset(self, offset: int) -> None:
+    def persist_start_offset(self, offset: int) -> None:
         """Persists where the log begins, whatever its first segment holds."""
 
     def make_replacement(self, base_offset: int) -> Store:
@@ -63,7 +63,7 @@ class LogStorage(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptTopic:
+class StoredTopic:
     """The persisted description of a topic. `replicas` are the nodes of each partition."""
 
     name: str
@@ -78,15 +78,15 @@ class Storage(Protocol):
     def make_log(self, name: str, topic_id: UUID) -> LogStorage:
         """Creates the storage for a new partition's log, called `<topic>-<partition>`."""
 
-    def keep_topic(self, topic: KeptTopic) -> None:
+    def persist_topic(self, topic: StoredTopic) -> None:
         """Persists a topic that is new or has changed."""
 
-    def take_back(self) -> None:
+    def revert_topic(self) -> None:
         """Reverts the last `persist_topic`."""
 
     def forget_topic(self, topic_id: UUID) -> None: ...
 
-    def keep_producer_ids(self, end: int) -> None:
+    def persist_producer_ids(self, end: int) -> None:
         """Persists that producer ids below this may be in use."""
 
     def sync(self) -> None:
@@ -125,14 +125,14 @@ class MemoryStore:
         self.close()
 
 
-class _PassingLog:
+class _EphemeralLog:
     def __init__(self, make_store: MakeStore) -> None:
         self._make_store = make_store
 
     def make_segment(self, base_offset: int, producers: "Producers") -> Store:
         return self._make_store()
 
-    def keep_start_offset(self, offset: int) -> None:
+    def persist_start_offset(self, offset: int) -> None:
         pass
 
     def make_replacement(self, base_offset: int) -> Store:
@@ -146,25 +146,25 @@ class _PassingLog:
         pass
 
 
-class PassingStorage:
+class EphemeralStorage:
     """Storage that ends with the process."""
 
     def __init__(self, make_store: MakeStore = MemoryStore) -> None:
-        self._log = _PassingLog(make_store)
+        self._log = _EphemeralLog(make_store)
 
     def make_log(self, name: str, topic_id: UUID) -> LogStorage:
         return self._log
 
-    def keep_topic(self, topic: KeptTopic) -> None:
+    def persist_topic(self, topic: StoredTopic) -> None:
         pass
 
-    def take_back(self) -> None:
+    def revert_topic(self) -> None:
         pass
 
     def forget_topic(self, topic_id: UUID) -> None:
         pass
 
-    def keep_producer_ids(self, end: int) -> None:
+    def persist_producer_ids(self, end: int) -> None:
         pass
 
     def sync(self) -> None:

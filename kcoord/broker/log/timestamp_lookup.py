@@ -12,11 +12,11 @@ record are read, so that neither its headers nor its value cost anything.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kcoord.broker.log.segment import Damaged, Segment
+from kcoord.broker.log.segment import CorruptSegment, Segment
 from kcoord.broker.log.slices import Effort, Slices, decompress
-from kcoord.protocol.records.batch import NO_TIMESTAMP, BadBatch, Batch
+from kcoord.protocol.records.batch import NO_TIMESTAMP, Batch, CorruptBatch
 from kcoord.protocol.records.record import DECOMPRESSED_LIMIT, read_deltas
-from kcoord.protocol.records.record_scan import Rises
+from kcoord.protocol.records.record_scan import RunningMaxima
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +33,14 @@ def first_not_older(
 ) -> Slices[TimestampOffset | None]:
     """Finds the first record that is not older than this."""
     for segment in tuple(segments):
-        _ensure_there(segment, segments)
+        _ensure_not_deleted(segment, segments)
         if segment.max_timestamp < timestamp:
             continue
-        for batch, rises in segment.batches_reaching(timestamp, from_offset=start_offset):
-            found = yield from _find_record(batch, rises, timestamp, start_offset, effort)
+        for batch, maxima in segment.batches_reaching(timestamp, from_offset=start_offset):
+            found = yield from _find_record(batch, maxima, timestamp, start_offset, effort)
             if found is not None:
                 return found
-            _ensure_there(segment, segments)
+            _ensure_not_deleted(segment, segments)
     return None
 
 
@@ -48,25 +48,25 @@ def newest_time(segments: Sequence[Segment], start_offset: int, effort: Effort) 
     """Returns the largest timestamp of all segments."""
     newest = NO_TIMESTAMP
     for segment in tuple(segments):
-        _ensure_there(segment, segments)
+        _ensure_not_deleted(segment, segments)
         newest = max(newest, (yield from _newest_of(segment, start_offset, segments, effort)))
     return newest
 
 
-def _ensure_there(segment: Segment, segments: Sequence[Segment]) -> None:
+def _ensure_not_deleted(segment: Segment, segments: Sequence[Segment]) -> None:
     """Raises OSError if the segment was deleted, alone or with its topic, while other work ran."""
     if segment.is_closed or segment not in segments:
         raise OSError("the segment was deleted meanwhile")
 
 
 def _find_record(
-    batch: Batch, rises: Rises | None, timestamp: int, start_offset: int, effort: Effort
+    batch: Batch, maxima: RunningMaxima | None, timestamp: int, start_offset: int, effort: Effort
 ) -> Slices[TimestampOffset | None]:
     header, position = batch.header, 0
-    if rises is not None and header.base_offset >= start_offset:
+    if maxima is not None and header.base_offset >= start_offset:
         delta = timestamp - header.base_timestamp
-        known = rises.last_before(delta) if rises.is_thinned else rises.first_reaching(delta)
-        if known is not None and not rises.is_thinned:
+        known = maxima.last_before(delta) if maxima.is_thinned else maxima.first_reaching(delta)
+        if known is not None and not maxima.is_thinned:
             found, offset = header.base_timestamp + known.timestamp_delta, header.base_offset + known.offset_delta
             return TimestampOffset(timestamp=found, offset=offset, leader_epoch=header.leader_epoch)
         position = known.position if known is not None else 0
@@ -90,15 +90,15 @@ def _newest_of(segment: Segment, start_offset: int, segments: Sequence[Segment],
         if offset >= start_offset:
             newest = max(newest, timestamp)
         yield from effort.spend(1)
-    _ensure_there(segment, segments)
+    _ensure_not_deleted(segment, segments)
     return max(newest, segment.max_timestamp_from(cut.header.last_offset + 1))
 
 
 def _plain(batch: Batch) -> Slices[bytes]:
     try:
         return (yield from decompress(batch, limit=DECOMPRESSED_LIMIT))
-    except BadBatch as bad:
-        raise _damaged(batch, bad) from bad
+    except CorruptBatch as bad:
+        raise _corrupt(batch, bad) from bad
 
 
 def _times_of(batch: Batch, plain: bytes, position: int) -> Iterator[tuple[int, int]]:
@@ -111,9 +111,9 @@ def _times_of(batch: Batch, plain: bytes, position: int) -> Iterator[tuple[int, 
             offset_delta, timestamp_delta, position = read_deltas(plain, position)
             timestamp = header.max_timestamp if header.uses_append_time else header.base_timestamp + timestamp_delta
             yield header.base_offset + offset_delta, timestamp
-    except BadBatch as bad:
-        raise _damaged(batch, bad) from bad
+    except CorruptBatch as bad:
+        raise _corrupt(batch, bad) from bad
 
 
-def _damaged(batch: Batch, bad: BadBatch) -> Damaged:
-    return Damaged(f"the batch of offset {batch.header.base_offset} cannot be read: {bad.message}")
+def _corrupt(batch: Batch, bad: CorruptBatch) -> CorruptSegment:
+    return CorruptSegment(f"the batch of offset {batch.header.base_offset} cannot be read: {bad.message}")

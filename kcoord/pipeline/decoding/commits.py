@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kcoord.offsets_log.record_codec import BadRecord, read_key, read_value
+from kcoord.offsets_log.record_codec import UnreadableRecord, read_key, read_value
 from kcoord.offsets_log.record_schemas import INTEGERS, LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, default_of
 from kcoord.pipeline.decoding.byte_columns import Cursor, Flags, Integers
 from kcoord.pipeline.decoding.fields import UUID_BYTES, Column, Spans, read_fields
@@ -157,7 +157,7 @@ def _one_by_one(records: Records, rows: Integers) -> tuple[dict[int, dict[str, A
     for row in rows.tolist():
         try:
             read[row] = _row(records, row)
-        except BadRecord as error:
+        except UnreadableRecord as error:
             rejections.append(rejected_record(records, row, str(error)))
     return read, rejections
 

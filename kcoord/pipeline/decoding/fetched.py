@@ -29,7 +29,7 @@ from kcoord.pipeline.decoding.scan import CONTROL, TRANSACTIONAL, Headers, Piece
 from kcoord.pipeline.decoding.segments import OFFSETS_TOPIC
 from kcoord.pipeline.decoding.transactions import Fate, Fates, markers_of
 from kcoord.pipeline.schemas import REJECTED
-from kcoord.protocol.records.batch import FRAME, LENGTH_COUNTS_FROM, frame_at, read_header
+from kcoord.protocol.records.batch import FRAME, LOG_OVERHEAD, probe_frame, read_header
 
 _NOWHERE: Final = 0  # fetched batches have no position in a file
 
@@ -120,7 +120,7 @@ class RangeDecoder:
         yield from self.pass_over(self.range.end, f"from offset {self.place} on: only what is before it is sent")
 
     def _take_no_batch(self, records: bytes) -> Iterator[Rows]:
-        size, problem = frame_at(records, len(records))
+        size, problem = probe_frame(records, len(records))
         if size and problem:
             offset = FRAME.unpack_from(records)[0]
             yield from self.pass_over(max(offset, self.place) + 1, f"offset {offset}: {problem}", size=size)
@@ -151,7 +151,7 @@ def fates_of(piece: Piece, aborted: Sequence[Aborted]) -> Fates:
 
 def _is_abort(piece: Piece, row: int) -> bool:
     start = int(piece.at[row])
-    content = piece.arena.bytes_at(start, start + int(piece.headers["length"][row]) + LENGTH_COUNTS_FROM)
+    content = piece.arena.bytes_at(start, start + int(piece.headers["length"][row]) + LOG_OVERHEAD)
     return any(marker.fate is Fate.ABORTED for marker in markers_of(content, start))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kcoord.offsets_log.record_schemas import INTEGERS, LONGEST_STRING, Field, Layout, default_of
+from kcoord.offsets_log.record_schemas import INTEGERS, LONGEST_STRING, Field, RecordSchema, default_of
 from kcoord.pipeline.decoding.byte_columns import Cursor, Positions
 
 UUID_BYTES: Final = 16
@@ -26,7 +26,7 @@ class Spans(NamedTuple):
 Column = npt.NDArray[Any] | Spans
 
 
-def read_fields(layout: Layout, version: int, cursor: Cursor) -> Mapping[str, Column]:
+def read_fields(layout: RecordSchema, version: int, cursor: Cursor) -> Mapping[str, Column]:
     """Reads a column for each field of the layout; a field that the version lacks has its default."""
     is_flexible = layout.is_flexible(version)
     columns: dict[str, Column] = {}

@@ -11,14 +11,21 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kcoord.offsets_log.record_codec import BadRecord, Malformed, Values, read_key, read_value, read_versioned
+from kcoord.offsets_log.record_codec import (
+    CorruptRecord,
+    UnreadableRecord,
+    Values,
+    read_key,
+    read_value,
+    read_versioned,
+)
 from kcoord.offsets_log.record_json import key_json, value_json
 from kcoord.offsets_log.record_schemas import (
     CONSUMER_ASSIGNMENT,
     CONSUMER_SUBSCRIPTION,
     GROUP_METADATA,
     RECORD_TYPES,
-    Layout,
+    RecordSchema,
 )
 from kcoord.pipeline.decoding.byte_columns import Integers
 from kcoord.pipeline.decoding.records import Records, source_row, time_of
@@ -51,7 +58,7 @@ def decode_groups(records: Records, rows: Integers) -> DecodedGroups:
     for row in rows.tolist():
         try:
             _decode(records, row, decoded)
-        except BadRecord as error:
+        except UnreadableRecord as error:
             decoded.rejections.append(rejected_record(records, row, str(error)))
     return decoded
 
@@ -59,7 +66,7 @@ def decode_groups(records: Records, rows: Integers) -> DecodedGroups:
 def _decode(records: Records, row: int, decoded: DecodedGroups) -> None:
     key, content = records.key(row), records.value(row)
     if key is None:
-        raise Malformed("a record without a key")
+        raise CorruptRecord("a record without a key")
     number, names = read_key(key)
     version, value = (None, None) if content is None else read_value(number, content)
     facts = {"tombstone": value is None, "version": version, **source_row(records, row)}
@@ -123,7 +130,7 @@ def _assignment(content: bytes) -> Row | None:
     return {"version": version, "assigned": values["assignedPartitions"], "user_data": values["userData"]}
 
 
-def _read_embedded(layout: Layout, content: bytes) -> tuple[int, Values | None]:
+def _read_embedded(layout: RecordSchema, content: bytes) -> tuple[int, Values | None]:
     """Reads the bytes that consumers wrote, and their version; returns None for bytes that are not in their format.
 
     Each version begins as the one before, so that a newer one is read as the newest that is known (ConsumerProtocol).
@@ -136,7 +143,7 @@ def _read_embedded(layout: Layout, content: bytes) -> tuple[int, Values | None]:
         content = _VERSION.pack(newest) + content[_VERSION.size :]
     try:
         return version, read_versioned(layout, content, what="a consumer's bytes")[1]
-    except BadRecord:
+    except UnreadableRecord:
         return version, None
 
 

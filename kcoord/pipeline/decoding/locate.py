@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from kcoord.pipeline.decoding.byte_columns import Arena, Cursor, Flags, Integers, Positions
-from kcoord.protocol.records.batch import BadBatch
+from kcoord.protocol.records.batch import CorruptBatch
 from kcoord.protocol.records.record import SMALLEST_RECORD, RecordSpan, read_span
 
 _NARROW: Final = 24  # with fewer batches than this plain Python is faster
@@ -152,7 +152,7 @@ def _one_by_one(
             span = read_span(plain, position)
             position = span.end
             spans.append(_moved(span, start))
-    except BadBatch as error:
+    except CorruptBatch as error:
         reason = error.message
     if len(spans) == max(count, 0) and position != len(plain):
         reason = "The batch holds more bytes than the records it claims"

@@ -27,14 +27,14 @@ from crc32c import crc32c
 from kcoord.pipeline.decoding.byte_columns import PADDING, Arena, Flags, Positions
 from kcoord.pipeline.decoding.segments import SegmentRange
 from kcoord.protocol.records.batch import (
-    CHECKED_FROM,
+    ATTRIBUTES_OFFSET,
     FRAME,
     HEADER_SIZE,
-    LENGTH_COUNTS_FROM,
+    LOG_OVERHEAD,
     MAGIC,
-    BadBatch,
     Batch,
-    frame_at,
+    CorruptBatch,
+    probe_frame,
     read_header,
 )
 from kcoord.protocol.records.record import plain_records
@@ -119,7 +119,7 @@ def read_pieces(segment_range: SegmentRange, *, most_bytes: int = PIECE_BYTES) -
                 position += stop
                 wanted = most_bytes
                 continue
-            size, problem = frame_at(arena.padded, end - position)
+            size, problem = probe_frame(arena.padded, end - position)
             if problem:
                 yield Problem(position=position, reason=problem, size=size or end - position)
             if not size:
@@ -133,7 +133,7 @@ def plain_parts(piece: Piece, wanted: Flags) -> Iterator[Plain | Problem]:
     """Yields the wanted batches decompressed, as many at once as there is room for."""
     if not (piece.headers["attributes"][wanted] & CODEC).any():
         headers, at = piece.headers[wanted], piece.at[wanted]
-        ends = at + headers["length"] + LENGTH_COUNTS_FROM
+        ends = at + headers["length"] + LOG_OVERHEAD
         yield Plain(
             arena=piece.arena, headers=headers, positions=at + piece.position, starts=at + HEADER_SIZE, ends=ends
         )
@@ -144,7 +144,7 @@ def plain_parts(piece: Piece, wanted: Flags) -> Iterator[Plain | Problem]:
     for row in np.flatnonzero(wanted).tolist():
         try:
             section = plain_records(_batch(piece, row))
-        except BadBatch as error:
+        except CorruptBatch as error:
             yield batch_problem(piece, row, error.message)
             continue
         rows.append(row)
@@ -171,7 +171,7 @@ def batch_problem(piece: Piece, row: int, reason: str) -> Problem:
 
 def batch_size(header: Any) -> int:
     """Returns the size of a batch in bytes, by its header."""
-    return int(header["length"]) + LENGTH_COUNTS_FROM
+    return int(header["length"]) + LOG_OVERHEAD
 
 
 def _claimed(header: Any) -> int | None:
@@ -197,8 +197,8 @@ def find_batches(arena: Arena) -> tuple[list[int], int]:
     position, last = 0, size - HEADER_SIZE
     while position <= last:
         _, length, _, magic = unpack(content, position)
-        end = position + length + LENGTH_COUNTS_FROM
-        if magic != MAGIC or length < HEADER_SIZE - LENGTH_COUNTS_FROM or end > size:
+        end = position + length + LOG_OVERHEAD
+        if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD or end > size:
             break
         places.append(position)
         position = end
@@ -208,9 +208,11 @@ def find_batches(arena: Arena) -> tuple[list[int], int]:
 def checked_batches(arena: Arena, position: int, at: Positions) -> Iterator[Piece | Problem]:
     """Yields the batches at these positions whose checksums are right, after the problems of the others."""
     headers = arena.rows(at, HEADER_SIZE).view(_HEADER).reshape(len(at))
-    ends = at + headers["length"] + LENGTH_COUNTS_FROM
+    ends = at + headers["length"] + LOG_OVERHEAD
     with memoryview(arena.padded) as view:
-        sums = [crc32c(view[start + CHECKED_FROM : end]) for start, end in zip(at.tolist(), ends.tolist(), strict=True)]
+        sums = [
+            crc32c(view[start + ATTRIBUTES_OFFSET : end]) for start, end in zip(at.tolist(), ends.tolist(), strict=True)
+        ]
     is_right = headers["crc"] == np.array(sums, np.uint32)
     for row in np.flatnonzero(~is_right).tolist():
         yield Problem(

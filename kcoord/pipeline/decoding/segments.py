@@ -31,7 +31,7 @@ import numpy as np
 from kcoord.protocol.records.batch import (
     FRAME,
     HEADER_SIZE,
-    LENGTH_COUNTS_FROM,
+    LOG_OVERHEAD,
     MAGIC,
     Batch,
     has_valid_crc,
@@ -240,7 +240,7 @@ def _stepped(log: mmap.mmap, most_bytes: int) -> list[int]:
     position = last = 0
     while position + HEADER_SIZE <= len(log):
         _, length, _, magic = FRAME.unpack_from(log, position)
-        end = position + length + LENGTH_COUNTS_FROM
+        end = position + length + LOG_OVERHEAD
         if length < 0 or not 0 <= magic <= MAGIC or end > len(log):
             break
         if position > last and end - last > most_bytes:

@@ -35,10 +35,10 @@ from kcoord.pipeline.decoding.scan import CONTROL, TRANSACTIONAL, Headers
 from kcoord.pipeline.decoding.segments import SegmentRange, following
 from kcoord.protocol.records.batch import (
     HEADER_SIZE,
-    LENGTH_COUNTS_FROM,
+    LOG_OVERHEAD,
     MAGIC,
-    BadBatch,
     Batch,
+    CorruptBatch,
     has_valid_crc,
     read_header,
 )
@@ -115,7 +115,7 @@ def _markers_in(path: Path, position: int, size: int) -> Iterator[Marker]:
     with path.open("rb") as file, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as log:
         while position <= len(log) - HEADER_SIZE:
             _, length, _, magic, _, attributes = _START.unpack_from(log, position)
-            end = position + length + LENGTH_COUNTS_FROM
+            end = position + length + LOG_OVERHEAD
             if length < 0 or not 0 <= magic <= MAGIC or end > len(log):
                 return
             if magic == MAGIC and attributes & CONTROL and end - position >= HEADER_SIZE:
@@ -130,7 +130,7 @@ def markers_of(content: bytes, place: int) -> Iterator[Marker]:
         return
     try:
         records = list(read_records(batch))
-    except BadBatch:
+    except CorruptBatch:
         return
     for record in records:
         if record.key is None or len(record.key) < _MARKER.size:

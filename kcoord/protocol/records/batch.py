@@ -38,15 +38,17 @@ _MAX_TIMESTAMP = struct.Struct(">q")
 _LENGTH_AT = 8
 _LEADER_EPOCH_AT = 12
 _CRC_AT = 17
-CHECKED_FROM = 21
+ATTRIBUTES_OFFSET = 21
 _MAX_TIMESTAMP_AT = 35
 
-LENGTH_COUNTS_FROM = 12
+LOG_OVERHEAD = 12
 _SMALLEST_LENGTH = 14  # The smallest record of format v0 (LegacyRecord.RECORD_OVERHEAD_V0).
 _LARGEST_SEQUENCE = 2**31 - 1
 
 _CODEC = 0x07
-_CODEC_AT = CHECKED_FROM + 1  # The second byte of the attributes, which are the first field that the checksum covers.
+_CODEC_AT = (
+    ATTRIBUTES_OFFSET + 1
+)  # The second byte of the attributes, which are the first field that the checksum covers.
 _APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
@@ -55,7 +57,7 @@ _DELETE_HORIZON = 0x40
 Buffer = bytes | bytearray | memoryview
 
 
-class BadBatch(ValueError):
+class CorruptBatch(ValueError):
     """Bytes that are no record batch, or a batch that a client may not send. `error` is Kafka's answer to it.
 
     `effort` is how many bytes may have been decompressed before the error was found.
@@ -90,7 +92,7 @@ class BatchHeader(NamedTuple):
     @property
     def size(self) -> int:
         """The bytes of the whole batch."""
-        return self.length + LENGTH_COUNTS_FROM
+        return self.length + LOG_OVERHEAD
 
     @property
     def codec(self) -> int:
@@ -146,7 +148,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return BatchHeader._make(_HEADER.unpack_from(buffer, position))
 
 
-def split(buffer: Buffer) -> Iterator[Batch]:
+def split_batches(buffer: Buffer) -> Iterator[Batch]:
     """Yields the whole batches of the buffer. A batch that is cut short at its end is left out, as Kafka does."""
     view = memoryview(buffer)
     position = 0
@@ -155,14 +157,14 @@ def split(buffer: Buffer) -> Iterator[Batch]:
         position += size
 
 
-def frame_at(head: Buffer, left: int) -> tuple[int, str]:
+def probe_frame(head: Buffer, left: int) -> tuple[int, str]:
     """Returns the size of the batch that begins with these bytes, and what is wrong with it, or "". `left` is how many
     bytes are left in the file. The size is 0 if the next batch cannot be found.
     """
     if left < FRAME.size:
         return 0, f"{left} bytes are left, too few for a batch: the end is torn"
     _, length, _, magic = FRAME.unpack_from(head)
-    size: int = length + LENGTH_COUNTS_FROM
+    size: int = length + LOG_OVERHEAD
     if length < _SMALLEST_LENGTH:
         return 0, f"no batch: a length of {length}; {left} bytes are left"
     if not 0 <= magic <= MAGIC:
@@ -184,21 +186,21 @@ def produced_batch(buffer: Buffer | None) -> Batch:
     view = memoryview(buffer or b"")
     size = _next_size(view, 0)
     if not size:
-        raise BadBatch(ErrorCode.invalid_record, "A Produce request brings one batch per partition, not none")
+        raise CorruptBatch(ErrorCode.invalid_record, "A Produce request brings one batch per partition, not none")
     if _next_size(view, size):
-        raise BadBatch(ErrorCode.invalid_record, "A Produce request brings one batch per partition, not several")
+        raise CorruptBatch(ErrorCode.invalid_record, "A Produce request brings one batch per partition, not several")
     return Batch(header=read_header(view), data=view[:size])
 
 
 def assemble(header: BatchHeader, packed: bytes) -> bytes:
     """Encodes the batch, with the length and the checksum of its records."""
     out = bytearray(_HEADER.pack(*header)) + packed
-    _LENGTH.pack_into(out, _LENGTH_AT, len(out) - LENGTH_COUNTS_FROM)
+    _LENGTH.pack_into(out, _LENGTH_AT, len(out) - LOG_OVERHEAD)
     _stamp_crc(out, 0, len(out))
     return bytes(out)
 
 
-def names_codec(batch: bytes) -> bool:
+def claims_compression(batch: bytes) -> bool:
     """Returns whether the attributes of a batch, which may be malformed, name a codec: its records are
     compressed then.
     """
@@ -221,7 +223,7 @@ def without_records(header: BatchHeader) -> BatchHeader:
 
 
 def has_valid_crc(batch: Batch) -> bool:
-    return batch.header.crc == _checksum(batch.data[CHECKED_FROM:])
+    return batch.header.crc == _checksum(batch.data[ATTRIBUTES_OFFSET:])
 
 
 def stamp_offsets(buffer: bytearray, position: int, *, base_offset: int, leader_epoch: int) -> None:
@@ -232,16 +234,16 @@ def stamp_offsets(buffer: bytearray, position: int, *, base_offset: int, leader_
 
 def stamp_timestamp(buffer: bytearray, position: int, size: int, *, max_timestamp: int, uses_append_time: bool) -> None:
     """Sets the largest timestamp and its type, and the checksum."""
-    (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + CHECKED_FROM)
+    (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + ATTRIBUTES_OFFSET)
     # DefaultRecordBatch.setMaxTimestamp drops the bits that have no meaning, too.
-    kept = attributes & (_CODEC | _TRANSACTIONAL | _CONTROL | _DELETE_HORIZON)
-    _ATTRIBUTES.pack_into(buffer, position + CHECKED_FROM, kept | (_APPEND_TIME if uses_append_time else 0))
+    flags = attributes & (_CODEC | _TRANSACTIONAL | _CONTROL | _DELETE_HORIZON)
+    _ATTRIBUTES.pack_into(buffer, position + ATTRIBUTES_OFFSET, flags | (_APPEND_TIME if uses_append_time else 0))
     _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_AT, max_timestamp)
     _stamp_crc(buffer, position, size)
 
 
 def _stamp_crc(buffer: bytearray, position: int, size: int) -> None:
-    with memoryview(buffer) as view, view[position + CHECKED_FROM : position + size] as checked:
+    with memoryview(buffer) as view, view[position + ATTRIBUTES_OFFSET : position + size] as checked:
         crc = _checksum(checked)
     _CRC.pack_into(buffer, position + _CRC_AT, crc)
 
@@ -262,18 +264,18 @@ def _next_size(view: memoryview, position: int) -> int:
         return 0
     _, length, _, magic = FRAME.unpack_from(view, position)
     if length < _SMALLEST_LENGTH:
-        raise BadBatch(
+        raise CorruptBatch(
             ErrorCode.corrupt_message, f"A batch claims a length of {length}, the least is {_SMALLEST_LENGTH}"
         )
     if not 0 <= magic <= MAGIC:
-        raise BadBatch(ErrorCode.corrupt_message, f"No format has the magic {magic}")
-    size: int = length + LENGTH_COUNTS_FROM
+        raise CorruptBatch(ErrorCode.corrupt_message, f"No format has the magic {magic}")
+    size: int = length + LOG_OVERHEAD
     if left < size:
         return 0
     if magic != MAGIC:
-        raise BadBatch(ErrorCode.invalid_record, f"Batches of format v{magic} are no longer taken")
+        raise CorruptBatch(ErrorCode.invalid_record, f"Batches of format v{magic} are no longer taken")
     if size < HEADER_SIZE:
-        raise BadBatch(
+        raise CorruptBatch(
             ErrorCode.corrupt_message, f"A batch of {size} bytes is shorter than its header of {HEADER_SIZE}"
         )
     return size

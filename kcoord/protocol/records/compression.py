@@ -30,7 +30,7 @@ class BadCompression(ValueError):
     """Bytes that their codec would not have written."""
 
 
-class TooMuch(BadCompression):
+class DecompressedTooLarge(BadCompression):
     """A batch that decompresses to more than the limit."""
 
 
@@ -72,7 +72,7 @@ def _decompress_growing(decompress_into: _DecompressInto, packed: bytes | memory
             if str(error) != _OVERFLOW:
                 raise BadCompression(str(error)) from error
             if room == limit:
-                raise TooMuch(f"decompresses to more than {limit} bytes") from error
+                raise DecompressedTooLarge(f"decompresses to more than {limit} bytes") from error
             room = min(limit, 8 * room)
             continue
         with memoryview(target) as view:
@@ -125,7 +125,7 @@ def _decompress_snappy_block(block: memoryview, limit: int) -> bytes:
         if size > 64 * len(block):
             raise BadCompression(f"a snappy block of {len(block)} bytes claims to hold {size}")
         if size > limit:
-            raise TooMuch(f"decompresses to more than {limit} bytes")
+            raise DecompressedTooLarge(f"decompresses to more than {limit} bytes")
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise BadCompression(str(error)) from error

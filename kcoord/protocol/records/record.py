@@ -17,13 +17,13 @@ from kcoord.protocol.records.batch import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
-    BadBatch,
     Batch,
     BatchHeader,
+    CorruptBatch,
     assemble,
     attributes_of,
 )
-from kcoord.protocol.records.compression import BadCompression, Codec, TooMuch, compress, decompress
+from kcoord.protocol.records.compression import BadCompression, Codec, DecompressedTooLarge, compress, decompress
 from kcoord.protocol.varint import BadVarint, read_uvarint, read_varint, read_varlong, write_varint
 
 DECOMPRESSED_LIMIT = 64 * 1024 * 1024
@@ -136,13 +136,13 @@ def plain_records(batch: Batch, *, limit: int = DECOMPRESSED_LIMIT) -> bytes:
         return bytes(packed)
     try:
         return decompress(Codec(codec), packed, limit=limit)
-    except TooMuch as error:
-        raise BadBatch(ErrorCode.message_too_large, f"The batch {error}", effort=limit) from error
+    except DecompressedTooLarge as error:
+        raise CorruptBatch(ErrorCode.message_too_large, f"The batch {error}", effort=limit) from error
     except BadCompression as error:
         message = f"The batch cannot be decompressed: {error}"
-        raise BadBatch(ErrorCode.unknown_server_error, message, effort=limit) from error
+        raise CorruptBatch(ErrorCode.unknown_server_error, message, effort=limit) from error
     except ValueError as error:
-        raise BadBatch(ErrorCode.unknown_server_error, f"No codec has the number {codec}") from error
+        raise CorruptBatch(ErrorCode.unknown_server_error, f"No codec has the number {codec}") from error
 
 
 def record_spans(plain: bytes, count: int) -> Iterator[RecordSpan]:
@@ -175,7 +175,9 @@ def read_key_value(plain: bytes, position: int) -> tuple[bytes | None, bytes | N
         value = None if value_size & 1 else plain[position : position + (value_size >> 1)]
         position += 0 if value_size & 1 else value_size >> 1
     except (IndexError, BadVarint) as error:
-        raise BadBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long") from error
+        raise CorruptBatch(
+            ErrorCode.invalid_record, "A record breaks off or holds a number that is too long"
+        ) from error
     if position >= end or end > len(plain):
         raise wrong_record_size(size >> 1, position - end + (size >> 1))
     return key, value, end
@@ -190,7 +192,9 @@ def read_deltas(plain: bytes, position: int) -> tuple[int, int, int]:
         timestamp_delta, position = read_varlong(plain, start + 1)
         offset_delta, position = read_varint(plain, position)
     except (IndexError, BadVarint) as error:
-        raise BadBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long") from error
+        raise CorruptBatch(
+            ErrorCode.invalid_record, "A record breaks off or holds a number that is too long"
+        ) from error
     end = start + size
     if not position < end <= len(plain):
         raise wrong_record_size(size, position - start)
@@ -208,7 +212,9 @@ def skip_records(plain: bytes, position: int, count: int) -> int:
                 size, position = read_uvarint(plain, position)
                 position += size >> 1
     except (IndexError, BadVarint) as error:
-        raise BadBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long") from error
+        raise CorruptBatch(
+            ErrorCode.invalid_record, "A record breaks off or holds a number that is too long"
+        ) from error
     return position
 
 
@@ -225,26 +231,28 @@ def read_span(plain: bytes, position: int) -> RecordSpan:
         header_count, position = read_varint(plain, max(value_start, value_end))
         headers, position = _read_headers(plain, position, header_count) if header_count else ((), position)
     except (IndexError, BadVarint) as error:
-        raise BadBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long") from error
+        raise CorruptBatch(
+            ErrorCode.invalid_record, "A record breaks off or holds a number that is too long"
+        ) from error
     if position != start + size or position > len(plain):
         raise wrong_record_size(size, position - start)
     return RecordSpan(offset_delta, timestamp_delta, key_start, key_end, value_start, value_end, headers, position)
 
 
-def step_over(plain: bytes, position: int, *, max_headers: int) -> tuple[int, int, bool, int, int]:
+def validate_record(plain: bytes, position: int, *, max_headers: int) -> tuple[int, int, bool, int, int]:
     """Validates the record at this position as `read_span` does, but builds nothing from its headers.
 
     Returns its offset delta, timestamp delta, whether it has a key, how many headers it has, and where it ends. More
     headers than `max_headers` are refused by their count, before any is read.
     """
-    offset_delta, timestamp_delta, has_key, header_count, position, end = begin_record(
+    offset_delta, timestamp_delta, has_key, header_count, position, end = read_record_start(
         plain, position, max_headers=max_headers
     )
-    end_record(plain, skip_headers(plain, position, header_count), end)
+    ensure_record_end(plain, skip_headers(plain, position, header_count), end)
     return offset_delta, timestamp_delta, has_key, header_count, end
 
 
-def begin_record(plain: bytes, position: int, *, max_headers: int) -> tuple[int, int, bool, int, int, int]:
+def read_record_start(plain: bytes, position: int, *, max_headers: int) -> tuple[int, int, bool, int, int, int]:
     """Steps over the record at this position up to its headers.
 
     Returns its offset delta, timestamp delta, whether it has a key, how many headers it has, where the first of them
@@ -258,10 +266,12 @@ def begin_record(plain: bytes, position: int, *, max_headers: int) -> tuple[int,
         value_size, position = read_varint(plain, position + max(key_size, 0))
         header_count, position = read_varint(plain, position + max(value_size, 0))
     except (IndexError, BadVarint) as error:
-        raise BadBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long") from error
+        raise CorruptBatch(
+            ErrorCode.invalid_record, "A record breaks off or holds a number that is too long"
+        ) from error
     _ensure_header_count(plain, position, header_count)
     if header_count > max_headers:
-        raise BadBatch(ErrorCode.message_too_large, "More record headers than one request may bring")
+        raise CorruptBatch(ErrorCode.message_too_large, "More record headers than one request may bring")
     return offset_delta, timestamp_delta, key_size >= 0, header_count, position, start + size
 
 
@@ -271,24 +281,26 @@ def skip_headers(plain: bytes, position: int, count: int) -> int:
         for _ in range(count):
             size, position = read_varint(plain, position)
             if size < 0:
-                raise BadBatch(ErrorCode.invalid_record, f"A record header claims a key of {size} bytes")
+                raise CorruptBatch(ErrorCode.invalid_record, f"A record header claims a key of {size} bytes")
             size, position = read_varint(plain, position + size)
             if size > 0:
                 position += size
     except (IndexError, BadVarint) as error:
-        raise BadBatch(ErrorCode.invalid_record, "A record breaks off or holds a number that is too long") from error
+        raise CorruptBatch(
+            ErrorCode.invalid_record, "A record breaks off or holds a number that is too long"
+        ) from error
     return position
 
 
-def end_record(plain: bytes, position: int, end: int) -> None:
+def ensure_record_end(plain: bytes, position: int, end: int) -> None:
     """Raises CorruptBatch if a record does not end where its size claims."""
     if position != end or position > len(plain):
-        raise BadBatch(ErrorCode.invalid_record, f"A record ends at {position} and claims to end at {end}")
+        raise CorruptBatch(ErrorCode.invalid_record, f"A record ends at {position} and claims to end at {end}")
 
 
-def wrong_record_size(claimed: int, found: int) -> BadBatch:
+def wrong_record_size(claimed: int, found: int) -> CorruptBatch:
     """Returns the error for a record whose size is wrong."""
-    return BadBatch(
+    return CorruptBatch(
         ErrorCode.invalid_record,
         f"A record claims {claimed} bytes and takes {found}",
     )
@@ -297,7 +309,7 @@ def wrong_record_size(claimed: int, found: int) -> BadBatch:
 def ensure_filled(plain: bytes, position: int) -> None:
     """Raises CorruptBatch if bytes are left behind the last record."""
     if position != len(plain):
-        raise BadBatch(ErrorCode.invalid_record, "The batch holds more bytes than the records it claims")
+        raise CorruptBatch(ErrorCode.invalid_record, "The batch holds more bytes than the records it claims")
 
 
 def _read_headers(plain: bytes, position: int, count: int) -> tuple[tuple[RecordHeader, ...], int]:
@@ -306,7 +318,7 @@ def _read_headers(plain: bytes, position: int, count: int) -> tuple[tuple[Record
     for _ in range(count):
         size, position = read_varint(plain, position)
         if size < 0:
-            raise BadBatch(ErrorCode.invalid_record, f"A record header claims a key of {size} bytes")
+            raise CorruptBatch(ErrorCode.invalid_record, f"A record header claims a key of {size} bytes")
         key = plain[position : position + size].decode(errors="replace")
         size, position = read_varint(plain, position + size)
         value = plain[position : position + size] if size >= 0 else None
@@ -317,7 +329,7 @@ def _read_headers(plain: bytes, position: int, count: int) -> tuple[tuple[Record
 
 def _ensure_header_count(plain: bytes, position: int, count: int) -> None:
     if not 0 <= count <= len(plain) - position:
-        raise BadBatch(ErrorCode.invalid_record, f"A record claims {count} headers")
+        raise CorruptBatch(ErrorCode.invalid_record, f"A record claims {count} headers")
 
 
 def _write_record(out: bytearray, record: Record, *, offset_delta: int, timestamp_delta: int) -> None:

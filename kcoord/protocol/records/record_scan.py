@@ -11,14 +11,20 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kcoord.protocol.records.record import begin_record, end_record, ensure_filled, skip_headers, step_over
+from kcoord.protocol.records.record import (
+    ensure_filled,
+    ensure_record_end,
+    read_record_start,
+    skip_headers,
+    validate_record,
+)
 
 NO_HEADER_LIMIT = 2**31 - 1
-_MOST_RISES: Final = 64
+_MAX_MAXIMA: Final = 64
 _FEW_HEADERS: Final = 16
 
 
-class RecordSurvey(NamedTuple):
+class RecordScan(NamedTuple):
     """The times, keys and offsets of a batch's records, as far as validation needs them."""
 
     oldest_delta: int
@@ -28,7 +34,7 @@ class RecordSurvey(NamedTuple):
     header_count: int = 0
 
 
-class Rise(NamedTuple):
+class RunningMaximum(NamedTuple):
     """A record that is newer than all before it in its batch: its deltas, and its position in the plain bytes."""
 
     timestamp_delta: int
@@ -36,7 +42,7 @@ class Rise(NamedTuple):
     position: int
 
 
-class Rises:
+class RunningMaxima:
     """The records of a batch that are newer than all before them; they serve to find its first record of a time.
 
     Whenever there are more than 64, every second one is dropped; the first stays.
@@ -54,7 +60,7 @@ class Rises:
         return len(self._positions)
 
     def add(self, timestamp_delta: int, offset_delta: int, position: int) -> None:
-        if len(self._positions) == _MOST_RISES:
+        if len(self._positions) == _MAX_MAXIMA:
             self.is_thinned = True
             for column in (self._timestamp_deltas, self._offset_deltas, self._positions):
                 del column[1::2]
@@ -62,21 +68,21 @@ class Rises:
         self._offset_deltas.append(offset_delta)
         self._positions.append(position)
 
-    def first_reaching(self, timestamp_delta: int) -> Rise | None:
+    def first_reaching(self, timestamp_delta: int) -> RunningMaximum | None:
         """Returns the first known record that is not older than this."""
         return self._at(bisect_left(self._timestamp_deltas, timestamp_delta))
 
-    def last_before(self, timestamp_delta: int) -> Rise | None:
+    def last_before(self, timestamp_delta: int) -> RunningMaximum | None:
         """Returns the last known record that is older than this: the search for one that is not older begins there."""
         return self._at(bisect_left(self._timestamp_deltas, timestamp_delta) - 1)
 
-    def _at(self, index: int) -> Rise | None:
+    def _at(self, index: int) -> RunningMaximum | None:
         if not 0 <= index < len(self._positions):
             return None
-        return Rise(self._timestamp_deltas[index], self._offset_deltas[index], self._positions[index])
+        return RunningMaximum(self._timestamp_deltas[index], self._offset_deltas[index], self._positions[index])
 
 
-class Surveyor:
+class RecordScanner:
     """Scans exactly `count` records, at least one, which must fill the bytes and have at most `max_headers` headers.
 
     `header_count` is how many headers the records claimed so far, also if the scan failed.
@@ -84,50 +90,50 @@ class Surveyor:
 
     def __init__(self, plain: bytes, count: int, *, max_headers: int = NO_HEADER_LIMIT) -> None:
         self.header_count = 0
-        self.rises = Rises()
+        self.maxima = RunningMaxima()
         self._plain = plain
         self._count = count
         self._max_headers = max_headers
-        self._place = self._position = 0
+        self._index = self._position = 0
         self._oldest, self._newest = 1 << 63, -(1 << 63)
-        self._null_keys = self._strays = 0
+        self._null_keys = self._nonconsecutive = 0
         self._headers_left = self._record_end = 0  # For a record whose headers are partly skipped.
 
     def advance(self, most: int) -> int:
         """Scans up to `most` records and headers, and returns how many it scanned. Raises CorruptBatch."""
         left = most - self._skip_headers(most)
-        while left > 0 and self._place < self._count:
-            left -= self._step(min(left, self._count - self._place))
+        while left > 0 and self._index < self._count:
+            left -= self._scan(min(left, self._count - self._index))
             left -= self._skip_headers(left)
         return most - left
 
     @property
     def is_done(self) -> bool:
-        return self._place == self._count and not self._headers_left
+        return self._index == self._count and not self._headers_left
 
-    def survey(self) -> RecordSurvey:
+    def result(self) -> RecordScan:
         """Returns the result of a finished scan. Raises CorruptBatch."""
         assert self.is_done
         ensure_filled(self._plain, self._position)
-        return RecordSurvey(
-            self._oldest, self._newest, self._null_keys > 0, self._strays == 0, header_count=self.header_count
+        return RecordScan(
+            self._oldest, self._newest, self._null_keys > 0, self._nonconsecutive == 0, header_count=self.header_count
         )
 
-    def _step(self, most: int) -> int:
+    def _scan(self, most: int) -> int:
         """Scans up to `most` records, but stops at one with many headers. Returns how many records and headers it
         scanned.
         """
-        plain, position, first = self._plain, self._position, self._place
-        oldest, newest, rises = self._oldest, self._newest, self.rises
-        null_keys = strays = few_headers = 0
-        place = first
-        for place in range(first, first + most):
+        plain, position, first = self._plain, self._position, self._index
+        oldest, newest, maxima = self._oldest, self._newest, self.maxima
+        null_keys = nonconsecutive = few_headers = 0
+        index = first
+        for index in range(first, first + most):
             start, has_many = position, False
             common = _common_step(plain, position)
             if common:
                 offset, timestamp, has_key, position = common
             else:
-                offset, timestamp, has_key, headers, position, end = begin_record(
+                offset, timestamp, has_key, headers, position, end = read_record_start(
                     plain, position, max_headers=self._max_headers - self.header_count
                 )
                 self.header_count += headers
@@ -136,22 +142,22 @@ class Surveyor:
                     self._headers_left, self._record_end = headers, end
                 else:
                     position = skip_headers(plain, position, headers) if headers else position
-                    end_record(plain, position, end)
+                    ensure_record_end(plain, position, end)
                     few_headers += headers
             if timestamp < oldest:
                 oldest = timestamp
             if timestamp > newest:
                 newest = timestamp
-                rises.add(timestamp, offset, start)
+                maxima.add(timestamp, offset, start)
             null_keys += not has_key
-            strays += offset != place
+            nonconsecutive += offset != index
             if has_many:
                 break
-        self._position, self._place = position, place + 1
+        self._position, self._index = position, index + 1
         self._oldest, self._newest = oldest, newest
         self._null_keys += null_keys
-        self._strays += strays
-        return self._place - first + few_headers
+        self._nonconsecutive += nonconsecutive
+        return self._index - first + few_headers
 
     def _skip_headers(self, most: int) -> int:
         """Skips up to `most` headers of the record whose headers are partly skipped. Returns how many it skipped."""
@@ -160,19 +166,19 @@ class Surveyor:
             self._position = skip_headers(self._plain, self._position, skipped)
             self._headers_left -= skipped
             if not self._headers_left:
-                end_record(self._plain, self._position, self._record_end)
+                ensure_record_end(self._plain, self._position, self._record_end)
         return max(skipped, 0)
 
 
-def survey_records(plain: bytes, count: int, *, max_headers: int = NO_HEADER_LIMIT) -> RecordSurvey:
+def scan_records(plain: bytes, count: int, *, max_headers: int = NO_HEADER_LIMIT) -> RecordScan:
     """Scans exactly `count` records, at least one, which must fill the bytes. Raises CorruptBatch."""
-    surveyor = Surveyor(plain, count, max_headers=max_headers)
-    while not surveyor.is_done:
-        surveyor.advance(count)
-    return surveyor.survey()
+    scanner = RecordScanner(plain, count, max_headers=max_headers)
+    while not scanner.is_done:
+        scanner.advance(count)
+    return scanner.result()
 
 
-def key_and_time_steps(plain: bytes, count: int) -> Iterator[tuple[int, bool]]:
+def iter_timestamps_and_keys(plain: bytes, count: int) -> Iterator[tuple[int, bool]]:
     """Yields the timestamp delta of each record and whether it has a key. The records must have been scanned before."""
     position = 0
     for _ in range(count):
@@ -180,7 +186,7 @@ def key_and_time_steps(plain: bytes, count: int) -> Iterator[tuple[int, bool]]:
         if common:
             _, timestamp, has_key, position = common
         else:
-            _, timestamp, has_key, _, position = step_over(plain, position, max_headers=NO_HEADER_LIMIT)
+            _, timestamp, has_key, _, position = validate_record(plain, position, max_headers=NO_HEADER_LIMIT)
         yield timestamp, has_key
 
 

@@ -20,14 +20,14 @@ from operator import itemgetter
 from typing import Any, Final
 
 from kcoord.errors import ErrorCode
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.schema.messages import NUMBERS, Field, Fields
 from kcoord.protocol.varint import BadVarint, read_uvarint
 
 Read = Callable[[bytes, int], tuple[Any, int]]
 _Step = Callable[[bytes, int, list[Any]], int]
 
-_FEW: Final = 8  # Comparing the shapes of fewer rows does not pay.
+_MIN_ROWS: Final = 8  # Comparing the shapes of fewer rows does not pay.
 _ERRORS: Final = {code.value: code for code in ErrorCode}
 _NO_ID: Final = bytes(16)
 
@@ -40,12 +40,12 @@ def body_reader(fields: Fields, version: int, *, is_flexible: bool) -> Read:
         try:
             row, end = read(content, position)
         except (IndexError, struct.error):
-            raise BadBody("the body ends too early") from None
+            raise CorruptMessage("the body ends too early") from None
         except (BadVarint, UnicodeDecodeError, KeyError) as error:
             what = f"no error has the number {error}" if isinstance(error, KeyError) else str(error)
-            raise BadBody(what) from None
+            raise CorruptMessage(what) from None
         if end > len(content):
-            raise BadBody("the body ends too early")
+            raise CorruptMessage("the body ends too early")
         return row, end
 
     return read_body
@@ -66,7 +66,7 @@ def _struct_reader(fields: Fields, version: int, is_flexible: bool) -> Read:
 
 def _row_type(fields: Fields) -> type:
     """Makes a row type like a named tuple, without the code that is compiled for each of those."""
-    names = {field.name: property(itemgetter(place)) for place, field in enumerate(fields)}
+    names = {field.name: property(itemgetter(index)) for index, field in enumerate(fields)}
     return type("Row", (tuple,), {"__slots__": (), **names})
 
 
@@ -83,17 +83,17 @@ def _after_tags(content: bytes, position: int) -> int:
 
 def _steps(fields: Fields, version: int, is_flexible: bool) -> list[_Step]:
     steps: list[_Step] = []
-    for kind, side_by_side in groupby(fields, key=lambda field: _kind(field, version, is_flexible)):
-        own = list(side_by_side)
+    for kind, adjacent in groupby(fields, key=lambda field: _kind(field, version, is_flexible)):
+        grouped = list(adjacent)
         match kind:
             case "numbers":
-                steps.append(_run(own))
+                steps.append(_run(grouped))
             case "texts":
-                steps.append(_compact_texts(own, version))
+                steps.append(_compact_texts(grouped, version))
             case "absent":
-                steps += [_absent(field.default) for field in own]
+                steps += [_absent(field.default) for field in grouped]
             case _:
-                steps += [_step(field, version, is_flexible) for field in own]
+                steps += [_step(field, version, is_flexible) for field in grouped]
     return steps
 
 
@@ -121,12 +121,12 @@ def _absent(default: Any) -> _Step:
 def _run(fields: list[Field]) -> _Step:
     fixed = struct.Struct(">" + "".join(NUMBERS[field.type] for field in fields))
     unpack, size = fixed.unpack_from, fixed.size
-    converted = [(place - len(fields), field.type) for place, field in enumerate(fields) if field.type in _CONVERTED]
+    converted = [(index - len(fields), field.type) for index, field in enumerate(fields) if field.type in _CONVERTED]
 
     def step(content: bytes, position: int, values: list[Any]) -> int:
         values += unpack(content, position)
-        for place, kind in converted:
-            values[place] = _CONVERTED[kind](values[place])
+        for index, kind in converted:
+            values[index] = _CONVERTED[kind](values[index])
         return position + size
 
     return step
@@ -175,7 +175,7 @@ def _text(field: Field, *, is_nullable: bool, is_flexible: bool) -> _Step:
         length, position = read_length(content, position)
         if length < 0:
             if not is_nullable:
-                raise BadBody(f"{field.name} is null")
+                raise CorruptMessage(f"{field.name} is null")
             values.append(None)
             return position
         end = position + length
@@ -196,14 +196,14 @@ def _compact_texts(fields: list[Field], version: int) -> _Step:
     ]
 
     def step(content: bytes, position: int, values: list[Any]) -> int:
-        for is_string, other in texts:
+        for is_string, read_slowly in texts:
             size = content[position]
             if 0 < size < 0x80:
                 start, position = position + 1, position + size
                 text = content[start:position]
                 values.append(text.decode() if is_string else text)
             else:
-                position = other(content, position, values)
+                position = read_slowly(content, position, values)
         return position
 
     return step
@@ -217,7 +217,7 @@ def _length_reader(code: str, is_flexible: bool) -> Callable[[bytes, int], tuple
     def read_fixed(content: bytes, position: int) -> tuple[int, int]:
         length = unpack(content, position)[0]
         if length < -1:
-            raise BadBody("a negative length")
+            raise CorruptMessage("a negative length")
         return length, position + size
 
     def read_compact(content: bytes, position: int) -> tuple[int, int]:
@@ -238,9 +238,9 @@ def _array(field: Field, version: int, is_flexible: bool) -> _Step:
     def step(content: bytes, position: int, values: list[Any]) -> int:
         count, position = read_length(content, position)
         if count < 0 and not is_nullable:
-            raise BadBody(f"a null array of {field.name}")
+            raise CorruptMessage(f"a null array of {field.name}")
         if count > len(content) - position:
-            raise BadBody(f"an array of {field.name} longer than its body")
+            raise CorruptMessage(f"an array of {field.name} longer than its body")
         elements, position = read_all(content, position, count) if count > 0 else ((), position)
         values.append(None if count < 0 else elements)
         return position
@@ -281,13 +281,15 @@ def _numbers(code: str) -> _ReadAll:
 
 def _rows(fields: Fields, version: int, is_flexible: bool) -> _ReadAll:
     read = _struct_reader(fields, version, is_flexible)
-    alike_reader = cache(lambda: _alike_reader(fields, version, is_flexible))  # Made only if there are enough rows.
+    columnar_reader = cache(
+        lambda: _columnar_reader(fields, version, is_flexible)
+    )  # Made only if there are enough rows.
 
     def read_rows(content: bytes, position: int, count: int) -> tuple[Any, int]:
-        if count > _FEW and (read_alike := alike_reader()):
+        if count > _MIN_ROWS and (read_columnar := columnar_reader()):
             first, end = read(content, position)
-            if alike := read_alike(content, position, end, count, first):
-                return alike, position + count * (end - position)
+            if columnar := read_columnar(content, position, end, count, first):
+                return columnar, position + count * (end - position)
         rows = []
         for _ in range(count):
             row, position = read(content, position)
@@ -297,10 +299,10 @@ def _rows(fields: Fields, version: int, is_flexible: bool) -> _ReadAll:
     return read_rows
 
 
-_ReadAlike = Callable[[bytes, int, int, int, tuple[Any, ...]], "AlikeRows | None"]
+_ReadColumnar = Callable[[bytes, int, int, int, tuple[Any, ...]], "AlikeRows | None"]
 
 
-def _alike_reader(fields: Fields, version: int, is_flexible: bool) -> _ReadAlike | None:
+def _columnar_reader(fields: Fields, version: int, is_flexible: bool) -> _ReadColumnar | None:
     """Returns a reader that unpacks rows of one shape at once, after the first was read; None if they hold arrays or
     structs.
     """
@@ -314,20 +316,20 @@ def _alike_reader(fields: Fields, version: int, is_flexible: bool) -> _ReadAlike
     unpacked = [field.type if field.is_in(version) and field.type in NUMBERS else None for field in fields]
     row = _row_type(fields)
 
-    def read(content: bytes, start: int, end: int, count: int, first: tuple[Any, ...]) -> AlikeRows | None:
+    def read(content: bytes, start: int, end: int, count: int, first: tuple[Any, ...]) -> ColumnarRows | None:
         size = end - start
         span = content[start : start + size * count]
-        is_alike = size == whole.size and len(span) == size * count
-        if not is_alike or any(span[at::size] != span[at : at + 1] * count for at in padding):
+        is_uniform = size == whole.size and len(span) == size * count
+        if not is_uniform or any(span[at::size] != span[at : at + 1] * count for at in padding):
             return None
         numbers = zip(*whole.iter_unpack(span), strict=True)
         columns = [_column(kind, numbers, value, count) for kind, value in zip(unpacked, first, strict=True)]
-        return AlikeRows(row, columns)
+        return ColumnarRows(row, columns)
 
     return read
 
 
-class AlikeRows:
+class ColumnarRows:
     """An array of rows, stored as columns."""
 
     __slots__ = ("_row", "columns")
@@ -345,7 +347,7 @@ class AlikeRows:
 
 def columns_of(rows: Any) -> Sequence[Sequence[Any]]:
     """Returns the columns of an array of rows, which must not be empty."""
-    return rows.columns if isinstance(rows, AlikeRows) else list(zip(*rows, strict=True))
+    return rows.columns if isinstance(rows, ColumnarRows) else list(zip(*rows, strict=True))
 
 
 _LENGTHS: Final = {"string": "xx", "bytes": "xxxx"}

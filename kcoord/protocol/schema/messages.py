@@ -53,7 +53,7 @@ class Field(NamedTuple):
 Fields = tuple[Field, ...]
 
 
-class Layout:
+class ApiSchema:
     """The request and the response of one API. Each is parsed from its text when it is first needed."""
 
     def __init__(self, versions: range, flexible_since: int, request: str, response: str) -> None:
@@ -64,48 +64,48 @@ class Layout:
 
     @cached_property
     def request(self) -> Fields:
-        return parsed(self._request)
+        return parse_fields(self._request)
 
     @cached_property
     def response(self) -> Fields:
-        return parsed(self._response)
+        return parse_fields(self._response)
 
     def is_flexible(self, version: int) -> bool:
         return version >= self.flexible_since
 
 
-def layout_of(api_key: int) -> Layout | None:
+def schema_of(api_key: int) -> ApiSchema | None:
     return _APIS.get(api_key)
 
 
-def known_layouts() -> tuple[int, ...]:
+def apis_with_schema() -> tuple[int, ...]:
     """Returns the keys of the APIs that have a schema."""
     return tuple(_APIS)
 
 
-def parsed(text: str) -> Fields:
+def parse_fields(text: str) -> Fields:
     """Parses the fields of a struct."""
     lines = [(len(line) - len(line.lstrip()), line.split()) for line in text.splitlines() if line.strip()]
     return _fields(lines, 0)[0] if lines else ()
 
 
-def _fields(lines: list[tuple[int, list[str]]], place: int) -> tuple[Fields, int]:
+def _fields(lines: list[tuple[int, list[str]]], index: int) -> tuple[Fields, int]:
     """Parses the fields from this line on at its depth, and returns the index of the line behind them."""
-    depth = lines[place][0]
+    depth = lines[index][0]
     fields = []
-    while place < len(lines) and lines[place][0] == depth:
-        words = lines[place][1]
-        place += 1
+    while index < len(lines) and lines[index][0] == depth:
+        words = lines[index][1]
+        index += 1
         inner: Fields = ()
-        if place < len(lines) and lines[place][0] > depth:
-            inner, place = _fields(lines, place)
+        if index < len(lines) and lines[index][0] > depth:
+            inner, index = _fields(lines, index)
         fields.append(_field(words, inner))
-    return tuple(fields), place
+    return tuple(fields), index
 
 
 def _field(words: list[str], inner: Fields) -> Field:
     name, kind = words[:2]
-    told = dict(zip(words[2::2], words[3::2], strict=True))
+    options = dict(zip(words[2::2], words[3::2], strict=True))
     is_array, is_nullable = kind.startswith("[]"), kind.endswith("?")
     type_ = kind.removeprefix("[]").removesuffix("?") or "{}"
     return Field(
@@ -113,10 +113,10 @@ def _field(words: list[str], inner: Fields) -> Field:
         type_,
         is_array,
         inner,
-        since=int(told.get("since", 0)),
-        until=int(told.get("until", NEVER)),
-        null_since=0 if is_nullable else int(told.get("null", NEVER)),
-        default=_default(told["default"]) if "default" in told else () if is_array else _ZEROS.get(type_, 0),
+        since=int(options.get("since", 0)),
+        until=int(options.get("until", NEVER)),
+        null_since=0 if is_nullable else int(options.get("null", NEVER)),
+        default=_default(options["default"]) if "default" in options else () if is_array else _ZEROS.get(type_, 0),
     )
 
 
@@ -130,7 +130,7 @@ def _default(word: str) -> Any:
 
 # The cluster and its topics
 
-_API_VERSIONS: Final = Layout(
+_API_VERSIONS: Final = ApiSchema(
     range(1),  # Every broker answers version 0, which has all that is needed.
     NEVER,
     "",
@@ -142,7 +142,7 @@ _API_VERSIONS: Final = Layout(
         max_version int16
     """,
 )
-_METADATA: Final = Layout(
+_METADATA: Final = ApiSchema(
     range(4, 13),
     9,
     """
@@ -179,7 +179,7 @@ _METADATA: Final = Layout(
     cluster_authorized_operations int32                since 8 until 10 default -2147483648
     """,
 )
-_LIST_OFFSETS: Final = Layout(
+_LIST_OFFSETS: Final = ApiSchema(
     range(1, 10),
     6,
     """
@@ -204,7 +204,7 @@ _LIST_OFFSETS: Final = Layout(
             leader_epoch int32                         since 4 default -1
     """,
 )
-_FETCH: Final = Layout(
+_FETCH: Final = ApiSchema(
     range(4, 13),  # These versions use topic names; newer ones know topic ids only.
     12,
     """
@@ -248,7 +248,7 @@ _FETCH: Final = Layout(
             records bytes?
     """,
 )
-_DESCRIBE_CONFIGS: Final = Layout(
+_DESCRIBE_CONFIGS: Final = ApiSchema(
     range(1, 5),
     4,
     """
@@ -283,7 +283,7 @@ _DESCRIBE_CONFIGS: Final = Layout(
 
 # Groups of every kind
 
-_FIND_COORDINATOR: Final = Layout(
+_FIND_COORDINATOR: Final = ApiSchema(
     range(5),
     3,
     """
@@ -307,7 +307,7 @@ _FIND_COORDINATOR: Final = Layout(
     port int32                                         until 3
     """,
 )
-_LIST_GROUPS: Final = Layout(
+_LIST_GROUPS: Final = ApiSchema(
     range(6),
     3,
     """
@@ -324,7 +324,7 @@ _LIST_GROUPS: Final = Layout(
         group_type string                              since 5
     """,
 )
-_DESCRIBE_GROUPS: Final = Layout(
+_DESCRIBE_GROUPS: Final = ApiSchema(
     range(7),
     5,
     """
@@ -350,7 +350,7 @@ _DESCRIBE_GROUPS: Final = Layout(
         authorized_operations int32                    since 3 default -2147483648
     """,
 )
-_OFFSET_FETCH: Final = Layout(
+_OFFSET_FETCH: Final = ApiSchema(
     range(2, 10),
     6,
     """
@@ -394,14 +394,14 @@ _OFFSET_FETCH: Final = Layout(
 
 # Groups whose coordinator assigns partitions: KIP-848 groups, share groups and streams groups
 
-_ASKED_GROUPS: Final = """
+_GROUPS_TO_DESCRIBE: Final = """
     group_ids []string
     include_authorized_operations bool
     """
-_CONSUMER_GROUP_DESCRIBE: Final = Layout(
+_CONSUMER_GROUP_DESCRIBE: Final = ApiSchema(
     range(2),
     0,
-    _ASKED_GROUPS,
+    _GROUPS_TO_DESCRIBE,
     """
     throttle_time int32
     groups []
@@ -435,10 +435,10 @@ _CONSUMER_GROUP_DESCRIBE: Final = Layout(
         authorized_operations int32                    default -2147483648
     """,
 )
-_SHARE_GROUP_DESCRIBE: Final = Layout(
+_SHARE_GROUP_DESCRIBE: Final = ApiSchema(
     range(1, 2),
     0,
-    _ASKED_GROUPS,
+    _GROUPS_TO_DESCRIBE,
     """
     throttle_time int32
     groups []
@@ -464,10 +464,10 @@ _SHARE_GROUP_DESCRIBE: Final = Layout(
         authorized_operations int32                    default -2147483648
     """,
 )
-_STREAMS_GROUP_DESCRIBE: Final = Layout(
+_STREAMS_GROUP_DESCRIBE: Final = ApiSchema(
     range(1),
     0,
-    _ASKED_GROUPS,
+    _GROUPS_TO_DESCRIBE,
     """
     throttle_time int32
     groups []
@@ -544,7 +544,7 @@ _STREAMS_GROUP_DESCRIBE: Final = Layout(
         authorized_operations int32                    default -2147483648
     """,
 )
-_DESCRIBE_SHARE_GROUP_OFFSETS: Final = Layout(
+_DESCRIBE_SHARE_GROUP_OFFSETS: Final = ApiSchema(
     range(2),
     0,
     """
@@ -575,7 +575,7 @@ _DESCRIBE_SHARE_GROUP_OFFSETS: Final = Layout(
 
 # The login
 
-_SASL_HANDSHAKE: Final = Layout(
+_SASL_HANDSHAKE: Final = ApiSchema(
     range(2),
     NEVER,
     "mechanism string",
@@ -584,7 +584,7 @@ _SASL_HANDSHAKE: Final = Layout(
     mechanisms []string
     """,
 )
-_SASL_AUTHENTICATE: Final = Layout(
+_SASL_AUTHENTICATE: Final = ApiSchema(
     range(3),
     2,
     "auth_bytes bytes",

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kcoord.client.connect_errors import CannotConnect, Disconnected
-from kcoord.client.kio_codec import KioAsking
-from kcoord.protocol.frames import BadBody, BadFrame, framed
+from kcoord.client.kio_codec import KioCodec
+from kcoord.protocol.frames import BadFrame, CorruptMessage, framed
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.brokers.broker_connections import open_connection
 from kcoord.proxy.forwarding import api_versions
@@ -84,7 +84,7 @@ class ApiVersionsCache:
     async def _request(self, endpoint: Endpoint, api_version: int) -> CachedApiVersions:
         timeout = self._setup.connect_timeout
         header = RequestHeader(API_VERSIONS, api_version, 0, self._setup.client_id)
-        request = KioAsking(API_VERSIONS, api_version).request(header, _SOFTWARE)
+        request = KioCodec(API_VERSIONS, api_version).encode_request(header, _SOFTWARE)
         connection = await open_connection(
             endpoint, replace(self._setup.security, sasl=None), client_id=self._setup.client_id, timeout=timeout
         )
@@ -92,7 +92,7 @@ class ApiVersionsCache:
             async with asyncio.timeout(timeout):
                 cached = CachedApiVersions(endpoint, await connection.exchange(request[4:]))
             cached.response_to(0, api_version, {})  # raises BadBody if it cannot be read
-        except (Disconnected, TimeoutError, BadBody, BadFrame) as error:
+        except (Disconnected, TimeoutError, CorruptMessage, BadFrame) as error:
             raise CannotConnect(f"{endpoint} does not answer ApiVersions: {error}") from None
         finally:
             connection.close()

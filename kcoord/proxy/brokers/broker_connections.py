@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from kcoord.client.connect_errors import CannotConnect, Disconnected, LoginFailed, NoAnswer, Unreachable, in_one_line
-from kcoord.client.kio_codec import KioAsking
+from kcoord.client.kio_codec import KioCodec
 from kcoord.client.security import Security, Tls
-from kcoord.protocol.frames import BadBody, BadFrame, FrameSplitter, framed
+from kcoord.protocol.frames import BadFrame, CorruptMessage, FrameSplitter, framed
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.endpoints import Endpoint
 
 if TYPE_CHECKING:
-    from kcoord.client.sasl import Ask, Steps
+    from kcoord.client.sasl import LoginRequest, LoginSteps
 
 _MAX_RESPONSE_BYTES: Final = 1 << 28
 
@@ -69,15 +69,17 @@ class BrokerConnection(asyncio.Protocol):
     async def request(self, api_key: int, api_version: int, **values: Any) -> Any:
         """Sends a request and returns kio's response. Raises CannotConnect or Disconnected."""
         self._correlation_id += 1
-        client_codec = KioAsking(api_key, api_version)
+        client_codec = KioCodec(api_key, api_version)
         header = RequestHeader(api_key, api_version, self._correlation_id, self._client_id)
         try:
-            correlation_id, response = client_codec.response(
-                await self.exchange(client_codec.request(header, values)[4:])
+            correlation_id, response = client_codec.decode_response(
+                await self.exchange(client_codec.encode_request(header, values)[4:])
             )
             if correlation_id != self._correlation_id:
-                raise BadBody(f"an answer to request {correlation_id}, where that to {self._correlation_id} was due")
-        except (BadBody, BadFrame) as bad:
+                raise CorruptMessage(
+                    f"an answer to request {correlation_id}, where that to {self._correlation_id} was due"
+                )
+        except (CorruptMessage, BadFrame) as bad:
             self.close()
             raise CannotConnect(f"{self.endpoint} does not answer as a Kafka broker does: {bad}") from None
         return response
@@ -103,8 +105,8 @@ class BrokerConnection(asyncio.Protocol):
         for frame in self._splitter.feed(chunk):
             if self._answer and not self._answer.done():
                 self._answer.set_result(frame)
-        if self._splitter.broken:
-            self._fail(self._splitter.broken)
+        if self._splitter.error:
+            self._fail(self._splitter.error)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._fail(Disconnected(f"{self.endpoint} closed the connection"))
@@ -190,7 +192,7 @@ async def _log_in(connection: BrokerConnection, security: Security) -> None:
             raise LoginFailed(f"{connection.endpoint} closed the connection during the login") from None
 
 
-def _next_step(steps: "Steps", response: Any) -> "Ask | None":
+def _next_step(steps: "LoginSteps", response: Any) -> "LoginRequest | None":
     try:
         return steps.send(response)
     except StopIteration:

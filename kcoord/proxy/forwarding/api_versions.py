@@ -15,7 +15,7 @@ from struct import Struct, error
 from typing import Final
 
 from kcoord.errors import ErrorCode
-from kcoord.protocol.frames import BadBody, framed
+from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.protocol.varint import BadVarint, read_uvarint, uvarint
 
 API_VERSIONS: Final = 18
@@ -39,7 +39,7 @@ def intersect_versions(frame: bytes, api_version: int, limits: Limits) -> bytes:
             return _intersect_fixed(frame, limits)
         return _intersect_compact(frame, limits)
     except (error, IndexError, BadVarint):
-        raise BadBody("an ApiVersions answer that ends too early") from None
+        raise CorruptMessage("an ApiVersions answer that ends too early") from None
 
 
 def unsupported_version(correlation_id: int, newest: int) -> bytes:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final, assert_never, cast
 
-from kcoord.protocol.frames import about_length, framed
+from kcoord.protocol.frames import explain_bad_length, framed
 from kcoord.protocol.varint import BadVarint
 from kcoord.proxy.brokers.broker_connections import keep_alive
 from kcoord.proxy.connection_host import ConnectionHost
@@ -361,7 +361,7 @@ class DownstreamConnection(asyncio.Protocol):
 
     def _why_invalid(self, length: int, route: Route) -> str | None:
         if not _MIN_FRAME_BYTES <= length <= self._proxy.max_frame_bytes:
-            return about_length(length, _MIN_FRAME_BYTES, self._proxy.max_frame_bytes)
+            return explain_bad_length(length, _MIN_FRAME_BYTES, self._proxy.max_frame_bytes)
         if route.is_refused:
             return f"version {route.api_version} of API key {route.api_key} is not passed on"
         return None

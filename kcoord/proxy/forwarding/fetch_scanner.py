@@ -11,7 +11,7 @@ part that may have to be rewritten is at its very end (node_endpoints.py). Befor
 from collections.abc import Generator
 from typing import Final
 
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 
 FIRST_WITH_ENDPOINTS: Final = 16
 """The first version that may have endpoints. All versions from there that kio knows have the same layout."""
@@ -67,7 +67,7 @@ def _uvarint(byte: int) -> Generator[int, int, int]:
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             return number
-    raise BadBody("a varint of more than 5 bytes in a Fetch answer")
+    raise CorruptMessage("a varint of more than 5 bytes in a Fetch answer")
 
 
 def _tags(count: int) -> _Steps:

@@ -3,7 +3,7 @@
 import logging
 from typing import NamedTuple
 
-from kcoord.protocol.frames import BadBody, framed
+from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.proxy.forwarding import api_versions
 from kcoord.proxy.forwarding.interceptors import (
     PASS,
@@ -47,7 +47,7 @@ def intercept(client: ClientInfo, route: Route, request: Request) -> Intercepted
                 request, transform = request._replace(frame=decision.frame), _chained(decision.transform, transform)
             elif decision is not PASS:
                 return Intercepted(decision, request, transform)
-    except BadBody as bad:
+    except CorruptMessage as bad:
         raise Unanswerable(f"a malformed request: {bad}") from None
     except Exception:
         log.exception("bug peer=%s node=%s: a request could not be judged", client.peer, client.node_id)

@@ -9,7 +9,7 @@ client then has to ask for Metadata, as it did before KIP-951.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.varint import BadVarint, read_uvarint, uvarint
 from kcoord.proxy.forwarding.endpoints import Endpoint, EndpointOf, encode_compact
 
@@ -62,9 +62,9 @@ def _tagged_fields(tail: bytes) -> dict[int, bytes]:
             fields[tag] = tail[position : position + size]
             position += size
     except (IndexError, BadVarint):
-        raise BadBody("tagged fields that end too early") from None
+        raise CorruptMessage("tagged fields that end too early") from None
     if position != len(tail):
-        raise BadBody("tagged fields of another size")
+        raise CorruptMessage("tagged fields of another size")
     return fields
 
 
@@ -82,7 +82,7 @@ def _node_endpoints(fields: Mapping[int, bytes]) -> list[_NodeEndpoint]:
             found.append(_NodeEndpoint(_number(content, position), endpoint, content[port + 4 : end]))
             position = end
     except (IndexError, BadVarint):
-        raise BadBody("node endpoints that end too early") from None
+        raise CorruptMessage("node endpoints that end too early") from None
     return found
 
 
@@ -138,5 +138,5 @@ def _padding_only(length: int) -> bytes:
     """Returns only padding, which always fits: the smallest tagged field has 2 bytes, as the smallest padding."""
     padding = _padding(length - 1)
     if padding is None:
-        raise BadBody("tagged fields that are too short")
+        raise CorruptMessage("tagged fields that are too short")
     return b"\1" + padding

@@ -21,7 +21,7 @@ from struct import Struct
 from typing import Final, NamedTuple, Protocol
 
 from kcoord.protocol.codec import codec, known_versions
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import read_response_header
 from kcoord.protocol.validate import Search
 from kcoord.protocol.varint import uvarint
@@ -100,7 +100,7 @@ class _WithTail(NamedTuple):
 def _with_tail(frame: bytes, api_key: int, api_version: int) -> ResponseWithAddresses | None:
     known = codec(api_key, api_version)
     _, position = read_response_header(frame, known.response_header_version)
-    start = known.tags_of_response(frame, position)
+    start = known.find_response_tags(frame, position)
     return _WithTail(frame[:start], frame[start:]) if frame[start:] != node_endpoints.NO_TAGS else None
 
 
@@ -152,7 +152,7 @@ def _host(frame: bytes, start: int, size: int, is_compact: bool) -> _Host:
     before = start - (len(uvarint(size + 1)) if is_compact else 2)
     end = start + size + 4
     if before < 4 or end > len(frame):
-        raise BadBody("an address that does not fit its answer")
+        raise CorruptMessage("an address that does not fit its answer")
     (node_id,) = _NUMBER.unpack_from(frame, before - 4)
     (port,) = _NUMBER.unpack_from(frame, start + size)
     return _Host(node_id, Endpoint(frame[start : start + size].decode(errors="replace"), port), before, end)

@@ -14,7 +14,7 @@ from struct import Struct
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
-from kcoord.protocol.frames import BadBody, framed
+from kcoord.protocol.frames import CorruptMessage, framed
 from kcoord.proxy.connection_host import BrokerDirectory
 from kcoord.proxy.forwarding import api_versions, node_endpoints
 from kcoord.proxy.forwarding.fetch_scanner import FetchScanner
@@ -73,7 +73,7 @@ class UpstreamConnection(asyncio.Protocol):
             return
         try:
             self._on_chunk(chunk)
-        except (BadBody, CannotProxy) as reason:
+        except (CorruptMessage, CannotProxy) as reason:
             self._abort(str(reason))
         except Exception:
             log.exception("bug peer=%s node=%s: an answer could not be passed", self._client.peer, self._client.node_id)
@@ -178,13 +178,15 @@ class UpstreamConnection(asyncio.Protocol):
         length, correlation_id = _START.unpack_from(chunk, position)
         head = self._pending[0] if self._pending else None
         if head is None or length < 4:
-            raise BadBody(f"an answer of {length} bytes that nobody asked for" if length >= 4 else "a broken answer")
+            raise CorruptMessage(
+                f"an answer of {length} bytes that nobody asked for" if length >= 4 else "a broken answer"
+            )
         if correlation_id != head.correlation_id:
-            raise BadBody(f"an answer to request {correlation_id}, where that to {head.correlation_id} was due")
+            raise CorruptMessage(f"an answer to request {correlation_id}, where that to {head.correlation_id} was due")
         match head.route.answer:
             case AnswerRoute.WHOLE:
                 if length > _MAX_WHOLE_BYTES:
-                    raise BadBody(f"an answer of {length} bytes")
+                    raise CorruptMessage(f"an answer of {length} bytes")
                 if end - position < 4 + length:
                     self._bytes_needed = 4 + length
                     return None
@@ -223,7 +225,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _end_answer(self) -> None:
         if self._scanner:
-            raise BadBody("a Fetch answer that ends too early")
+            raise CorruptMessage("a Fetch answer that ends too early")
         if self._tail is not None:
             tail, self._tail = bytes(self._tail), None
             self._directory.on_brokers(node_endpoints.brokers_in(tail), is_all=False)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import codec, request_type
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import read_request_header
 from kcoord.protocol.validate import Skip, compiled_skip
 
@@ -268,7 +268,7 @@ def is_from_replica(frame: bytes, api_version: int) -> bool:
     _, position = read_request_header(frame, fetch.request_header_version)
     if api_version < _FIRST_WITH_REPLICA_STATE:
         if len(frame) < position + _REPLICA_ID.size:
-            raise BadBody("the body ends too early")
+            raise CorruptMessage("the body ends too early")
         return bool(_REPLICA_ID.unpack_from(frame, position)[0] >= 0)
     tags = _tags_of_fetch(api_version)(frame, position)
     if frame[tags:] == b"\0":  # no tagged fields, as from consumers

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 from kcoord.admin.durations import say_duration
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import codec, decode_request, decode_response, encode_request, known_versions
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import RequestHeader, write_response_header
 from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Replace, Request
 from kcoord.proxy.guards.guard_rules import GuardRules, Reason
@@ -79,7 +79,9 @@ class GuardInterceptor:
     def request(self, client: ClientInfo, request: Request) -> Decision:
         api = GUARDED.get(request.api_key)
         if api is None or request.api_version not in _known_versions(request.api_key):
-            raise BadBody(f"version {request.api_version} of API key {request.api_key}, of which nothing is known here")
+            raise CorruptMessage(
+                f"version {request.api_version} of API key {request.api_key}, of which nothing is known here"
+            )
         if api.key == FETCH and self._only_replicas_matter and not is_from_replica(request.frame, request.api_version):
             return PASS
         header, entity = decode_request(request.frame, request.api_key, request.api_version)

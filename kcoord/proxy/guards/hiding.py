@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple
 
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import codec, decode_request, decode_response, encode_request, known_versions
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import RequestHeader, write_response_header
 from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Prefilter, Replace, Request
 from kcoord.proxy.guards.guard_rules import Reason
@@ -178,7 +178,7 @@ class HidingInterceptor:
     def _split(self, api: NamingApi, request: Request) -> "_Split | None":
         """Splits a request; returns None if it names nothing hidden: the bytes found mean something else."""
         if request.api_version not in _known_versions(api.key):
-            raise BadBody(f"version {request.api_version} of API key {api.key}, which cannot be read here")
+            raise CorruptMessage(f"version {request.api_version} of API key {api.key}, which cannot be read here")
         header, entity = decode_request(request.frame, api.key, request.api_version)
         forwarded, refused = split(api, entity, self.names)
         if not refused:

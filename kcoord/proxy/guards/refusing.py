@@ -18,7 +18,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import codec, response_type
 from kcoord.protocol.entity_fields import Field, Shape, shape_of
@@ -97,7 +97,7 @@ def refused_response(
             values[field.name] = refusal.error if has_error_here else ErrorCode.none
         else:
             values[field.name] = common_values.get(field.name) or _blank(field)
-    return build(entity_type, values)
+    return build_entity(entity_type, values)
 
 
 def result_list(api_key: int, api_version: int) -> str:

@@ -11,19 +11,19 @@ from struct import Struct
 from typing import Any, Final
 
 from kcoord.broker.names import why_invalid
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.schema.message_readers import body_reader
-from kcoord.protocol.schema.messages import parsed
+from kcoord.protocol.schema.messages import parse_fields
 
 _VERSION: Final = Struct(">h")
 _NEWEST: Final = 3
 _CONSUMER: Final = "consumer"
 
-_TOPICS: Final = parsed("""
+_TOPICS: Final = parse_fields("""
     topics []string
     user_data bytes?
     """)
-_OWNED: Final = parsed("""
+_OWNED: Final = parse_fields("""
     owned_partitions [] since 1
         topic string
         partitions []int32
@@ -52,17 +52,17 @@ def why_malformed(subscription: bytes) -> str | None:
     """Returns what is wrong with a consumer's subscription."""
     try:
         topics = _topics(subscription)
-    except BadBody as bad:
+    except CorruptMessage as bad:
         return f"not the subscription of a consumer: {bad}"
     return next((reason for topic in topics if (reason := why_invalid(topic))), None)
 
 
 def _topics(subscription: bytes) -> tuple[str, ...]:
     if len(subscription) < _VERSION.size:
-        raise BadBody("too short for its version")
+        raise CorruptMessage("too short for its version")
     (version,) = _VERSION.unpack_from(subscription)
     if version < 0:
-        raise BadBody(f"version {version}")
+        raise CorruptMessage(f"version {version}")
     row, position = _read_topics(subscription, _VERSION.size)
     if version > 0 and position < len(subscription):
         _read_owned[min(version, _NEWEST)](subscription, position)

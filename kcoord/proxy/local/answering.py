@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kcoord.api.table import SERVED
-from kcoord.broker.describe_cluster import CoordinatorLine, FindCoordinator, FindCoordinatorReply, KeyType
+from kcoord.broker.describe_cluster import Coordinator, FindCoordinator, FindCoordinatorReply, KeyType
 from kcoord.errors import ErrorCode
 from kcoord.groups.replies import ListGroupsReply
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.proxy.forwarding.interceptors import Request
 from kcoord.server.dispatch.routes import Route, route_for
 
@@ -66,12 +66,12 @@ def _find_request(request: Request) -> FindCoordinator:
 
 def _served_route(request: Request) -> Route:
     if request.api_version not in SERVED[request.api_key].versions:
-        raise BadBody(f"{SERVED[request.api_key].name} version {request.api_version} is not served")
+        raise CorruptMessage(f"{SERVED[request.api_key].name} version {request.api_version} is not served")
     return route_for(request.api_key, request.api_version)
 
 
-def _coordinator_result(key: str, endpoint: BrokerEndpoint | None) -> CoordinatorLine:
+def _coordinator_result(key: str, endpoint: BrokerEndpoint | None) -> Coordinator:
     if endpoint is None:
         error = ErrorCode.coordinator_not_available
-        return CoordinatorLine(key=key, error_code=error, error_message="no group is coordinated here now")
-    return CoordinatorLine(key=key, node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)
+        return Coordinator(key=key, error_code=error, error_message="no group is coordinated here now")
+    return Coordinator(key=key, node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)

@@ -28,7 +28,7 @@ from kcoord.admin.cluster_client import Refused
 from kcoord.admin.connecting.connection import Connection
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_request, decode_response
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.proxy.forwarding.interceptors import PASS, Answer, ClientInfo, Decision, Handle, Request
 from kcoord.proxy.guards.hidden_names import HiddenNames
 from kcoord.proxy.guards.refusing import Refusal, refusal_pieces
@@ -155,7 +155,7 @@ class LocalCoordination:
             pieces = find_coordinator(request, None if has_no_coordinator else self.coordinator_endpoint())
             return PASS if pieces is None else Answer(pieces)
         if request.api_key in UNSERVED:
-            raise BadBody(f"API key {request.api_key} is not served with --coordinate local")
+            raise CorruptMessage(f"API key {request.api_key} is not served with --coordinate local")
         if request.api_key == LIST_GROUPS and self._is_other_broker(client):
             return Answer(no_groups(request))
         return Handle(lambda: self._handle(client, request))
@@ -188,7 +188,7 @@ class LocalCoordination:
             return
         try:
             group_ids = self._seeder.groups_to_check(request)
-        except BadBody as error:
+        except CorruptMessage as error:
             client.hang_up(f"a malformed request: {error}")
             return
         if refusal := self._seeder.refusal(group_ids):

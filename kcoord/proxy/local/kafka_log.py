@@ -25,7 +25,7 @@ from kcoord.protocol.records.batch import Batch
 from kcoord.proxy.local.kafka_reader import Contents
 from kcoord.proxy.local.kafka_writer import PROOF, Entry, Loaded, Round
 from kcoord.server.groups.group_journal import JournalLost
-from kcoord.storage.superseded import Overtaken
+from kcoord.storage.superseded import SupersededBatches
 
 _TRUSTED: Final = 5.0
 """Seconds for which a committed transaction proves that this proxy is the writer."""
@@ -95,9 +95,9 @@ class KafkaLog:
             self._submit(Round(self.submitted, self._epoch, entries, now_ms))
         return {}
 
-    def superseded_in(self, index: int) -> Overtaken:
+    def superseded_in(self, index: int) -> SupersededBatches:
         """Returns nothing: the upstream's broker compacts the topic."""
-        return Overtaken()
+        return SupersededBatches()
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:
         """Yields the loaded facts of a partition in batches. Raises JournalLost."""

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_response
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.proxy.forwarding.interceptors import PASS, ClientInfo, Decision, Request
 
 OFFSET_COMMIT: Final = 8
@@ -42,7 +42,7 @@ class CommitCounter:
         if last is None or last.rest != frame[4:]:  # a client's commits mostly get identical responses
             try:
                 last = self._last[client] = _parse_response(request, frame)
-            except BadBody:  # the client gets the malformed response unchanged
+            except CorruptMessage:  # the client gets the malformed response unchanged
                 return
         self.offsets += last.committed
         if last.error:

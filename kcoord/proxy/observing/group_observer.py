@@ -19,7 +19,7 @@ from kcoord.errors import ErrorCode
 from kcoord.groups.classic.state import State
 from kcoord.protocol.codec import decode_request, decode_response
 from kcoord.protocol.consumer_protocol import read_subscription
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.proxy.forwarding.interceptors import PASS, ClientInfo, Decision, Request
 from kcoord.proxy.observing.observed_consumer_group import Heartbeat, ObservedConsumerGroup
 from kcoord.proxy.observing.observed_group import (
@@ -152,7 +152,7 @@ class GroupObserver:
         try:
             header, asked = decode_request(request.frame, request.api_key, request.api_version)
             _, answer = decode_response(frame, request.api_key, request.api_version)
-        except BadBody as error:  # the client gets the malformed response unchanged
+        except CorruptMessage as error:  # the client gets the malformed response unchanged
             log.debug("not understood api=%s peer=%s why=%r", request.api_key, client.peer, str(error))
             return
         if answer.error_code is not ErrorCode.none:
@@ -345,7 +345,7 @@ def _subscribed_topics(entity: Any) -> frozenset[str]:
         return frozenset()
     try:
         return frozenset(read_subscription(entity.protocols[0].metadata))
-    except BadBody:
+    except CorruptMessage:
         return frozenset()
 
 

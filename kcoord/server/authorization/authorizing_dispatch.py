@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from kcoord.api.table import SERVED
-from kcoord.broker.cluster import Asked
+from kcoord.broker.cluster import RequestContext
 from kcoord.groups.instant import Instant
 from kcoord.protocol.headers import RequestHeader
 from kcoord.security.rules import Operation
@@ -39,12 +39,12 @@ class AuthorizingDispatch(Dispatch):
         reply = _guard_of(route.api.key)(request, self._permissions(client), self._cluster, decide)
         return outcome_of(frame, route, reply, client, ticket)
 
-    def _reply(self, api_key: int, request: Any, context: Asked, client: ClientSession) -> Any:
+    def _reply(self, api_key: int, request: Any, context: RequestContext, client: ClientSession) -> Any:
         decide = partial(self._decided, api_key, context, client)
         return _guard_of(api_key)(request, self._permissions(client), self._cluster, decide)
 
     def _fetch(
-        self, header: RequestHeader, request: "Fetch", context: Asked, client: ClientSession, ticket: Ticket
+        self, header: RequestHeader, request: "Fetch", context: RequestContext, client: ClientSession, ticket: Ticket
     ) -> Outcome:
         """Passes the check on to the fetch: which topics it reads is known only within its session."""
 
@@ -53,7 +53,7 @@ class AuthorizingDispatch(Dispatch):
 
         return super()._fetch(header, replace(request, may_read=may_read), context, client, ticket)
 
-    def _decided(self, api_key: int, context: Asked, client: ClientSession, request: Any) -> Any:
+    def _decided(self, api_key: int, context: RequestContext, client: ClientSession, request: Any) -> Any:
         return super()._reply(api_key, request, context, client)
 
     def _permissions(self, client: ClientSession) -> Permissions:

@@ -22,16 +22,16 @@ from kcoord.broker.cluster import Cluster
 from kcoord.broker.log.partition_log import Refused
 from kcoord.broker.log.slices import Slices
 from kcoord.broker.offsets import (
+    DeletedPartition,
     DeletedRecords,
     DeleteRecords,
     DeleteRecordsReply,
-    DeletionLine,
-    EpochLine,
     ListOffsets,
     ListOffsetsReply,
     OffsetForLeaderEpoch,
     OffsetForLeaderEpochReply,
-    OffsetLine,
+    PartitionEpochEnd,
+    PartitionOffset,
     TopicEpochs,
     TopicOffsets,
 )
@@ -70,7 +70,8 @@ def list_offsets(
         TopicOffsets(
             name=topic.name,
             partitions=tuple(
-                OffsetLine(partition_index=line.partition_index, error_code=_TOPIC_DENIED) for line in topic.partitions
+                PartitionOffset(partition_index=line.partition_index, error_code=_TOPIC_DENIED)
+                for line in topic.partitions
             ),
         )
         for topic in denied
@@ -94,7 +95,7 @@ def offset_for_leader_epoch(
         TopicEpochs(
             topic=topic.topic,
             partitions=tuple(
-                EpochLine(partition=line.partition, error_code=_TOPIC_DENIED) for line in topic.partitions
+                PartitionEpochEnd(partition=line.partition, error_code=_TOPIC_DENIED) for line in topic.partitions
             ),
         )
         for topic in denied
@@ -110,9 +111,9 @@ def delete_records(
 ) -> DeleteRecordsReply:
     allowed, denied = split_allowed(request.topics, lambda topic: permissions.may_topic(Operation.DELETE, topic.name))
     reply = decide(replace(request, topics=allowed))
-    refused: dict[str, dict[int, DeletionLine]] = {}
+    refused: dict[str, dict[int, DeletedPartition]] = {}
     for topic in denied:
-        lines = {index: DeletionLine(partition_index=index, error_code=_TOPIC_DENIED) for index, _ in topic.offsets}
+        lines = {index: DeletedPartition(partition_index=index, error_code=_TOPIC_DENIED) for index, _ in topic.offsets}
         if lines:
             refused.setdefault(topic.name, {}).update(lines)
     topics = [DeletedRecords(name=name, partitions=tuple(lines.values())) for name, lines in refused.items()]

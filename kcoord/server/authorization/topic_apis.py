@@ -27,10 +27,10 @@ from uuid import UUID
 from kcoord.broker import alter_configs as altering
 from kcoord.broker import describe_configs as describing
 from kcoord.broker import metadata
-from kcoord.broker.alter_configs import AlterConfigs, AlterConfigsReply, AlteredResource, AlterLine
+from kcoord.broker.alter_configs import AlterConfigs, AlterConfigsReply, AlterConfigsResult, AlteredResource
 from kcoord.broker.cluster import INTERNAL_TOPICS, Cluster
 from kcoord.broker.describe_cluster import (
-    CoordinatorLine,
+    Coordinator,
     DescribeCluster,
     DescribeClusterReply,
     FindCoordinator,
@@ -38,7 +38,7 @@ from kcoord.broker.describe_cluster import (
     KeyType,
 )
 from kcoord.broker.describe_configs import DescribeConfigs, DescribeConfigsReply, DescribedResource
-from kcoord.broker.metadata import OPERATIONS_NOT_ASKED_FOR, Metadata, MetadataReply, TopicAsked, TopicLine
+from kcoord.broker.metadata import OPERATIONS_NOT_ASKED_FOR, Metadata, MetadataReply, MetadataTopic, RequestedTopic
 from kcoord.broker.names import METADATA_TOPIC
 from kcoord.broker.topics import (
     CreatedTopic,
@@ -49,8 +49,8 @@ from kcoord.broker.topics import (
     DeletedTopic,
     DeleteTopics,
     DeleteTopicsReply,
-    DoomedTopic,
     GrownTopic,
+    TopicToDelete,
 )
 from kcoord.errors import ErrorCode
 from kcoord.security.rules import Kind, Operation
@@ -111,7 +111,7 @@ def delete_topics(
     if permissions.may_silently(Operation.DELETE, Kind.CLUSTER):
         return decide(request)
     times = Counter(request.topics)
-    allowed: list[DoomedTopic] = []
+    allowed: list[TopicToDelete] = []
     refused: list[DeletedTopic] = []
     for doomed in request.topics:
         is_meant = doomed.is_clear and times[doomed] == 1
@@ -149,7 +149,7 @@ def describe_configs(
     cluster: Cluster,
     decide: Decide[DescribeConfigs, DescribeConfigsReply],
 ) -> DescribeConfigsReply:
-    if describing.asks_for_no_kind(request):
+    if describing.has_unknown_resource_type(request):
         return decide(request)
     allowed, denied = split_allowed(
         request.resources,
@@ -184,7 +184,7 @@ def alter_configs(
     allowed, denied = split_allowed(request.resources, is_allowed)
     reply = decide(replace(request, resources=allowed))
     refused = [
-        AlterLine(
+        AlterConfigsResult(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             error_code=_ERRORS[_KINDS_OF_CONFIGS[resource.resource_type]],
@@ -210,7 +210,7 @@ def find_coordinator(
     reply = decide(replace(request, keys=allowed))
     found = {line.key: line for line in reply.coordinators}
     denied = ErrorCode.group_authorization_failed
-    lines = [found.get(key) or CoordinatorLine(key=key, error_code=denied) for key in request.keys]
+    lines = [found.get(key) or Coordinator(key=key, error_code=denied) for key in request.keys]
     return replace(reply, coordinators=tuple(lines))
 
 
@@ -257,21 +257,23 @@ def _may_configs(permissions: Permissions, operation: Operation, resource_type: 
 
 def _visible(
     request: Metadata, permissions: Permissions, cluster: Cluster
-) -> tuple[tuple[TopicAsked, ...] | None, list[TopicLine]]:
+) -> tuple[tuple[RequestedTopic, ...] | None, list[MetadataTopic]]:
     """Returns the topics that may be requested, and the results of the others."""
     if request.topics is None:
         return None, []
     if any(topic.topic_id for topic in request.topics):
         ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id is not None)
         allowed, denied = split_allowed(ids, lambda topic_id: _may_see(permissions, cluster, topic_id))
-        asked = tuple(TopicAsked(name=None, topic_id=topic_id) for topic_id in allowed)
-        return asked, [TopicLine(name=None, topic_id=topic_id, error_code=_TOPIC_DENIED) for topic_id in denied]
+        asked = tuple(RequestedTopic(name=None, topic_id=topic_id) for topic_id in allowed)
+        return asked, [MetadataTopic(name=None, topic_id=topic_id, error_code=_TOPIC_DENIED) for topic_id in denied]
     names = dict.fromkeys(topic.name or "" for topic in request.topics)
     seen, unseen = split_allowed(names, lambda name: permissions.may_topic(Operation.DESCRIBE, name))
     allowed_names, unmade = split_allowed(seen, lambda name: _may_be_made(name, request, permissions, cluster))
-    refused = [TopicLine(name=name, error_code=_TOPIC_DENIED, is_internal=name in INTERNAL_TOPICS) for name in unmade]
-    refused += [TopicLine(name=name, error_code=_TOPIC_DENIED) for name in unseen]
-    return tuple(TopicAsked(name=name) for name in allowed_names), refused
+    refused = [
+        MetadataTopic(name=name, error_code=_TOPIC_DENIED, is_internal=name in INTERNAL_TOPICS) for name in unmade
+    ]
+    refused += [MetadataTopic(name=name, error_code=_TOPIC_DENIED) for name in unseen]
+    return tuple(RequestedTopic(name=name) for name in allowed_names), refused
 
 
 def _may_see(permissions: Permissions, cluster: Cluster, topic_id: UUID) -> bool:
@@ -287,7 +289,7 @@ def _may_be_made(name: str, request: Metadata, permissions: Permissions, cluster
     return permissions.may_topic(Operation.CREATE, name)
 
 
-def _with_operations(line: TopicLine, permissions: Permissions) -> TopicLine:
+def _with_operations(line: MetadataTopic, permissions: Permissions) -> MetadataTopic:
     if line.topic_authorized_operations == OPERATIONS_NOT_ASKED_FOR:
         return line
     return replace(line, topic_authorized_operations=permissions.operations(Kind.TOPIC, line.name or ""))
@@ -308,14 +310,14 @@ def _without_settings(line: CreatedTopic, permissions: Permissions) -> CreatedTo
     )
 
 
-def _undeletable(doomed: DoomedTopic, permissions: Permissions, cluster: Cluster) -> DeletedTopic | None:
+def _undeletable(doomed: TopicToDelete, permissions: Permissions, cluster: Cluster) -> DeletedTopic | None:
     """Returns the error of a topic that may not be deleted, or None."""
     if doomed.name is not None:
         return _undeletable_by_name(doomed.name, permissions, cluster)
     return _undeletable_by_id(doomed, permissions, cluster)
 
 
-def _undeletable_by_id(doomed: DoomedTopic, permissions: Permissions, cluster: Cluster) -> DeletedTopic | None:
+def _undeletable_by_id(doomed: TopicToDelete, permissions: Permissions, cluster: Cluster) -> DeletedTopic | None:
     """Returns the error for a topic id, or None. The error has the topic's name only if it may be described."""
     found = cluster.topic_by_id(doomed.topic_id)
     if found is None or permissions.may_topic(Operation.DELETE, found.name):

@@ -22,7 +22,7 @@ from typing import cast
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import CloseReason
 from kcoord.protocol.frames import LENGTH_BYTES, FrameSplitter
-from kcoord.protocol.validate import BadBody
+from kcoord.protocol.validate import CorruptMessage
 from kcoord.server.connection.connection_host import ConnectionHost
 from kcoord.server.dispatch.dispatch import Answer, HangUp, Park, UnsupportedRequest
 from kcoord.server.dispatch.routes import ClientSession
@@ -200,7 +200,7 @@ class Connection(asyncio.Protocol):
 
     def _accept_chunk(self, chunk: bytes) -> bool:
         """Takes a chunk in; returns whether it must be decided now, and not in a scheduled round or never."""
-        if self._is_closed or self._splitter.broken:
+        if self._is_closed or self._splitter.error:
             return False
         self._feed(chunk)
         if self._is_decide_scheduled:
@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
         """Splits received bytes into frames."""
         self._unread_bytes += len(chunk)
         frames = self._splitter.feed(chunk)
-        self._has_partial_frame = self._splitter.is_amidst
+        self._has_partial_frame = self._splitter.has_partial
         self._frames += frames
         if len(frames) == 1:
             self.client.consecutive_singles += 1
@@ -312,8 +312,8 @@ class Connection(asyncio.Protocol):
 
     def _update_backpressure(self) -> None:
         """Updates the held bytes, pauses or resumes reading, and ends a broken stream once its frames are done."""
-        if self._splitter.broken and not self._frames and self.ticket is None:
-            self.refuse(str(self._splitter.broken), closing=CloseReason.MALFORMED)
+        if self._splitter.error and not self._frames and self.ticket is None:
+            self.refuse(str(self._splitter.error), closing=CloseReason.MALFORMED)
         self._adjust_held(self._bytes_in_flight() - self.held_bytes)
         if self._frames or self._is_read_paused:
             self._pause_or_resume()
@@ -329,7 +329,7 @@ class Connection(asyncio.Protocol):
 
     def _fault(self, error: Exception) -> HangUp:
         """Returns how to hang up after a request that could not be decided."""
-        if isinstance(error, BadBody):
+        if isinstance(error, CorruptMessage):
             return HangUp(reason=f"a malformed request: {error}", closing=CloseReason.MALFORMED)
         if isinstance(error, UnsupportedRequest):
             return HangUp(reason=str(error), closing=CloseReason.UNSERVED)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kcoord.api.caller import Caller
 from kcoord.api.table import API_VERSIONS, FETCH, FIND_COORDINATOR, INIT_PRODUCER_ID, LIST_OFFSETS, PRODUCE, SERVED
-from kcoord.broker.cluster import Asked, Cluster, Node
+from kcoord.broker.cluster import Cluster, Node, RequestContext
 from kcoord.groups.instant import Instant
 from kcoord.metrics.reasons import CloseReason
 from kcoord.protocol.headers import CORRELATION_ID, RequestHeader, read_request_start
@@ -118,12 +118,12 @@ class Dispatch:
             if found.is_templated:
                 client.add_template(frame, found, request)
             return self._coordinate(frame, found, request, client, ticket, at)
-        context = Asked(node=self._node, now_ms=at.wall_ms)
+        context = RequestContext(node=self._node, now_ms=at.wall_ms)
         return self._decide(header, found.module.to_request(entity), context, client, ticket)
 
     def finish(self, waiting: "Waiting", now_ms: int) -> object:
         """Returns the reply to a parked Fetch."""
-        return _module(FETCH).finish(self._cluster, waiting, Asked(node=self._node, now_ms=now_ms))
+        return _module(FETCH).finish(self._cluster, waiting, RequestContext(node=self._node, now_ms=now_ms))
 
     def _find_route(self, frame: bytes) -> Route | Answer:
         start = read_request_start(frame)
@@ -183,7 +183,7 @@ class Dispatch:
             add_frame(client.cached_frames, CachedCommitFrame(frame, template, whole, reply, prevalidated, appender))
 
     def _decide(
-        self, header: RequestHeader, request: Any, context: Asked, client: ClientSession, ticket: Ticket
+        self, header: RequestHeader, request: Any, context: RequestContext, client: ClientSession, ticket: Ticket
     ) -> Outcome:
         if header.api_key in _SLICED:
             outcome = _begin_slices(header, self._decide_in_slices(header, request, context, client), ticket)
@@ -215,11 +215,11 @@ class Dispatch:
                 "transactions are not served: use a producer without transactional.id",
             )
 
-    def _reply(self, api_key: int, request: Any, context: Asked, client: ClientSession) -> Any:
+    def _reply(self, api_key: int, request: Any, context: RequestContext, client: ClientSession) -> Any:
         return _module(api_key).decide(self._cluster, request, context)
 
     def _decide_in_slices(
-        self, header: RequestHeader, request: Any, context: Asked, client: ClientSession
+        self, header: RequestHeader, request: Any, context: RequestContext, client: ClientSession
     ) -> "Slices[Outcome]":
         reply = yield from self._reply(header.api_key, request, context, client)
         if header.api_key != PRODUCE or not request.is_unanswered:
@@ -231,7 +231,7 @@ class Dispatch:
         return Answer([], reply)
 
     def _fetch(
-        self, header: RequestHeader, request: "Fetch", context: Asked, client: ClientSession, ticket: Ticket
+        self, header: RequestHeader, request: "Fetch", context: RequestContext, client: ClientSession, ticket: Ticket
     ) -> Outcome:
         reply = _module(FETCH).decide(self._cluster, self._fetch_sessions, request, context)
         if isinstance(reply, _module(FETCH).Waiting):

@@ -21,8 +21,8 @@ from kcoord.api.table import HEARTBEAT, OFFSET_COMMIT, SERVED
 from kcoord.metrics.counts import NO_TALLY
 from kcoord.protocol.codec import codec
 from kcoord.protocol.headers import RequestHeader, read_request_header
-from kcoord.protocol.response_template import Splice
-from kcoord.protocol.validate import Found
+from kcoord.protocol.response_template import ResponseTemplate
+from kcoord.protocol.validate import FieldSpan
 from kcoord.security.listener import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Route:
         self._version = api_version
         self._codec = codec(api_key, api_version)
         per_member_field: str | None = getattr(self.module, "PER_MEMBER_FIELD", None)
-        self._response_template = Splice(self._codec, per_member_field) if per_member_field else None
+        self._response_template = ResponseTemplate(self._codec, per_member_field) if per_member_field else None
         self._to_response: Callable[[Any, int], Any] | None = getattr(self.module, "to_response", None)
 
     def read(self, frame: bytes) -> tuple[RequestHeader, Any]:
@@ -82,7 +82,7 @@ class Route:
         header, position = read_request_header(frame, self._codec.request_header_version)
         return header, self._codec.read_request(frame, position)
 
-    def variable_fields(self, frame: bytes) -> list[Found]:
+    def variable_fields(self, frame: bytes) -> list[FieldSpan]:
         """Returns the positions of the fields in a decoded frame that differ when its client repeats the request."""
         if self._variable_field is None:
             return []
@@ -211,7 +211,7 @@ class ClientSession:
 
 
 @lru_cache(_MAX_CACHED_UNPACKERS)
-def _unpacker(size: int, fields: tuple[Found, ...]) -> Callable[..., tuple[Any, ...]]:
+def _unpacker(size: int, fields: tuple[FieldSpan, ...]) -> Callable[..., tuple[Any, ...]]:
     """Returns the function that unpacks frames of a size into fixed parts and variable fields, alternating."""
     forms, end = [f">{REST.start}x"], REST.start
     for position, form in fields:

@@ -6,10 +6,10 @@ import time
 from typing import Final
 
 from kcoord.broker.cluster import OFFSETS_TOPIC, Cluster, Partition
-from kcoord.protocol.records.batch import BadBatch
+from kcoord.protocol.records.batch import CorruptBatch
 from kcoord.server.clock import now_ms
 from kcoord.server.groups.group_runtime import GroupRuntime
-from kcoord.storage.cleaner import Compacted, compact, is_worth_compacting
+from kcoord.storage.cleaner import CompactionResult, compact, is_worth_compacting
 
 log = logging.getLogger("kcoord.storage")
 
@@ -25,7 +25,7 @@ async def compact_worthwhile_partitions(cluster: Cluster, groups: GroupRuntime) 
         if is_worth_compacting(partition.log, least):
             try:
                 await _compact(partition, cluster, groups)
-            except (OSError, BadBatch) as error:
+            except (OSError, CorruptBatch) as error:
                 groups.counts.failed_compactions += 1
                 log.error("not compacted partition=%s why=%r", partition.index, str(error))
 
@@ -45,7 +45,7 @@ async def _compact(partition: Partition, cluster: Cluster, groups: GroupRuntime)
                 worked += time.monotonic() - turn_began
             await asyncio.sleep(took * _SLEEP_PER_WORK)
     except StopIteration as end:
-        outcome: Compacted = end.value
+        outcome: CompactionResult = end.value
         cluster.freed(outcome.bytes_before - outcome.bytes_after)
         groups.counts.compactions += 1
         groups.counts.compacted_bytes += outcome.bytes_before - outcome.bytes_after

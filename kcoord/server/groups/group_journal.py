@@ -6,7 +6,7 @@ from typing import Protocol
 from kcoord.broker.cluster import NodeId
 from kcoord.groups.records import CommitPartitions, Record, RepeatedCommit
 from kcoord.offsets_log.decoding import Fact, FactReader
-from kcoord.storage.superseded import Overtaken
+from kcoord.storage.superseded import SupersededBatches
 
 
 class JournalLost(Exception):
@@ -46,7 +46,7 @@ class Journal(Protocol):
     def flush(self, now_ms: int) -> dict[int, str]:
         """Makes all appended records durable; returns the reason for each partition that failed."""
 
-    def superseded_in(self, index: int) -> Overtaken:
+    def superseded_in(self, index: int) -> SupersededBatches:
         """Returns the batches of the partition that compaction need not read."""
 
     def read(self, index: int, reader: FactReader) -> Iterator[list[Fact]]:

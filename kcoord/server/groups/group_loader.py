@@ -27,7 +27,7 @@ from kcoord.groups.instant import Instant
 from kcoord.groups.topics import RecreatedTopic
 from kcoord.metrics.counts import JournalCounts
 from kcoord.offsets_log.decoding import FactReader, Unreadable
-from kcoord.offsets_log.group_log import Unsound
+from kcoord.offsets_log.group_log import CorruptPartition
 from kcoord.server.groups.group_journal import Journal, JournalLost
 from kcoord.server.log_text import escape_name
 
@@ -145,7 +145,7 @@ class GroupLoader:
                 yield from self._load(index, now)
             except JournalLost:
                 self._unload(index, now())
-            except Unsound as error:
+            except CorruptPartition as error:
                 log.error("partition=%s: its groups are not served, as it cannot be read why=%r", index, str(error))
                 self._mark_unavailable(index, now())
             except Exception as error:  # a failing disk or a bug; one partition must not stop the others

@@ -36,7 +36,7 @@ from kcoord.server.groups.group_event_log import log_events
 from kcoord.server.groups.group_journal import Journal, JournalAppender
 from kcoord.server.groups.group_loader import GroupLoader
 from kcoord.server.metrics.group_stats import GroupStats, collect_stats
-from kcoord.storage.superseded import Overtaken
+from kcoord.storage.superseded import SupersededBatches
 from kcoord.tickets import Ticket
 
 log = logging.getLogger("kcoord.groups")
@@ -206,7 +206,7 @@ class GroupRuntime:
         """Loads all partitions that are due, in steps; others are served in between."""
         return self._loader.load(now)
 
-    def superseded_in(self, index: int) -> Overtaken:
+    def superseded_in(self, index: int) -> SupersededBatches:
         """Returns the batches of the partition that compaction need not read."""
         return self._log.superseded_in(index)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, assert_never, cast
 
-from kcoord.protocol.frames import LENGTH_PREFIX, BadBody, about_length
+from kcoord.protocol.frames import LENGTH_PREFIX, CorruptMessage, explain_bad_length
 from kcoord.security.listener import ANONYMOUS
 from kcoord.security.refusals import Refusal, Refused
 from kcoord.server.connection.draining import after_draining
@@ -140,7 +140,7 @@ class PreAuthConnection(asyncio.Protocol):
         (length,) = LENGTH_PREFIX.unpack_from(self._received)
         most = self._listener.settings.sasl_server_max_receive_size
         if not 0 <= length <= most:
-            about = f"before the login: {about_length(length, 0, most)}"
+            about = f"before the login: {explain_bad_length(length, 0, most)}"
             self.refuse(Refused(Refusal.MALFORMED, about))
             return None
         end = LENGTH_PREFIX.size + length
@@ -161,7 +161,7 @@ class PreAuthConnection(asyncio.Protocol):
                 self._pause_reading()
                 try:
                     self._listener.host.answer_api_versions(self, frame)
-                except BadBody:
+                except CorruptMessage:
                     self.refuse(Refused(Refusal.MALFORMED, "a malformed ApiVersions request"))
             case Check(work):
                 self._pause_reading()

@@ -27,7 +27,7 @@ from kcoord.server.dispatch.reply_errors import first_error
 from kcoord.server.dispatch.routes import ClientSession, Route
 from kcoord.server.fast_path.response_cache import CachedRebalanceFrame, CachedResponseFrame
 from kcoord.server.runtime import Runtime
-from kcoord.storage.filesystem import System
+from kcoord.storage.filesystem import Filesystem
 from kcoord.tickets import Ticket
 
 if TYPE_CHECKING:
@@ -186,14 +186,14 @@ class InstrumentedClusterRuntime(ClusterRuntime):
         from kcoord.storage.data_dir import DataDir
 
         if isinstance(self.cluster.storage, DataDir):
-            self.cluster.storage.files.system = TimedFilesystem(self.fsyncs)
+            self.cluster.storage.files.filesystem = TimedFilesystem(self.fsyncs)
 
 
 class InstrumentedRuntime(InstrumentedClusterRuntime, Runtime):
     """The runtime of `kcoord serve --metrics`."""
 
 
-class TimedFilesystem(System):
+class TimedFilesystem(Filesystem):
     """The operating system's files, with the durations of fsync measured."""
 
     def __init__(self, fsyncs: Histogram) -> None:

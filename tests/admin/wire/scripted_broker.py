@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from kio.index import load_response_schema
 
-from kcoord.client.kio_codec import build
+from kcoord.client.kio_codec import build_entity
 from kcoord.errors import ErrorCode
 from kcoord.protocol.codec import decode_request, encode_response
 from kcoord.protocol.frames import FrameSplitter
@@ -109,7 +109,7 @@ class ScriptedBroker:
         fields = self.answers[header.api_key](request)
         if fields is None:
             return None
-        response = build(load_response_schema(header.api_key, header.api_version), dict(fields))
+        response = build_entity(load_response_schema(header.api_key, header.api_version), dict(fields))
         return encode_response(header._replace(correlation_id=header.correlation_id + self.correlation_shift), response)
 
     # The answers of a healthy broker

@@ -7,8 +7,8 @@ from kio.index import load_response_schema
 
 from kcoord.admin.model import Group, GroupType, Node, TopicPartition
 from kcoord.admin.wire.descriptions import classic_group, consumer_group, share_group, streams_group
-from kcoord.client.client_codec import by_layouts
-from kcoord.client.kio_codec import build
+from kcoord.client.client_codec import schema_codec
+from kcoord.client.kio_codec import build_entity
 from kcoord.protocol.codec import encode_response
 from kcoord.protocol.headers import RequestHeader
 
@@ -25,9 +25,9 @@ def orders(*numbers: int, version: int = 0) -> bytes:
 def told(api_key: int, version: int, **group: Any) -> Any:
     """Returns one described group, as it is read from a response."""
     response_type: Any = load_response_schema(api_key, version)
-    response = build(response_type, {"groups": [{"group_id": "g", "group_state": "Stable", **group}]})
+    response = build_entity(response_type, {"groups": [{"group_id": "g", "group_state": "Stable", **group}]})
     frame = encode_response(RequestHeader(api_key, api_version=version, correlation_id=1), response)
-    _, row = by_layouts(api_key, version).response(frame[4:])
+    _, row = schema_codec(api_key, version).decode_response(frame[4:])
     return row.groups[0]
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any, Protocol
 
-from kcoord.client.client_codec import by_kio
+from kcoord.client.client_codec import kio_codec
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.interceptors import Answer, ClientInfo, Decision, Handle, Pass, Request
 
@@ -47,8 +47,8 @@ class Guest:
     def begin(self, api_key: int, version: int, *, truncated: int = 0, **fields: Any) -> "SentRequest":
         """Sends a request without waiting: its future is `answered`. `truncated` bytes are cut off at its end."""
         number = next(self._numbers)
-        client_codec = by_kio(api_key, version)
-        frame = client_codec.request(RequestHeader(api_key, version, number, "guest"), fields)[_LENGTH:]
+        client_codec = kio_codec(api_key, version)
+        frame = client_codec.encode_request(RequestHeader(api_key, version, number, "guest"), fields)[_LENGTH:]
         frame = frame[: len(frame) - truncated]
         request = Request(frame=frame, api_key=api_key, api_version=version, correlation_id=number)
         decision = self._coordination.request(self, request)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from kcoord.api.table import SERVED
-from kcoord.client.client_codec import by_kio
+from kcoord.client.client_codec import kio_codec
 from kcoord.errors import ErrorCode
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.protocol.headers import RequestHeader
 from kcoord.proxy.forwarding.interceptors import Request
 from kcoord.proxy.local.answering import LIMITS, UNSERVED, BrokerEndpoint, find_coordinator, no_groups
@@ -17,13 +17,13 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
 def request_of(api_key: int, version: int, **fields: Any) -> Request:
-    frame = by_kio(api_key, version).request(RequestHeader(api_key, version, 31, "test"), fields)[4:]
+    frame = kio_codec(api_key, version).encode_request(RequestHeader(api_key, version, 31, "test"), fields)[4:]
     return Request(frame=frame, api_key=api_key, api_version=version, correlation_id=31)
 
 
 def answered(request: Request, pieces: list[bytes] | None) -> Any:
     assert pieces is not None
-    correlation_id, response = by_kio(request.api_key, request.api_version).response(b"".join(pieces)[4:])
+    correlation_id, response = kio_codec(request.api_key, request.api_version).decode_response(b"".join(pieces)[4:])
     assert correlation_id == 31
     return response
 
@@ -71,7 +71,7 @@ def test_without_a_coordinator_clients_are_told_to_ask_again(version: int) -> No
 def test_a_version_that_is_not_served_is_refused() -> None:
     request = request_of(10, 6, key_type=GROUP, coordinator_keys=["a"])
 
-    with pytest.raises(BadBody, match="version 7"):
+    with pytest.raises(CorruptMessage, match="version 7"):
         find_coordinator(Request(frame=request.frame, api_key=10, api_version=7, correlation_id=1), HERE)
 
 

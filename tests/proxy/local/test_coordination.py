@@ -13,7 +13,7 @@ import pytest
 from kcoord.admin.connecting.connection import Connection
 from kcoord.client.client import Client
 from kcoord.errors import ErrorCode
-from kcoord.protocol.frames import BadBody
+from kcoord.protocol.frames import CorruptMessage
 from kcoord.proxy.forwarding.interceptors import PASS, Request
 from kcoord.proxy.guards.hidden_names import HiddenNames
 from kcoord.proxy.local import topic_refresher
@@ -182,7 +182,7 @@ def test_all_groups_have_one_coordinator_and_it_alone_lists_them(upstream: Embed
 
 def test_members_of_other_kinds_of_groups_are_hung_up_on(upstream: EmbeddedCluster) -> None:
     async def scenario(coordination: LocalCoordination) -> None:
-        with pytest.raises(BadBody, match="not served with --coordinate local"):
+        with pytest.raises(CorruptMessage, match="not served with --coordinate local"):
             Guest(coordination).begin(
                 CONSUMER_GROUP_HEARTBEAT, 0, group_id="g", member_id="m", member_epoch=0, instance_id=None
             )
